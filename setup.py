@@ -1,0 +1,40 @@
+"""Compiles the modules that carry most of a simulation's messages, where a C compiler is at hand.
+
+The same sources run uncompiled with the same results: set ``SHOAL_NO_COMPILE=1`` to leave the step
+out of a build, or ``SHOAL_PURE=1`` to ignore compiled modules at run time.
+"""
+
+import os
+import shutil
+import sys
+
+from setuptools import setup
+
+COMPILED = [
+    "src/shoal/content/tables.py",
+    "src/shoal/stack/chance.py",
+    "src/shoal/stack/host.py",
+    "src/shoal/stack/layer.py",
+    "src/shoal/routing/table.py",
+    "src/shoal/routing/event_forwarding.py",
+    "src/shoal/routing/flooding.py",
+    "src/shoal/routing/subscription_forwarding.py",
+    "src/shoal/simulation/kernel.py",
+    "src/shoal/simulation/invariants.py",
+    "src/shoal/simulation/oracle.py",
+    "src/shoal/simulation/recorder.py",
+    "src/shoal/simulation/network.py",
+]
+
+
+def extensions() -> list[object]:
+    """The compiled modules, or none."""
+    if os.environ.get("SHOAL_NO_COMPILE") or not (shutil.which("cc") or shutil.which("gcc")):
+        print("shoal: no C compiler (or SHOAL_NO_COMPILE set): building pure Python", file=sys.stderr)
+        return []
+    from mypyc.build import mypycify
+
+    return list(mypycify([*COMPILED, "--config-file=pyproject.toml"], opt_level="3"))
+
+
+setup(ext_modules=extensions())

@@ -1,0 +1,35 @@
+"""What events say and what subscribers ask for.
+
+A *content model* is a pair of types that fit each other: what an event carries, and a filter over
+it. Everything above this package (tables, protocols, brokers) sees only the seam in
+:mod:`shoal.content.model`; it never asks which model it is working with.
+
+* :mod:`~shoal.content.patterns`: the papers' synthetic model. An event is a set of numbers, a
+  subscription one number.
+* :mod:`~shoal.content.attributes`: typed attributes and conjunctions of comparisons over them.
+"""
+
+from shoal.content.attributes import Attributes, Comparison, Conjunction, Value
+from shoal.content.event import AnyContent, AnyFilter, Event, EventId
+from shoal.content.model import Content, Filter
+from shoal.content.patterns import Pattern, Patterns
+from shoal.content.tables import FilterTable, NaiveTable, PatternTable, Source
+
+__all__ = [
+    "AnyContent",
+    "AnyFilter",
+    "Attributes",
+    "Comparison",
+    "Conjunction",
+    "Content",
+    "Event",
+    "EventId",
+    "Filter",
+    "FilterTable",
+    "NaiveTable",
+    "Pattern",
+    "PatternTable",
+    "Patterns",
+    "Source",
+    "Value",
+]

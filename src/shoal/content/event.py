@@ -1,0 +1,30 @@
+"""An event, and the unions that say which content and filters travel on a wire."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from shoal.content.attributes import Attributes, Conjunction
+from shoal.content.patterns import Pattern, Patterns
+
+EventId: TypeAlias = tuple[int, int]
+"""Publisher and its sequence number: unique in a network."""
+
+AnyContent: TypeAlias = Patterns | Attributes
+AnyFilter: TypeAlias = Pattern | Conjunction
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened: who published it, its content, and an opaque body."""
+
+    publisher: int
+    sequence: int
+    content: AnyContent
+    body: bytes = b""
+
+    @property
+    def id(self) -> EventId:
+        """Publisher and sequence number."""
+        return (self.publisher, self.sequence)

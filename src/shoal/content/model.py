@@ -1,0 +1,39 @@
+"""The seam between content and everything that routes it.
+
+Protocols use four verbs and nothing else: a filter ``matches`` an event's content, ``covers`` or
+``overlaps`` another filter, and a :class:`~shoal.content.tables.FilterTable` answers which sources
+want an event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from shoal.content.tables import FilterTable
+
+
+class Content(msgspec.Struct, frozen=True, dict=True):
+    """What an event carries; a content model subclasses it."""
+
+
+class Filter(msgspec.Struct, frozen=True, cache_hash=True):
+    """What a subscriber wants: a predicate over content. Filters are values: hashable, comparable."""
+
+    def matches(self, content: Content) -> bool:
+        """Whether content satisfies this filter."""
+        raise NotImplementedError
+
+    def covers(self, other: Filter) -> bool:
+        """True only if everything ``other`` matches, this filter matches too (never guessed)."""
+        raise NotImplementedError
+
+    def overlaps(self, other: Filter) -> bool:
+        """False only if nothing can match both."""
+        raise NotImplementedError
+
+    def table(self) -> FilterTable:
+        """A new, empty table for filters of this kind."""
+        raise NotImplementedError

@@ -1,0 +1,56 @@
+"""The papers' synthetic content: an event is a set of numbers, a subscription one number.
+
+Frey (section 7.1) calls the numbers characters, Costa and Picco (section 4) patterns. A
+subscription matches the events that contain its number.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from shoal.content.model import Content, Filter
+from shoal.content.tables import FilterTable, PatternTable
+
+
+class Patterns(Content, frozen=True, tag="patterns"):
+    """An event's numbers."""
+
+    numbers: tuple[int, ...]
+
+    @cached_property
+    def mask(self) -> int:
+        """The numbers as a bitset."""
+        mask = 0
+        for number in self.numbers:
+            mask |= 1 << number
+        return mask
+
+
+class Pattern(Filter, frozen=True, tag="pattern"):
+    """A subscription to one number."""
+
+    number: int
+
+    @property
+    def mask(self) -> int:
+        """The number as a bitset."""
+        return 1 << self.number
+
+    def matches(self, content: Content) -> bool:
+        """See :class:`~shoal.content.model.Filter`."""
+        return isinstance(content, Patterns) and self.number in content.numbers
+
+    def covers(self, other: Filter) -> bool:
+        """A pattern covers only itself."""
+        return self == other
+
+    def overlaps(self, other: Filter) -> bool:
+        """Any two patterns overlap: an event may contain both numbers."""
+        return isinstance(other, Pattern)
+
+    def table(self) -> FilterTable:
+        """See :class:`~shoal.content.model.Filter`."""
+        return PatternTable()
+
+    def __str__(self) -> str:
+        return f"pattern {self.number}"

@@ -1,0 +1,22 @@
+"""Who wants this event? One routing per file; importing the package registers them all.
+
+* :mod:`~shoal.routing.event_forwarding`, :mod:`~shoal.routing.flooding`: no tables.
+* :mod:`~shoal.routing.subscription_forwarding`: tables, repaired by a protocol of
+  :mod:`shoal.routing.reconfiguration` when links change.
+"""
+
+import shoal.routing.reconfiguration  # noqa: F401  # registers the reconfiguration protocols
+from shoal.routing.event_forwarding import EventForwarding
+from shoal.routing.flooding import Flooding
+from shoal.routing.messages import Forward, Subscribe, Unsubscribe
+from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
+
+__all__ = [
+    "EventForwarding",
+    "Flooding",
+    "Forward",
+    "ReconfigurationProtocol",
+    "Subscribe",
+    "SubscriptionForwarding",
+    "Unsubscribe",
+]

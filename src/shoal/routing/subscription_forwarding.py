@@ -1,0 +1,234 @@
+"""Subscription forwarding (Frey, sections 2.4.1 and 5.1): subscriptions lay the routes that events follow.
+
+The rules, for one filter p at one dispatcher:
+
+* SUB(p) from n adds (n, p). The first entry for p is passed to all neighbours but n; the second to
+  the source of the first, if that is a neighbour; further ones to nobody.
+* UNSUB(p) from n removes (n, p). If none is left it is passed to all neighbours but n; if exactly
+  one is left, to that one, if it is a neighbour.
+* An event goes to every source of a matching filter but the one it came from.
+
+At rest (n, p) is in the table iff a subscriber of p lies beyond n. What happens when a link comes
+or goes is the business of a :class:`ReconfigurationProtocol`.
+
+``announced`` remembers per link what has been told over it, which keeps the thesis's promise that a
+filter is not forwarded twice in the same direction also while the tree changes; the printed
+pseudo-code keeps it on a static tree only. ``announced = false`` is the literal reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.routing.messages import Forward, Subscribe, Unsubscribe
+from shoal.routing.parameters import SubscriptionForwardingParameters
+from shoal.routing.table import SubscriptionTable
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Handler, Reconfiguration, Routing
+from shoal.stack.registry import register
+
+if TYPE_CHECKING:
+    from shoal.content import Event, Filter
+    from shoal.stack.message import Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReconfigurationProtocol:
+    """How tables follow the tree. A protocol is one file in ``routing/reconfiguration``.
+
+    It acts through its routing: ``add_neighbour``, ``drop_neighbour``, ``announce``, ``withdraw``.
+    """
+
+    def __init__(self, routing: SubscriptionForwarding) -> None:
+        self.routing = routing
+        self.host = routing.host
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """The protocol's own messages."""
+        return {}
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        raise NotImplementedError
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        raise NotImplementedError
+
+    def link_replaced(
+        self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
+    ) -> None:
+        """See :class:`~shoal.stack.layer.Routing`."""
+
+    def ignores_unsubscription(self, sender: NodeId, filter: Filter) -> bool:
+        """Whether an UNSUB that just arrived must not be believed (Reconfiguration Path only)."""
+        return False
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SubscriptionForwarding(Routing):
+    """Routes laid by subscriptions along a tree."""
+
+    def __init__(
+        self,
+        host: Host,
+        parameters: SubscriptionForwardingParameters,
+        reconfiguration: Callable[[SubscriptionForwarding], ReconfigurationProtocol],
+    ) -> None:
+        super().__init__(host)
+        self.table = SubscriptionTable()
+        self.neighbours: dict[NodeId, None] = {}
+        self.remembers = parameters.announced
+        self.announced: dict[NodeId, dict[Filter, None]] = {}
+        self.reconfiguration = reconfiguration(self)
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """Events, subscriptions, and whatever the reconfiguration protocol adds."""
+        return {
+            Forward: self.on_event,
+            Subscribe: self.on_subscribe,
+            Unsubscribe: self.on_unsubscribe,
+            **self.reconfiguration.handlers(),
+        }
+
+    # Events
+
+    def publish(self, event: Event) -> None:
+        """Send along the routes that match."""
+        self._forward(LOCAL, event, 0)
+
+    def on_event(self, sender: NodeId, message: Message) -> None:
+        """EVENT from a neighbour."""
+        forward = cast("Forward", message)
+        self._forward(sender, forward.event, forward.hops)
+
+    def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
+        onward: Forward | None = None
+        for source in self.table.match(event.content):
+            if source == LOCAL:
+                self.host.deliver(event, hops)
+            elif source != sender:
+                if onward is None:
+                    onward = Forward(event, hops + 1)
+                self.host.send(source, onward)
+
+    # Subscriptions
+
+    def subscribe(self, filter: Filter) -> None:
+        """SUB from the application."""
+        self.insert(LOCAL, filter)
+
+    def unsubscribe(self, filter: Filter) -> None:
+        """UNSUB from the application."""
+        self.delete(LOCAL, filter)
+
+    def on_subscribe(self, sender: NodeId, message: Message) -> None:
+        """SUB(p) from a neighbour; one that is no longer linked is not believed."""
+        if sender in self.neighbours:
+            self.insert(sender, cast("Subscribe", message).filter)
+
+    def on_unsubscribe(self, sender: NodeId, message: Message) -> None:
+        """UNSUB(p) from a neighbour."""
+        filter = cast("Unsubscribe", message).filter
+        if not self.reconfiguration.ignores_unsubscription(sender, filter):
+            self.delete(sender, filter)
+
+    def insert(self, source: NodeId, filter: Filter) -> None:
+        """The SUB rule."""
+        before = self.table.sources(filter)
+        if not self.table.add(source, filter):
+            return
+        if self.host.watched:
+            self.host.note("entry added", source, str(filter))
+        if not before:
+            for neighbour in self.neighbours:
+                if neighbour != source:
+                    self.announce(neighbour, filter)
+        elif len(before) == 1 and before[0] != LOCAL:
+            self.announce(before[0], filter)
+
+    def delete(self, source: NodeId, filter: Filter) -> None:
+        """The UNSUB rule."""
+        if self.take(source, filter):
+            self.withdraw(filter, source)
+
+    def take(self, source: NodeId, filter: Filter) -> bool:
+        """Remove an entry and tell nobody; False if it was not there."""
+        if not self.table.remove(source, filter):
+            return False
+        if self.host.watched:
+            self.host.note("entry removed", source, str(filter))
+        return True
+
+    def withdraw(self, filter: Filter, source: NodeId) -> None:
+        """Tell those for whom nobody on this side wants the filter any more, except ``source``."""
+        left = self.table.sources(filter)
+        if not left:
+            for neighbour in self.neighbours:
+                if neighbour != source:
+                    self.retract(neighbour, filter)
+        elif len(left) == 1 and left[0] != LOCAL:
+            self.retract(left[0], filter)
+
+    def announce(self, neighbour: NodeId, filter: Filter) -> None:
+        """Send SUB(p), unless it has been told over this link."""
+        if self.remembers:
+            told = self.announced.get(neighbour)
+            if told is None or filter in told:
+                return
+            told[filter] = None
+        self.host.send(neighbour, Subscribe(filter))  # type: ignore[arg-type]  # wire union
+
+    def retract(self, neighbour: NodeId, filter: Filter) -> None:
+        """Send UNSUB(p), unless nothing of it has been told over this link."""
+        if self.remembers:
+            told = self.announced.get(neighbour)
+            if told is None or filter not in told:
+                return
+            del told[filter]
+        self.host.send(neighbour, Unsubscribe(filter))  # type: ignore[arg-type]  # wire union
+
+    # Links
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """Left to the reconfiguration protocol."""
+        self.reconfiguration.link_up(neighbour, reconfiguration)
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """Left to the reconfiguration protocol."""
+        self.reconfiguration.link_down(neighbour, reconfiguration)
+
+    def link_replaced(
+        self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
+    ) -> None:
+        """Left to the reconfiguration protocol."""
+        self.reconfiguration.link_replaced(old, near, far, reconfiguration)
+
+    def add_neighbour(self, neighbour: NodeId) -> None:
+        """From now on this neighbour takes part."""
+        self.neighbours[neighbour] = None
+        self.announced[neighbour] = {}
+
+    def drop_neighbour(self, neighbour: NodeId) -> None:
+        """From now on it does not; what was told over the link is forgotten."""
+        self.neighbours.pop(neighbour, None)
+        self.announced.pop(neighbour, None)
+
+    def announce_table(self, neighbour: NodeId) -> None:
+        """Tell a new neighbour every filter that somebody other than itself wants."""
+        for filter in self.table.filters():
+            if self.table.wanted_beside(filter, neighbour):
+                self.announce(neighbour, filter)
+
+
+register(
+    "routing",
+    "subscription-forwarding",
+    SubscriptionForwarding,
+    SubscriptionForwardingParameters,
+    needs={"tree", "reconfiguration"},
+    provides={"tables"},
+)

@@ -1,0 +1,89 @@
+"""The subscription table of a dispatcher (Frey, section 2.4.1): which filter is wanted by which sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.content.tables import FilterTable, Source
+
+if TYPE_CHECKING:
+    from shoal.content import Content, Filter
+
+
+class SubscriptionTable:
+    """``subTab``: a set of (source, filter), readable by filter, by source and by event.
+
+    Iteration follows insertion order everywhere, so that a run does not depend on hashing.
+    """
+
+    def __init__(self) -> None:
+        self._sources: dict[Filter, dict[Source, None]] = {}
+        self._filters: dict[Source, dict[Filter, None]] = {}
+        self._matching: FilterTable | None = None
+
+    def add(self, source: Source, filter: Filter) -> bool:
+        """Add an entry; False if it was there."""
+        sources = self._sources.get(filter)
+        if sources is None:
+            sources = {}
+            self._sources[filter] = sources
+        elif source in sources:
+            return False
+        sources[source] = None
+        filters = self._filters.get(source)
+        if filters is None:
+            filters = {}
+            self._filters[source] = filters
+        filters[filter] = None
+        if self._matching is None:
+            self._matching = filter.table()
+        self._matching.insert(source, filter)
+        return True
+
+    def remove(self, source: Source, filter: Filter) -> bool:
+        """Remove an entry; False if it was not there."""
+        sources = self._sources.get(filter)
+        if sources is None or source not in sources:
+            return False
+        del sources[source]
+        if not sources:
+            del self._sources[filter]
+        filters = self._filters[source]
+        del filters[filter]
+        if not filters:
+            del self._filters[source]
+        if self._matching is not None:
+            self._matching.remove(source, filter)
+        return True
+
+    def has(self, source: Source, filter: Filter) -> bool:
+        """Whether the entry is there."""
+        sources = self._sources.get(filter)
+        return sources is not None and source in sources
+
+    def sources(self, filter: Filter) -> list[Source]:
+        """Who wants exactly this filter, in the order they came."""
+        sources = self._sources.get(filter)
+        return [] if sources is None else list(sources)
+
+    def wanted_beside(self, filter: Filter, source: Source) -> bool:
+        """Whether anybody other than ``source`` wants this filter."""
+        sources = self._sources.get(filter)
+        return sources is not None and (len(sources) > 1 or source not in sources)
+
+    def filters(self) -> list[Filter]:
+        """Every distinct filter, in the order they came."""
+        return list(self._sources)
+
+    def filters_of(self, source: Source) -> list[Filter]:
+        """What one source wants, in the order it came."""
+        filters = self._filters.get(source)
+        return [] if filters is None else list(filters)
+
+    def match(self, content: Content) -> list[Source]:
+        """The sources an event must go to."""
+        return [] if self._matching is None else self._matching.match(content)
+
+    def entries(self) -> set[tuple[Source, Filter]]:
+        """The table as a set, for comparison with another."""
+        return {(s, f) for s, filters in self._filters.items() for f in filters}

@@ -1,0 +1,104 @@
+"""A recorder's memory as Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from shoal.record import SCHEMAS
+from shoal.simulation.kernel import NANOSECONDS
+from shoal.simulation.recorder import Recorder
+
+
+def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[str, pa.Table]:
+    """The asked-for tables (``runs`` is written by whoever runs the simulation)."""
+    makers = {
+        "publications": _publications,
+        "deliveries": _deliveries,
+        "traffic": _traffic,
+        "links": _links,
+        "repairs": _repairs,
+        "messages": _messages,
+        "notes": _notes,
+    }
+    return {
+        name: _table(name, run_id, makers[name](recorder)) for name in tables if name != "runs"
+    }
+
+
+def _table(name: str, run_id: str, columns: list[Any]) -> pa.Table:
+    schema = SCHEMAS[name]
+    rows = len(columns[0])
+    ids = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [run_id]).cast(pa.string())
+    arrays = [
+        pa.array(column, field.type) for column, field in zip(columns, list(schema)[1:], strict=True)
+    ]
+    return pa.Table.from_arrays([ids, *arrays], schema=schema)
+
+
+def _turn(rows: list[Any], width: int) -> list[Any]:
+    """Rows as columns."""
+    return list(zip(*rows, strict=True)) if rows else [()] * width
+
+
+def _seconds(times: Iterable[int]) -> Any:
+    return np.fromiter(times, np.int64) / NANOSECONDS
+
+
+def _publications(recorder: Recorder) -> list[Any]:
+    core = recorder.core
+    records = recorder.publications
+    return [
+        [r.publisher for r in records],
+        [r.sequence for r in records],
+        _seconds(r.time for r in records),
+        [r.owed.bit_count() for r in records],
+        [(r.owed & r.received).bit_count() for r in records],
+        [(r.owed & core).bit_count() for r in records],
+        [(r.owed & r.received & core).bit_count() for r in records],
+        [(r.owed & ~core).bit_count() for r in records],
+        [(r.owed & r.received & ~core).bit_count() for r in records],
+    ]
+
+
+def _deliveries(recorder: Recorder) -> list[Any]:
+    publisher, sequence, node, time, hops, wanted = _turn(recorder.deliveries, 6)
+    recovered = np.zeros(len(node), bool)
+    return [publisher, sequence, node, _seconds(time), hops, wanted, recovered]
+
+
+def _traffic(recorder: Recorder) -> list[Any]:
+    kind, number, count, misrouted, cost, size, nodes = _turn(recorder.traffic, 7)
+    width = recorder.bin_ns / NANOSECONDS
+    time = np.fromiter(number, np.int64) * width
+    return [kind, time, count, misrouted, cost, size, nodes]
+
+
+def _links(recorder: Recorder) -> list[Any]:
+    time, a, b, change, repair = _turn(recorder.links, 5)
+    return [_seconds(time), a, b, change, [None if r < 0 else r for r in repair]]
+
+
+def _repairs(recorder: Recorder) -> list[Any]:
+    records = recorder.repairs
+    return [
+        [r.id for r in records],
+        _seconds(r.broken_at for r in records),
+        [None if r.replaced_at < 0 else r.replaced_at / NANOSECONDS for r in records],
+        [r.path_length for r in records],
+        [r.involved.bit_count() for r in records],
+        _seconds(r.last_message_at for r in records),
+    ]
+
+
+def _messages(recorder: Recorder) -> list[Any]:
+    time, kind, source, target, content = _turn(recorder.messages, 5)
+    return [_seconds(time), kind, source, target, content]
+
+
+def _notes(recorder: Recorder) -> list[Any]:
+    time, node, what, peer, value = _turn(recorder.notes, 5)
+    return [_seconds(time), node, what, peer, value]

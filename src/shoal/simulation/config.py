@@ -1,0 +1,106 @@
+"""The configuration of one run: what a configuration file, an experiment or a command line says."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+import shoal
+from shoal.record import TABLES
+from shoal.simulation.workload import WorkloadParameters
+from shoal.stack import StackError
+from shoal.stack.registry import Choice, Stack, build, plain, suggestion
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+
+
+class LinkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Wired links: propagation delay in seconds, bandwidth in bit/s (0: unlimited)."""
+
+    delay: Seconds = 0.001
+    bandwidth: Annotated[float, msgspec.Meta(ge=0)] = 10e6
+    direct_delay: Seconds | None = None
+    """Delay of messages out of band; as for a link if not given."""
+
+
+class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One run. Sections ``overlay``, ``routing``, ``reconfiguration``, ``recovery`` name a protocol and its parameters."""
+
+    nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 100
+    seed: int = 0
+    duration: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
+    overlay: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": "abstract-tree"})
+    routing: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"name": "subscription-forwarding"}
+    )
+    reconfiguration: dict[str, Any] | None = None
+    recovery: dict[str, Any] | None = None
+    link: LinkParameters = LinkParameters()
+    workload: WorkloadParameters = WorkloadParameters()
+    record: tuple[str, ...] = ("publications", "traffic", "links", "repairs")
+    bin: Annotated[float, msgspec.Meta(gt=0)] = 0.1
+    """Width of the time bins of the traffic table, in seconds."""
+    invariants: bool = True
+    """Stop with an error when a table at rest is wrong; if not, the run only says so."""
+
+    def stack(self) -> Stack:
+        """The protocols, checked."""
+        return build(
+            _choice("overlay", self.overlay),
+            _choice("routing", self.routing),
+            _choice("reconfiguration", self.reconfiguration) if self.reconfiguration else None,
+            _choice("recovery", self.recovery) if self.recovery else None,
+        )
+
+
+def _choice(kind: str, section: dict[str, Any]) -> Choice:
+    parameters = dict(section)
+    name = parameters.pop("name", None)
+    if not isinstance(name, str):
+        raise StackError(f"section '{kind}' needs a name, e.g. {kind} = {{name = '…'}}")
+    return Choice(name, parameters)
+
+
+def parse_config(raw: dict[str, Any]) -> RunConfig:
+    """A configuration from plain data, wholly checked; errors name the key and what is wrong."""
+    for key in raw:
+        if key not in RunConfig.__struct_fields__:
+            raise StackError(
+                f"unknown key '{key}'{suggestion(key, list(RunConfig.__struct_fields__))}"
+            )
+    try:
+        config = msgspec.convert(raw, RunConfig)
+    except msgspec.ValidationError as error:
+        raise StackError(plain(error)) from None
+    for table in config.record:
+        if table not in TABLES:
+            raise StackError(f"record: unknown table '{table}'{suggestion(table, list(TABLES))}")
+    config.stack()
+    return config
+
+
+def canonical_json(config: RunConfig) -> str:
+    """The configuration as JSON, keys sorted: equal configurations give equal text."""
+    return msgspec.json.encode(config, order="sorted").decode()
+
+
+@cache
+def code_version() -> str:
+    """A hash of the sources that a simulated run depends on."""
+    root = Path(shoal.__file__).parent
+    digest = hashlib.blake2b(digest_size=8)
+    for package in ("content", "stack", "overlay", "routing", "recovery", "record", "simulation"):
+        for source in sorted((root / package).rglob("*.py")):
+            digest.update(source.relative_to(root).as_posix().encode())
+            digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def run_id(config: RunConfig) -> str:
+    """A run's identity: its configuration (seed included) and the code it depends on."""
+    text = f"{code_version()}:{canonical_json(config)}"
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

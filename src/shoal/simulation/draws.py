@@ -1,0 +1,32 @@
+"""The draws of :mod:`shoal.stack.chance`, many at a time: bit for bit the same answers, as arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.stack.chance import mix, purpose_word
+
+Words = npt.NDArray[np.uint64]
+
+
+def mix_array(word: Words) -> Words:
+    """:func:`shoal.stack.chance.mix` on every element."""
+    word = word + np.uint64(0x9E37_79B9_7F4A_7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
+    return word ^ (word >> np.uint64(31))
+
+
+def bits_array(seed: int, purpose: str, *counters: Words) -> Words:
+    """``Chance(seed, purpose).bits(...)`` for arrays of counters, broadcast against each other."""
+    key = mix((seed & 0xFFFF_FFFF_FFFF_FFFF) ^ mix(purpose_word(purpose)))
+    word = np.full(np.broadcast_shapes(*(c.shape for c in counters)), key, np.uint64)
+    for counter in counters:
+        word = mix_array(word ^ counter)
+    return mix_array(word)
+
+
+def uniform_array(seed: int, purpose: str, *counters: Words) -> npt.NDArray[np.float64]:
+    """``Chance(seed, purpose).uniform(...)`` for arrays of counters."""
+    return (bits_array(seed, purpose, *counters) >> np.uint64(11)) * (1.0 / (1 << 53))

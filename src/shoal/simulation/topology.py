@@ -1,0 +1,140 @@
+"""Graphs to start from: balanced and random trees, random regular graphs. Nodes count from 0."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from shoal.stack import Chance
+
+Edge: TypeAlias = tuple[int, int]
+
+
+def balanced_tree(nodes: int, max_degree: int) -> list[Edge]:
+    """Filled level by level: the root has ``max_degree`` children, every other node one fewer."""
+    edges: list[Edge] = []
+    parents = deque([0])
+    room = {0: max_degree}
+    for node in range(1, nodes):
+        parent = parents[0]
+        edges.append((parent, node))
+        room[parent] -= 1
+        if not room[parent]:
+            parents.popleft()
+        room[node] = max_degree - 1
+        if room[node]:
+            parents.append(node)
+    return edges
+
+
+def random_tree(nodes: int, max_degree: int, chance: Chance) -> list[Edge]:
+    """Each node joins a node drawn among those that have room, so depths differ from run to run."""
+    edges: list[Edge] = []
+    open_nodes = [0]
+    degree = [0] * nodes
+    for node in range(1, nodes):
+        at = chance.below(len(open_nodes), node)
+        parent = open_nodes[at]
+        edges.append((parent, node))
+        degree[parent] += 1
+        degree[node] += 1
+        if degree[parent] == max_degree:
+            open_nodes[at] = open_nodes[-1]
+            open_nodes.pop()
+        if degree[node] < max_degree:
+            open_nodes.append(node)
+    return edges
+
+
+def random_regular_graph(nodes: int, degree: int, chance: Chance) -> list[Edge]:
+    """A connected graph in which every node has ``degree`` links.
+
+    Starts from a ring lattice and exchanges the ends of random pairs of links (which keeps all
+    degrees), ten times per link, until the graph is connected.
+    """
+    if degree >= nodes:
+        raise ValueError(f"degree {degree} needs more than {nodes} nodes")
+    if nodes * degree % 2:
+        raise ValueError(f"{nodes} nodes of odd degree {degree} cannot all be linked; add one node")
+    if degree < 2 and nodes > 2:
+        raise ValueError(f"{nodes} nodes of degree {degree} cannot be connected")
+    edges = _ring_lattice(nodes, degree)
+    present = {frozenset(edge) for edge in edges}
+    question = 0
+    while True:
+        for _ in range(10 * len(edges)):
+            question += 1
+            i = chance.below(len(edges), question, 0)
+            j = chance.below(len(edges), question, 1)
+            (a, b), (c, d) = edges[i], edges[j]
+            if chance.below(2, question, 2):
+                c, d = d, c
+            first, second = frozenset((a, d)), frozenset((c, b))
+            if i == j or len(first) < 2 or len(second) < 2 or {first, second} & present:
+                continue
+            present -= {frozenset((a, b)), frozenset((c, d))}
+            present |= {first, second}
+            edges[i], edges[j] = (a, d), (c, b)
+        if connected(nodes, edges):
+            return edges
+
+
+def _ring_lattice(nodes: int, degree: int) -> list[Edge]:
+    edges = [
+        (node, (node + step) % nodes) for step in range(1, degree // 2 + 1) for node in range(nodes)
+    ]
+    if degree % 2:
+        edges += [(node, node + nodes // 2) for node in range(nodes // 2)]
+    return edges
+
+
+def adjacency(nodes: int, edges: Iterable[Edge]) -> list[dict[int, None]]:
+    """Neighbours of each node, in the order of the edges."""
+    neighbours: list[dict[int, None]] = [{} for _ in range(nodes)]
+    for a, b in edges:
+        neighbours[a][b] = None
+        neighbours[b][a] = None
+    return neighbours
+
+
+def distances(neighbours: list[dict[int, None]], start: int) -> dict[int, int]:
+    """Hops from a node to every node that can be reached."""
+    found = {start: 0}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        for neighbour in neighbours[node]:
+            if neighbour not in found:
+                found[neighbour] = found[node] + 1
+                queue.append(neighbour)
+    return found
+
+
+def connected(nodes: int, edges: Iterable[Edge]) -> bool:
+    """Whether every node reaches every other."""
+    return len(distances(adjacency(nodes, edges), 0)) == nodes
+
+
+def tree_diameter(nodes: int, edges: Iterable[Edge]) -> int:
+    """The longest path of a tree (two sweeps)."""
+    neighbours = adjacency(nodes, edges)
+    first = distances(neighbours, 0)
+    far = max(first, key=first.__getitem__)
+    return max(distances(neighbours, far).values())
+
+
+def tree_path(neighbours: list[dict[int, None]] | Mapping[int, dict[int, None]], a: int, b: int) -> list[int]:
+    """The nodes from a to b along a tree."""
+    came_from = {a: a}
+    queue = deque([a])
+    while b not in came_from:
+        node = queue.popleft()
+        for neighbour in neighbours[node]:
+            if neighbour not in came_from:
+                came_from[neighbour] = node
+                queue.append(neighbour)
+    path = [b]
+    while path[-1] != a:
+        path.append(came_from[path[-1]])
+    return path[::-1]

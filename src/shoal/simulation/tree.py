@@ -1,0 +1,226 @@
+"""The thesis's abstract overlay (Frey, section 7.1): a tree whose links are replaced on schedule.
+
+At regular intervals a random link breaks; ``repair_time`` later a random link that rejoins the two
+parts appears in its place. All choices are drawn from the seed alone, before the run, so every
+protocol meets the same sequence. Choices are made on the *virtual* tree (live links and those
+already due to appear), which keeps it a tree also when repairs overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
+
+from shoal.simulation.kernel import to_ns
+from shoal.simulation.network import Network
+from shoal.simulation.topology import (
+    Edge,
+    adjacency,
+    balanced_tree,
+    connected,
+    distances,
+    random_tree,
+    tree_path,
+)
+from shoal.stack import Chance, Reconfiguration, StackError, register
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+
+
+class Replace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One change on a hand-made schedule: ``old`` breaks at ``at``, ``new`` appears a repair time later.
+
+    Without ``new`` the tree splits; without ``old`` two trees merge.
+    """
+
+    at: Seconds
+    old: tuple[int, int] | None = None
+    new: tuple[int, int] | None = None
+
+
+class TreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The initial tree and how it changes."""
+
+    shape: Literal["balanced", "random"] = "balanced"
+    max_degree: Annotated[int, msgspec.Meta(ge=2)] = 4
+    links: tuple[tuple[int, int], ...] = ()
+    """An explicit tree (or forest) instead of a shape."""
+    rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """Links replaced per second within the window."""
+    window: tuple[Seconds, Seconds] = (3.0, 7.0)
+    repair_time: Seconds = 0.1
+    schedule: tuple[Replace, ...] = ()
+    """Explicit changes, beside those drawn at ``rate``."""
+    crashes: tuple[tuple[Seconds, int], ...] = ()
+    """Nodes that fail: all their links vanish at once and are not replaced."""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A planned change of the tree."""
+
+    at: float
+    old: Edge | None
+    new: Edge | None
+    path: tuple[int, ...]
+
+
+def initial_links(parameters: TreeParameters, nodes: int, seed: int) -> list[Edge]:
+    """The tree to start from."""
+    if parameters.links:
+        _check_forest(parameters.links, nodes)
+        return list(parameters.links)
+    if parameters.shape == "balanced":
+        return balanced_tree(nodes, parameters.max_degree)
+    return random_tree(nodes, parameters.max_degree, Chance(seed, "tree"))
+
+
+def _check_forest(links: tuple[Edge, ...], nodes: int) -> None:
+    """Refuse links that name unknown nodes or close a cycle."""
+    for i, (a, b) in enumerate(links):
+        if not (0 <= a < nodes and 0 <= b < nodes) or a == b:
+            raise StackError(f"link {a}-{b}: nodes are 0 to {nodes - 1}, and two different ones")
+        if b in distances(adjacency(nodes, links[:i]), a):
+            raise StackError(f"link {a}-{b} closes a cycle; a tree has none")
+
+
+def plan_replacements(
+    parameters: TreeParameters, nodes: int, links: list[Edge], seed: int
+) -> list[Replacement]:
+    """The whole sequence of changes, the same for every protocol at a given seed."""
+    start, end = parameters.window
+    count = round((end - start) * parameters.rate)
+    if not count:
+        return []
+    if not connected(nodes, links):
+        raise StackError("links can only be replaced at a rate on a connected tree")
+    chance = Chance(seed, "replacements")
+    virtual = adjacency(nodes, links)
+    live_from = {tuple(sorted(edge)): 0.0 for edge in links}
+    plan: list[Replacement] = []
+    for k in range(count):
+        at = start + k / parameters.rate
+        live = [edge for edge, since in live_from.items() if since <= at]
+        if not live:
+            continue
+        for attempt in range(100):
+            a, b = live[chance.below(len(live), k, attempt, 0)]
+            if chance.below(2, k, attempt, 1):
+                a, b = b, a
+            new = _rejoin(virtual, (a, b), parameters.max_degree, chance, k, attempt)
+            if new is not None:
+                break
+        else:
+            raise StackError(
+                f"no link can replace another on this tree with at most {parameters.max_degree} "
+                "neighbours per node; raise max_degree"
+            )
+        c, d = new
+        path = (*tree_path(virtual, a, c), *tree_path(virtual, d, b))
+        virtual[c][d] = None
+        virtual[d][c] = None
+        del live_from[tuple(sorted((a, b)))]
+        live_from[tuple(sorted((c, d)))] = at + parameters.repair_time
+        plan.append(Replacement(at, (a, b), (c, d), path))
+    return plan
+
+
+def _rejoin(
+    virtual: list[dict[int, None]],
+    old: Edge,
+    max_degree: int,
+    chance: Chance,
+    k: int,
+    attempt: int,
+) -> Edge | None:
+    """Cut ``old`` and draw a pair across the cut with room for a link; None (uncut) if there is none."""
+    a, b = old
+    del virtual[a][b]
+    del virtual[b][a]
+    sides = [
+        sorted(n for n in distances(virtual, end) if len(virtual[n]) < max_degree)
+        for end in (a, b)
+    ]
+    if [len(side) for side in sides] == [1, 1] and (sides[0][0], sides[1][0]) == (a, b):
+        virtual[a][b] = None
+        virtual[b][a] = None
+        return None
+    draw = 0
+    while True:
+        c = sides[0][chance.below(len(sides[0]), k, attempt, 2, draw)]
+        d = sides[1][chance.below(len(sides[1]), k, attempt, 3, draw)]
+        if (c, d) != (a, b):
+            return c, d
+        draw += 1
+
+
+class AbstractTree:
+    """A tree whose links are replaced on schedule (no overlay protocol runs)."""
+
+    def __init__(self, parameters: TreeParameters, network: Network, nodes: int, seed: int) -> None:
+        self.parameters = parameters
+        self.network = network
+        self.links = initial_links(parameters, nodes, seed)
+        explicit = [self._explicit(change, nodes) for change in parameters.schedule]
+        self.plan = plan_replacements(parameters, nodes, self.links, seed) + explicit
+
+    def _explicit(self, change: Replace, nodes: int) -> Replacement:
+        """A hand-made change; its path is known if it is a replacement on the initial tree."""
+        if change.old is None or change.new is None:
+            return Replacement(change.at, change.old, change.new, ())
+        a, b = change.old
+        links = [edge for edge in self.links if set(edge) != {a, b}]
+        if len(links) == len(self.links):
+            return Replacement(change.at, change.old, change.new, ())
+        neighbours = adjacency(nodes, links)
+        c, d = change.new if change.new[0] in distances(neighbours, a) else change.new[::-1]
+        path = (*tree_path(neighbours, a, c), *tree_path(neighbours, d, b))
+        return Replacement(change.at, change.old, (c, d), path)
+
+    def start(self) -> None:
+        """Raise the initial links and schedule the changes."""
+        for a, b in self.links:
+            self.network.link_up(a, b)
+        for number, change in enumerate(self.plan):
+            self._schedule(number, change)
+        kernel = self.network.kernel
+        for at, node in self.parameters.crashes:
+            kernel.call_at(to_ns(at), lambda node=node: self._crash(node))
+
+    def _schedule(self, number: int, change: Replacement) -> None:
+        kernel = self.network.kernel
+        reconfiguration = None
+        if change.old is not None and change.new is not None:
+            reconfiguration = Reconfiguration(number, change.path)
+        if change.old is not None:
+            kernel.call_at(to_ns(change.at), lambda: self._break(change, reconfiguration))
+        if change.new is not None:
+            at = change.at + (self.parameters.repair_time if change.old else 0.0)
+            kernel.call_at(to_ns(at), lambda: self._join(change, reconfiguration))
+
+    def _break(self, change: Replacement, reconfiguration: Reconfiguration | None) -> None:
+        assert change.old is not None
+        self.network.link_down(*change.old, reconfiguration)
+
+    def _join(self, change: Replacement, reconfiguration: Reconfiguration | None) -> None:
+        assert change.new is not None
+        c, d = change.new
+        self.network.link_up(c, d, reconfiguration)
+        if change.old is not None and reconfiguration is not None:
+            a, b = change.old
+            self.network.link_replaced(a, b, c, d, reconfiguration)
+
+    def _crash(self, node: int) -> None:
+        for neighbour in self.network.neighbours(node):
+            self.network.link_down(node, neighbour)
+
+
+register(
+    "overlay",
+    "abstract-tree",
+    AbstractTree,
+    TreeParameters,
+    provides={"links", "tree", "association", "path"},
+)

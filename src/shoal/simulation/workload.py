@@ -1,0 +1,223 @@
+"""What applications do: who subscribes to what, who publishes what, and when (Frey, section 7.1).
+
+Everything is drawn from the seed before the run, whatever the protocol. Each publisher publishes
+once per period of ``1 / publish_rate``, at a random instant within it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from shoal.content import Event, Filter, Pattern, Patterns
+from shoal.simulation.draws import uniform_array
+from shoal.simulation.kernel import Kernel, to_ns
+from shoal.stack import Chance, StackError
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One act of a hand-made script: at a time, a node does something with patterns."""
+
+    at: Seconds
+    node: Annotated[int, msgspec.Meta(ge=0)]
+    do: Literal["subscribe", "unsubscribe", "publish"]
+    patterns: tuple[int, ...]
+
+
+class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The defaults are those of Frey's Table 7.1."""
+
+    patterns: Count = 96
+    patterns_per_subscriber: Count = 7
+    patterns_per_event: Count = 9
+    subscribers: Share = 0.2
+    publish_rate: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    """Events per second and dispatcher."""
+    subscribe_window: tuple[Seconds, Seconds] = (0.0, 1.0)
+    core: Share = 1.0
+    """The stable core: the share of dispatchers whose subscriptions stay as they are."""
+    churn_rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """(Un)subscriptions per second of each subscriber outside the core."""
+    churn_window: tuple[Seconds, Seconds] = (1.0, 8.0)
+    script: tuple[Act, ...] = ()
+    """Explicit acts instead of the random workload."""
+
+
+@dataclass
+class Workload:
+    """What will be done, in order of time."""
+
+    core: set[int] = field(default_factory=set)
+    subscriptions: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
+    """(instant, node, pattern, True to subscribe)."""
+    times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    publishers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    contents: list[tuple[int, ...]] = field(default_factory=list)
+
+
+def plan_workload(
+    parameters: WorkloadParameters, nodes: int, duration: float, seed: int
+) -> Workload:
+    """Draw a workload."""
+    if parameters.script:
+        return _scripted(parameters, nodes)
+    if parameters.patterns_per_subscriber > parameters.patterns:
+        raise StackError(
+            f"workload: {parameters.patterns_per_subscriber} patterns per subscriber "
+            f"cannot be distinct among {parameters.patterns}"
+        )
+    core = set(
+        Chance(seed, "core").sample(range(nodes), round(parameters.core * nodes))
+        if parameters.core < 1
+        else range(nodes)
+    )
+    workload = Workload(core)
+    _plan_subscriptions(workload, parameters, nodes, seed)
+    _plan_publications(workload, parameters, nodes, duration, seed)
+    return workload
+
+
+def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
+    """A hand-made workload."""
+    workload = Workload(set(range(nodes)))
+    published: list[tuple[int, int, tuple[int, ...]]] = []
+    for act in parameters.script:
+        if act.node >= nodes:
+            raise StackError(f"workload: script names node {act.node}, nodes are 0 to {nodes - 1}")
+        at = to_ns(act.at)
+        if act.do == "publish":
+            published.append((at, act.node, act.patterns))
+        else:
+            workload.subscriptions += [
+                (at, act.node, Pattern(p), act.do == "subscribe") for p in act.patterns
+            ]
+    workload.subscriptions.sort(key=lambda s: s[0])
+    published.sort(key=lambda p: p[0])
+    workload.times = np.array([p[0] for p in published], np.int64)
+    workload.publishers = np.array([p[1] for p in published], np.int64)
+    workload.contents = [p[2] for p in published]
+    return workload
+
+
+def _plan_subscriptions(
+    workload: Workload, parameters: WorkloadParameters, nodes: int, seed: int
+) -> None:
+    """Subscribers are the same share of the core and of the others; those outside the core go on changing."""
+    chance = Chance(seed, "subscribers")
+    groups = [sorted(workload.core), sorted(set(range(nodes)) - workload.core)]
+    subscribers: list[int] = []
+    for number, group in enumerate(groups):
+        subscribers += chance.sample(group, round(parameters.subscribers * len(group)), number)
+    start, end = parameters.subscribe_window
+    what, when = Chance(seed, "subscriptions"), Chance(seed, "subscription times")
+    patterns = [Pattern(number) for number in range(parameters.patterns)]
+    plan: list[tuple[int, int, Pattern, bool]] = []
+    for node in subscribers:
+        held = what.sample(patterns, parameters.patterns_per_subscriber, node)
+        for i, pattern in enumerate(held):
+            plan.append((to_ns(start + when.uniform(node, i) * (end - start)), node, pattern, True))
+        if node not in workload.core and parameters.churn_rate:
+            plan += _churn(parameters, held, patterns, node, seed)
+    plan.sort(key=lambda s: s[:2])
+    workload.subscriptions = plan
+
+
+def _churn(
+    parameters: WorkloadParameters, held: list[Pattern], patterns: list[Pattern], node: int, seed: int
+) -> list[tuple[int, int, Pattern, bool]]:
+    """A subscriber drops a pattern and takes another, in turn, so that it keeps about as many."""
+    chance = Chance(seed, "churn")
+    start, end = parameters.churn_window
+    start = max(start, parameters.subscribe_window[1])
+    plan: list[tuple[int, int, Pattern, bool]] = []
+    now = list(held)
+    for k in range(int((end - start) * parameters.churn_rate)):
+        at = to_ns(start + (k + chance.uniform(node, k, 0)) / parameters.churn_rate)
+        if k % 2 == 0 and now:
+            dropped = now.pop(chance.below(len(now), node, k, 1))
+            plan.append((at, node, dropped, False))
+        else:
+            free = [p for p in patterns if p not in now]
+            if free:
+                taken = free[chance.below(len(free), node, k, 2)]
+                now.append(taken)
+                plan.append((at, node, taken, True))
+    return plan
+
+
+def _plan_publications(
+    workload: Workload, parameters: WorkloadParameters, nodes: int, duration: float, seed: int
+) -> None:
+    """Times and contents of all events, drawn as arrays."""
+    rate = parameters.publish_rate
+    periods = int(duration * rate)
+    if not periods:
+        return
+    node = np.repeat(np.arange(nodes, dtype=np.uint64), periods)
+    k = np.tile(np.arange(periods, dtype=np.uint64), nodes)
+    phase = uniform_array(seed, "publication times", node, k)
+    times = np.rint((k + phase) / rate * 1e9).astype(np.int64)
+    order = np.lexsort((node, times))
+    each = np.arange(parameters.patterns_per_event, dtype=np.uint64)[:, None]
+    drawn = uniform_array(seed, "publications", node[order], k[order], each)
+    numbers = (drawn * parameters.patterns).astype(np.int64)
+    workload.times = times[order]
+    workload.publishers = node[order].astype(np.int64)
+    workload.contents = list(zip(*numbers.tolist(), strict=True))
+
+
+class World(Protocol):
+    """Where applications live."""
+
+    def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
+        """A node's application subscribes or unsubscribes."""
+
+    def publication(self, event: Event) -> None:
+        """A node's application publishes."""
+
+
+class Player:
+    """Plays a workload into a running simulation."""
+
+    def __init__(self, kernel: Kernel, workload: Workload, world: World) -> None:
+        self.kernel = kernel
+        self.workload = workload
+        self.world = world
+        self._next = 0
+        self._times: list[int] = workload.times.tolist()
+        self._publishers: list[int] = workload.publishers.tolist()
+        self._sequences: dict[int, int] = {}
+
+    def start(self) -> None:
+        """Schedule the first acts."""
+        for at, node, pattern, subscribe in self.workload.subscriptions:
+            self.kernel.call_at(
+                at,
+                lambda node=node, pattern=pattern, subscribe=subscribe: self.world.subscription(
+                    node, pattern, subscribe
+                ),
+            )
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._next < len(self._times):
+            self.kernel.call_at(self._times[self._next], self._publish)
+
+    def _publish(self) -> None:
+        """Publish everything due now; one timer serves all publications."""
+        while self._next < len(self._times) and self._times[self._next] <= self.kernel.now:
+            publisher = self._publishers[self._next]
+            sequence = self._sequences.get(publisher, 0)
+            self._sequences[publisher] = sequence + 1
+            content = Patterns(self.workload.contents[self._next])
+            self._next += 1
+            self.world.publication(Event(publisher, sequence, content))
+        self._schedule()

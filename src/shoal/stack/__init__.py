@@ -1,0 +1,33 @@
+"""The contract everything below and above meets: what a layer may ask of the world, and how stacks are built.
+
+* :mod:`~shoal.stack.host`: ``Host``, the only thing a layer sees of the world.
+* :mod:`~shoal.stack.layer`: ``Layer`` and its kinds: overlay, routing, recovery.
+* :mod:`~shoal.stack.message`: what every message has.
+* :mod:`~shoal.stack.chance`: chance as a pure function of its question.
+* :mod:`~shoal.stack.registry`: protocols by name, their parameters, and which fit together.
+"""
+
+from shoal.stack.chance import Chance
+from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.layer import Layer, Overlay, Reconfiguration, Recovery, Routing
+from shoal.stack.message import Message
+from shoal.stack.registry import Protocol, StackError, build, protocols, register
+
+__all__ = [
+    "LOCAL",
+    "Chance",
+    "Host",
+    "Layer",
+    "Message",
+    "NodeId",
+    "Overlay",
+    "Protocol",
+    "Reconfiguration",
+    "Recovery",
+    "Routing",
+    "StackError",
+    "Timer",
+    "build",
+    "protocols",
+    "register",
+]
