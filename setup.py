@@ -20,7 +20,6 @@ COMPILED = [
     "src/shoal/routing/flooding.py",
     "src/shoal/routing/subscription_forwarding.py",
     "src/shoal/simulation/kernel.py",
-    "src/shoal/simulation/invariants.py",
     "src/shoal/simulation/oracle.py",
     "src/shoal/simulation/recorder.py",
     "src/shoal/simulation/network.py",

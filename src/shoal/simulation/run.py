@@ -168,8 +168,8 @@ def fingerprint(simulation: Simulation) -> str:
         )
     for row in recorder.traffic:
         digest.update(repr(row).encode())
-    for row in recorder.links:
-        digest.update(repr(row).encode())
+    for change in recorder.links:
+        digest.update(repr(change).encode())
     kernel = simulation.kernel
     digest.update(b"%d,%d,%d" % (kernel.now, kernel.handled, kernel.lost))
     return digest.hexdigest()

@@ -9,6 +9,7 @@ already due to appear), which keeps it a tree also when repairs overlap.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -187,7 +188,7 @@ class AbstractTree:
             self._schedule(number, change)
         kernel = self.network.kernel
         for at, node in self.parameters.crashes:
-            kernel.call_at(to_ns(at), lambda node=node: self._crash(node))
+            kernel.call_at(to_ns(at), partial(self._crash, node))
 
     def _schedule(self, number: int, change: Replacement) -> None:
         kernel = self.network.kernel

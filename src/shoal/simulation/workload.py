@@ -7,6 +7,7 @@ once per period of ``1 / publish_rate``, at a random instant within it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Literal, Protocol
 
 import msgspec
@@ -199,12 +200,8 @@ class Player:
     def start(self) -> None:
         """Schedule the first acts."""
         for at, node, pattern, subscribe in self.workload.subscriptions:
-            self.kernel.call_at(
-                at,
-                lambda node=node, pattern=pattern, subscribe=subscribe: self.world.subscription(
-                    node, pattern, subscribe
-                ),
-            )
+            act = partial(self.world.subscription, node, pattern, subscribe)
+            self.kernel.call_at(at, act)
         self._schedule()
 
     def _schedule(self) -> None:
