@@ -29,7 +29,7 @@ class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     at: Seconds
     node: Annotated[int, msgspec.Meta(ge=0)]
-    do: Literal["subscribe", "unsubscribe", "publish"]
+    do: Literal["subscribe", "unsubscribe", "publish", "advertise", "unadvertise"]
     patterns: tuple[int, ...]
 
 
@@ -59,6 +59,8 @@ class Workload:
     core: set[int] = field(default_factory=set)
     subscriptions: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
     """(instant, node, pattern, True to subscribe)."""
+    advertisements: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
+    """(instant, node, pattern, True to advertise)."""
     times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     publishers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     contents: list[tuple[int, ...]] = field(default_factory=list)
@@ -97,10 +99,13 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
         if act.do == "publish":
             published.append((at, act.node, act.patterns))
         else:
-            workload.subscriptions += [
-                (at, act.node, Pattern(p), act.do == "subscribe") for p in act.patterns
-            ]
+            acts = (
+                workload.subscriptions if act.do.endswith("scribe") else workload.advertisements
+            )
+            starts = not act.do.startswith("un")
+            acts += [(at, act.node, Pattern(p), starts) for p in act.patterns]
     workload.subscriptions.sort(key=lambda s: s[0])
+    workload.advertisements.sort(key=lambda s: s[0])
     published.sort(key=lambda p: p[0])
     workload.times = np.array([p[0] for p in published], np.int64)
     workload.publishers = np.array([p[1] for p in published], np.int64)
@@ -166,6 +171,11 @@ def _plan_publications(
     periods = int(duration * rate)
     if not periods:
         return
+    workload.advertisements = [
+        (0, node, Pattern(number), True)
+        for node in range(nodes)
+        for number in range(parameters.patterns)
+    ]
     node = np.repeat(np.arange(nodes, dtype=np.uint64), periods)
     k = np.tile(np.arange(periods, dtype=np.uint64), nodes)
     phase = uniform_array(seed, "publication times", node, k)
@@ -185,6 +195,9 @@ class World(Protocol):
     def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
         """A node's application subscribes or unsubscribes."""
 
+    def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
+        """A node's application says what it will publish, or no longer will."""
+
     def publication(self, event: Event) -> None:
         """A node's application publishes."""
 
@@ -192,7 +205,10 @@ class World(Protocol):
 class Player:
     """Plays a workload into a running simulation."""
 
-    def __init__(self, kernel: Kernel, workload: Workload, world: World) -> None:
+    def __init__(
+        self, kernel: Kernel, workload: Workload, world: World, advertises: bool = False
+    ) -> None:
+        self.advertises = advertises
         self.kernel = kernel
         self.workload = workload
         self.world = world
@@ -206,6 +222,10 @@ class Player:
         for at, node, pattern, subscribe in self.workload.subscriptions:
             act = partial(self.world.subscription, node, pattern, subscribe)
             self.kernel.call_at(at, act)
+        if self.advertises:
+            for at, node, pattern, advertise in self.workload.advertisements:
+                act = partial(self.world.advertisement, node, pattern, advertise)
+                self.kernel.call_at(at, act)
         self._schedule()
 
     def _schedule(self) -> None:

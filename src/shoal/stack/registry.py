@@ -30,6 +30,7 @@ CAPABILITIES: Mapping[str, str] = {
     "association": "says which new link replaces which old one",
     "path": "knows the reconfiguration path",
     "tables": "keeps subscription tables that a reconfiguration protocol can repair",
+    "symmetric": "lets every subscription travel in every direction",
     "reconfiguration": "repairs tables when links change",
 }
 """What one layer may need of another, in words."""

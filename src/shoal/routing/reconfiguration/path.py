@@ -232,6 +232,6 @@ register(
     "path",
     ReconfigurationPath,
     NoParameters,
-    needs={"links", "tables", "association", "path"},
+    needs={"links", "tables", "symmetric", "association", "path"},
     provides={"reconfiguration"},
 )
