@@ -44,7 +44,7 @@ DIRECTIONS = ("increasing", "decreasing", "not increasing", "not decreasing")
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One thing compared, where it differs from its check: in variant, experiment, points, measure."""
+    """One thing compared, as far as it differs from its check."""
 
     variant: str | None = None
     experiment: str | None = None

@@ -4,14 +4,15 @@ The rules are written down for readers in ``docs/claims.md``; in short:
 
 * An invariant or worked example must hold in every run, to the letter of its tolerance.
 * Anything else is a figure computed from means over seeds, with a 95% interval (see
-  :mod:`shoal.pipeline.statistics`). A value must lie within its tolerance; an order or a sign must be
-  significant, that is, the interval of the paired difference lies on the right side of zero.
+  :mod:`shoal.pipeline.statistics`). A value must lie within its tolerance; an order or a sign must
+  be significant, that is, the interval of the paired difference lies on the right side of zero.
 * *Order only*: the direction is right but the figure is not, or the direction is not significant.
 * A claim with several checks is as good as its worst one.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -226,7 +227,7 @@ class _Court:
         """Each term of a tier is below each of the next: paired differences, all of them."""
         for variant in check.variants or ("",):
             tiers = [[term.of(variant) for term in tier] for tier in check.tiers()]
-            for lower_tier, upper_tier in zip(tiers, tiers[1:], strict=False):
+            for lower_tier, upper_tier in itertools.pairwise(tiers):
                 for lower in lower_tier:
                     for upper in upper_tier:
                         low, high = self._curves(check, [lower, upper])
@@ -267,10 +268,14 @@ def _points(check: Check, curve: _Curve) -> Iterator[tuple[str, Number]]:
 
 def _across(check: Check, curves: Sequence[_Curve]) -> Number:
     """One number from the numbers of several variants."""
-    combine = {"spread": np.ptp, "max": np.max, "min": np.min}[check.across]
-    return lambda kept: float(
-        combine([reduce(check.over, curve.x, curve.at(kept)) for curve in curves])
-    )
+
+    def number(kept: Mask) -> float:
+        numbers = [reduce(check.over, curve.x, curve.at(kept)) for curve in curves]
+        if check.across == "max":
+            return max(numbers)
+        return min(numbers) if check.across == "min" else max(numbers) - min(numbers)
+
+    return number
 
 
 def _minus(high: Number, low: Number, factor: float = 1.0) -> Number:
@@ -327,12 +332,10 @@ def _below(check: Check, low: _Curve, high: _Curve) -> Iterator[Part]:
             "reproduced" if holds else "order only" if right_way else "not reproduced"
         )
         label = f"{high.term.label()} − {times}{low.term.label()}{point}"
-        missed = "not significant" if estimate.value > 0 else "below zero"
+        why = "" if holds else f"{label}: {'not significant' if right_way else 'below zero'}"
         # By how many half-widths it clears zero, so that differences of unlike size compare.
         margin = estimate.value / (estimate.value - estimate.low + _EXACT) if estimate.low else 0.0
-        yield _part(
-            label, verdict, estimate, low.seeds, margin, "" if holds else f"{label}: {missed}"
-        )
+        yield _part(label, verdict, estimate, low.seeds, margin, why)
 
 
 def _trend(check: Check, curve: _Curve) -> Part:

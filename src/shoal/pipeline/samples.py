@@ -18,7 +18,7 @@ Row: TypeAlias = tuple[str, str, str, float | None, int, float | None]
 _NEAR = 1e-9
 
 
-class NotMeasured(Exception):
+class NotMeasured(Exception):  # noqa: N818  # a finding, not a fault
     """There are no values to judge by; the message says of what."""
 
 
@@ -65,7 +65,7 @@ class Sample:
 
     def whole_seeds(self) -> set[int]:
         """The seeds that have a value at every point."""
-        complete = ~np.isnan(self.values).any(axis=0)
+        complete = [not gaps for gaps in np.isnan(self.values).any(axis=0).tolist()]
         return {seed for seed, whole in zip(self.seeds, complete, strict=True) if whole}
 
     def curve(self, kept: Mask) -> Floats:
