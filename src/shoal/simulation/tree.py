@@ -200,20 +200,26 @@ class AbstractTree:
         if change.old is not None and change.new is not None:
             reconfiguration = Reconfiguration(number, change.path)
         if change.old is not None:
-            kernel.call_at(to_ns(change.at), partial(self._down, *change.old, reconfiguration))
+            kernel.call_at(to_ns(change.at), partial(self.break_link, *change.old, reconfiguration))
         if change.new is not None:
             at = change.at + (self.parameters.repair_time if change.old else 0.0)
             kernel.call_at(to_ns(at), partial(self._join, change, reconfiguration))
 
     def _join(self, change: Replacement, reconfiguration: Reconfiguration | None) -> None:
         assert change.new is not None
-        self._up(*change.new, reconfiguration)
         if change.old is not None and reconfiguration is not None:
-            self.network.link_replaced(*change.old, *change.new, reconfiguration)
+            self.replace_link(change.old, change.new, reconfiguration)
+        else:
+            self._up(*change.new, reconfiguration)
 
     def _crash(self, node: int) -> None:
         for neighbour in self.network.neighbours(node):
-            self._down(node, neighbour, None)
+            self.break_link(node, neighbour, None)
+
+    def replace_link(self, old: Edge, new: Edge, reconfiguration: Reconfiguration) -> None:
+        """Raise the link that stands in for a broken one; its near end is on the side of ``old[0]``."""
+        self._up(*new, reconfiguration)
+        self.network.link_replaced(*old, *new, reconfiguration)
 
     def _up(self, a: int, b: int, reconfiguration: Reconfiguration | None) -> None:
         """Raise a link; of the two parts it joins, the one without the root turns towards it."""
@@ -223,7 +229,7 @@ class AbstractTree:
             self._hang(b, a)
         self.network.link_up(a, b, reconfiguration)
 
-    def _down(self, a: int, b: int, reconfiguration: Reconfiguration | None) -> None:
+    def break_link(self, a: int, b: int, reconfiguration: Reconfiguration | None) -> None:
         """Break a link; its lower end has no parent then."""
         self.network.link_down(a, b, reconfiguration)
         child = a if self._parent[a] == b else b
