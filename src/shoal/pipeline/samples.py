@@ -65,8 +65,8 @@ class Sample:
 
     def whole_seeds(self) -> set[int]:
         """The seeds that have a value at every point."""
-        complete = [not gaps for gaps in np.isnan(self.values).any(axis=0).tolist()]
-        return {seed for seed, whole in zip(self.seeds, complete, strict=True) if whole}
+        gaps = np.isnan(self.values)
+        return {seed for i, seed in enumerate(self.seeds) if not gaps[:, i].any()}
 
     def curve(self, kept: Mask) -> Floats:
         """Means over the kept seeds, point by point."""
