@@ -1,7 +1,7 @@
 """After any overlapping changes, once quiet, tables and deliveries are exactly the oracle's.
 
-Hypothesis drives every protocol × strategy; a failure shrinks to a short log of steps and prints the
-command that replays it.
+Hypothesis drives every protocol × strategy; a failure shrinks to a short log of steps and prints
+the command that replays it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from shoal.simulation import chaos
 from shoal.simulation.chaos import DOMAIN, Chaos
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.topology import adjacency, distances
+from shoal.stack import Chance
 
 STACKS = chaos.stacks()
 EXAMPLES = int(os.environ.get("SHOAL_CHAOS_EXAMPLES", "25"))
@@ -119,7 +120,7 @@ class explained:  # noqa: N801  # reads as a word in a with statement
 @pytest.mark.parametrize("stack", STACKS, ids=lambda s: f"{s[0]}-{s[1]}{'-covering' * s[2]}")
 def test_tables_and_deliveries_equal_the_oracles_once_quiet(stack: tuple[str, str, bool]) -> None:
     machine = type("Machine", (Trouble,), {"stack": stack})
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]  # hypothesis leaves it untyped
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=EXAMPLES,
@@ -187,11 +188,11 @@ def test_covering_without_uncovering_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_overlapping_repairs_break_reconfiguration_path() -> None:
-    """Frey, section 8.1: it does not tolerate overlap; the harness sees that when allowed to try."""
+    """Frey, section 8.1: it does not tolerate overlap; allowed to try, the harness sees it."""
     for seed in range(100):
         history = chaos.new_chaos(("subscription-forwarding", "path", False), seed)
         history.overlaps = True
-        chance = chaos.Chance(seed, "chaos")
+        chance = Chance(seed, "chaos")
         try:
             for line in chaos.random_steps(history, chance, 40):
                 history.step(line)

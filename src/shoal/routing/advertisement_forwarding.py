@@ -1,9 +1,9 @@
 """Advertisement forwarding (Frey, section 2.4.1): subscriptions go only where publishers are.
 
-Publishers advertise what they will publish. Advertisements visit every dispatcher, by the same rules
-as subscriptions in subscription forwarding, and a subscription is told to a neighbour only if an
-advertisement that overlaps it came from there. When the tree changes, advertisements follow it as in
-Strawman; subscriptions follow by the stack's reconfiguration protocol.
+Publishers advertise what they will publish. Advertisements visit every dispatcher, by the same
+rules as subscriptions in subscription forwarding, and a subscription is told to a neighbour only if
+an advertisement that overlaps it came from there. When the tree changes, advertisements follow it
+as in Strawman; subscriptions follow by the stack's reconfiguration protocol.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AdvertisementForwarding(SubscriptionForwarding):
 
     def allows(self, neighbour: NodeId, filter: Filter) -> bool:
         """Subscriptions travel towards overlapping advertisements."""
-        for advertised in self.advertisements.filters_of(neighbour):  # noqa: SIM110  # as a loop it compiles well
+        for advertised in self.advertisements.filters_of(neighbour):  # as a loop it compiles well
             if advertised.overlaps(filter):
                 return True
         return False
@@ -84,7 +84,7 @@ class AdvertisementForwarding(SubscriptionForwarding):
             self.announce_table(source)
 
     def _unadvertised(self, source: NodeId, filter: Filter) -> None:
-        """Pass on as an unsubscription would be; the source need no longer know our subscriptions."""
+        """Pass on as an unsubscription is; the source need no longer know our subscriptions."""
         if not self.advertisements.remove(source, filter):
             return
         left = self.advertisements.sources(filter)

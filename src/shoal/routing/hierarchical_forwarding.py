@@ -1,4 +1,4 @@
-"""Hierarchical forwarding (Frey, section 2.4.1): subscriptions climb to the root, events climb and fork.
+"""Hierarchical forwarding (Frey, section 2.4.1): subscriptions and events climb to the root.
 
 On a rooted tree a dispatcher tells its subscriptions only to its parent. An event always climbs to
 the root, and every dispatcher on its way sends a copy down each branch that wants it. Tables hold

@@ -1,4 +1,4 @@
-"""Subscription forwarding (Frey, sections 2.4.1 and 5.1): subscriptions lay the routes that events follow.
+"""Subscription forwarding (Frey, sections 2.4.1 and 5.1): subscriptions lay the routes of events.
 
 The rules, for one filter p at one dispatcher:
 
@@ -72,7 +72,7 @@ class ReconfigurationProtocol:
         return False
 
     def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
-        """Whether a filter is held back from a neighbour for now (Informed Link Activation only)."""
+        """Whether a filter is held back from a neighbour (Informed Link Activation only)."""
         return False
 
 
@@ -174,7 +174,7 @@ class SubscriptionForwarding(Routing):
         return True
 
     def spread(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
-        """Tell those who did not know that somebody on this side wants the filter, except ``source``."""
+        """Tell those who do not know that somebody on this side wants it, except ``source``."""
         if not before:
             for neighbour in self.neighbours:
                 if neighbour != source:
@@ -197,7 +197,7 @@ class SubscriptionForwarding(Routing):
         return True
 
     def announce(self, neighbour: NodeId, filter: Filter) -> None:
-        """Send SUB(p), unless it, or with covering one that covers it, has been told over this link."""
+        """Send SUB(p), unless it, or a filter that covers it, has been told over this link."""
         if not self.allows(neighbour, filter):
             return
         if self.remembers:
@@ -219,7 +219,7 @@ class SubscriptionForwarding(Routing):
         self.host.send(neighbour, Unsubscribe(filter))  # type: ignore[arg-type]  # wire union
 
     def uncover(self, neighbour: NodeId, gone: Filter) -> None:
-        """Tell what was not told over this link because ``gone`` covered it, widest filters first."""
+        """Tell what was not told over this link because ``gone`` covered it, widest first."""
         hidden = [
             filter
             for filter in self.table.filters()

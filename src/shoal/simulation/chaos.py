@@ -100,7 +100,9 @@ class Chaos:
         """Carry out one line of a log."""
         what, _, rest = line.partition(" ")
         if what not in STEPS:
-            raise ValueError(f"unknown step '{line}'; a step starts with one of: {', '.join(STEPS)}")
+            raise ValueError(
+                f"unknown step '{line}'; a step starts with one of: {', '.join(STEPS)}"
+            )
         self.log.append(line)
         if what == "wait":
             self._advance(float(rest))
@@ -198,8 +200,8 @@ class Chaos:
         for record in recorder.publications[probes:]:
             if record.received != record.owed:
                 raise InvariantViolation(
-                    f"event {record.publisher}/{record.sequence} reached {_nodes(record.received)}, "
-                    f"wanted by {_nodes(record.owed)}"
+                    f"event {record.publisher}/{record.sequence} reached "
+                    f"{_nodes(record.received)}, wanted by {_nodes(record.owed)}"
                 )
         misrouted = sum(row[3] for row in recorder.traffic[traffic:])
         if misrouted and self.stack[0] != "hierarchical-forwarding":  # there all events climb
@@ -264,7 +266,7 @@ def _random_replacement(chaos: Chaos, chance: Chance, k: int) -> str | None:
 
 
 def trial(stack: tuple[str, str, bool], seed: int, steps: int = 40) -> Chaos:
-    """One random history, from its seed; raises when the oracle objects (after the chaos is filled)."""
+    """One random history, from its seed, not checked yet."""
     chaos = new_chaos(stack, seed)
     chance = Chance(seed, "chaos")
     for line in random_steps(chaos, chance, steps):
@@ -280,7 +282,9 @@ def new_chaos(stack: tuple[str, str, bool], seed: int) -> Chaos:
     return Chaos(*stack, nodes, links)
 
 
-def replay(stack: tuple[str, str, bool], nodes: int, links: list[tuple[int, int]], log: list[str]) -> Chaos:
+def replay(
+    stack: tuple[str, str, bool], nodes: int, links: list[tuple[int, int]], log: list[str]
+) -> Chaos:
     """The network after the steps of a log."""
     chaos = Chaos(*stack, nodes, links)
     for line in log:

@@ -130,7 +130,7 @@ class Simulation:
         return None
 
     def _check_tables(self, host: SimHost) -> None:
-        """Compare a node's tables with the oracle's, as far as its routing lets subscriptions travel."""
+        """Compare a node's tables with the oracle's, where its routing lets subscriptions go."""
         routing = host.routing
         if not isinstance(routing, SubscriptionForwarding):
             return

@@ -1,4 +1,7 @@
-"""The thesis's worked examples (figures 5.4, 5.5, 6.4), message by message. Names carry the claim's id."""
+"""The thesis's worked examples (figures 5.4, 5.5, 6.4), message by message.
+
+A test carries the id of the claim it checks.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from shoal.stack import LOCAL
 GRAY = 0
 BREAK = 1.0
 T_REP, T_U, T_S = 0.1, 0.15, 0.15
-PROTOCOLS = {
+PROTOCOLS: dict[str, dict[str, Any]] = {
     "SM": {"name": "strawman"},
     "TDU": {"name": "timed", "unsubscription_timer": T_U},
     "NDU": {"name": "notified", "unsubscription_timer": T_U},
@@ -118,8 +121,8 @@ class Story:
         return self
 
 
-FIGURE_5_4 = {"links": "S-A A-C A-B B-D", "subscribers": "S"}
-FIGURE_5_5 = {"links": "A-E E-F F-C A-B B-G G-D", "subscribers": "E D"}
+FIGURE_5_4: dict[str, Any] = {"links": "S-A A-C A-B B-D", "subscribers": "S"}
+FIGURE_5_5: dict[str, Any] = {"links": "A-E E-F F-C A-B B-G G-D", "subscribers": "E D"}
 
 
 def test_t5_2_j_strawman_in_figure_5_4() -> None:
