@@ -24,6 +24,7 @@ from shoal.pipeline.sweep import sweep
 from shoal.pipeline.tables import Tables
 from shoal.simulation.config import parse_config
 from shoal.stack import StackError, protocols
+from shoal.stack.registry import find
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,7 +95,7 @@ def candidates(scenario: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for repair in repairs:
             stack: dict[str, Any] = {"routing": {"name": routing.name}}
             if repair is not None:
-                stack["reconfiguration"] = {"name": repair}
+                stack["reconfiguration"] = {"name": repair, **_timers(repair, scenario)}
             try:
                 parse_config({**scenario, **stack})
             except StackError as error:
@@ -104,6 +105,17 @@ def candidates(scenario: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if not found:
         raise PipelineError(f"no stack can be built on this scenario: {reasons[0]}", "correct it")
     return found
+
+
+def _timers(repair: str, scenario: Mapping[str, Any]) -> dict[str, float]:
+    """Timers that suit the overlay: half as long again as a repair takes, as in Frey's Table 7.1."""
+    overlay = scenario.get("overlay", {})
+    repair_time = overlay.get("repair_time") if isinstance(overlay, Mapping) else None
+    if not isinstance(repair_time, int | float):
+        return {}
+    known = find("reconfiguration", repair).parameters.__struct_fields__
+    names = ("unsubscription_timer", "subscription_timer")
+    return {name: 1.5 * repair_time for name in names if name in known}
 
 
 def advise(
