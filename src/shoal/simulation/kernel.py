@@ -60,15 +60,16 @@ class Kernel:
         """Timers that will fire, background ones not counted."""
         self.buckets: dict[int, list[tuple[Channel | None, object]]] = {}
         self.instants: list[int] = []
+        self._last_at = -1
+        """The instant of the last post: messages sent together mostly arrive together."""
+        self._last_bucket: list[tuple[Channel | None, object]] = []
 
     def post(self, at: int, channel: Channel, message: Message) -> None:
         """A message arrives over a channel, unless the channel goes down before."""
-        bucket = self.buckets.get(at)
-        if bucket is None:
-            bucket = []
-            self.buckets[at] = bucket
-            heappush(self.instants, at)
-        bucket.append((channel, message))
+        if at != self._last_at:
+            self._last_at = at
+            self._last_bucket = self._bucket(at)
+        self._last_bucket.append((channel, message))
         self.waiting += 1
 
     def call_at(self, at: int, callback: Callable[[], None], background: bool = False) -> SimTimer:
@@ -76,13 +77,16 @@ class Kernel:
         timer = SimTimer(self, callback, background)
         if not background:
             self.armed += 1
+        self._bucket(at).append((None, timer))
+        return timer
+
+    def _bucket(self, at: int) -> list[tuple[Channel | None, object]]:
         bucket = self.buckets.get(at)
         if bucket is None:
             bucket = []
             self.buckets[at] = bucket
             heappush(self.instants, at)
-        bucket.append((None, timer))
-        return timer
+        return bucket
 
     def run(self, until: int) -> None:
         """Let everything happen up to and including an instant."""
@@ -113,6 +117,7 @@ class Kernel:
         self.now = at
         handled = 0
         lost = 0
+        self._last_at = -1
         for channel, what in self.buckets.pop(at):
             if channel is None:
                 assert isinstance(what, SimTimer)

@@ -25,6 +25,7 @@ class KindCount:
 
     def __init__(self, message: Message, nodes: int) -> None:
         kind = type(message)
+        self.type: object = kind
         self.kind = kind.kind()
         self.is_event = self.kind == "event"
         self.involves = message.involves()
@@ -92,9 +93,12 @@ class Recorder:
         self.repairs: list[RepairRecord] = []
         self.messages: list[tuple[int, str, int, int, str]] = []
         self.notes: list[tuple[int, int, str, int, str]] = []
+        self._event: object = None
+        self._publication: PublicationRecord | None = None
         self._repair: RepairRecord | None = None
         self._repairs_by_id: dict[int, RepairRecord] = {}
         self._kinds: dict[type[Any], KindCount] = {}
+        self._count: KindCount | None = None
         self.bin_ns = bin_ns
         self._bin = 0
         self._bin_end = bin_ns
@@ -103,10 +107,9 @@ class Recorder:
 
     def sent(self, channel: Channel, message: Message) -> int:
         """A message enters a channel; the answer is its size in bytes."""
-        count = self._kinds.get(type(message))
-        if count is None:
-            count = KindCount(message, self.nodes)
-            self._kinds[type(message)] = count
+        count = self._count
+        if count is None or type(message) is not count.type:
+            count = self._count_of(message)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += 1
@@ -120,7 +123,7 @@ class Recorder:
             count.last_bin[target] = self._bin
             count.nodes += 1
         if count.is_event:
-            if self.oracle is not None and self._in_vain(channel, message):
+            if self.oracle is not None and self._in_vain(channel, self.oracle, message):
                 count.misrouted += 1
         elif count.involves:
             repair = self._repair
@@ -133,13 +136,23 @@ class Recorder:
             )
         return size
 
-    def _in_vain(self, channel: Channel, message: Message) -> bool:
+    def _count_of(self, message: Message) -> KindCount:
+        """The counter of a message's type, from now on the one at hand: most messages are events."""
+        count = self._kinds.get(type(message))
+        if count is None:
+            count = KindCount(message, self.nodes)
+            self._kinds[type(message)] = count
+        self._count = count
+        return count
+
+    def _in_vain(self, channel: Channel, oracle: Oracle, message: Message) -> bool:
         """Misrouted: at this instant nobody beyond the channel wants the event."""
-        oracle = self.oracle
-        if oracle is None:
-            return False
         event = cast("Forward", message).event
-        publication = self.published[event.publisher][event.sequence]
+        if event is not self._event:  # an event mostly goes to several neighbours at once
+            self._event = event
+            self._publication = self.published[event.publisher][event.sequence]
+        publication = self._publication
+        assert publication is not None
         if publication.version != oracle.version:
             publication.version = oracle.version
             publication.wanted = oracle.wanted_by(event.content)
