@@ -116,6 +116,7 @@ def _read(file: Path) -> dict[str, Any]:
     """A configuration file; modules that it names lie beside it."""
     import tomllib
 
+    from shoal.simulation.modules import beside
     from shoal.stack import StackError
 
     try:
@@ -126,12 +127,7 @@ def _read(file: Path) -> dict[str, Any]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StackError(f"{file} is not TOML: {error}; correct it there") from None
-    if isinstance(raw.get("modules"), list):
-        raw["modules"] = [
-            str(file.parent / m) if isinstance(m, str) and m.endswith(".py") else m
-            for m in raw["modules"]
-        ]
-    return raw
+    return beside(raw, file.parent)
 
 
 def _set(raw: dict[str, Any], setting: str) -> None:
