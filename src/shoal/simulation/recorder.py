@@ -6,6 +6,7 @@ The traffic of a kind is counted in time bins while it flows; nothing is kept pe
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any, cast
 
 from shoal.simulation.invariants import InvariantViolation, check_acyclic
@@ -87,7 +88,8 @@ class Recorder:
         self.keeps_notes = "notes" in tables
         self.published: list[list[PublicationRecord]] = [[] for _ in range(nodes)]
         self.publications: list[PublicationRecord] = []
-        self.deliveries: list[tuple[int, int, int, int, int, bool]] = []
+        self.deliveries: array[int] = array("q")
+        """Six numbers each: publisher, sequence, node, time, hops, whether wanted."""
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
         self.links: list[tuple[int, int, int, str, int]] = []
         self.repairs: list[RepairRecord] = []
@@ -228,15 +230,9 @@ class Recorder:
             )
         record.received |= bit
         if self.keeps_deliveries:
-            self.deliveries.append(
-                (
-                    event.publisher,
-                    event.sequence,
-                    node,
-                    self.kernel.now,
-                    hops,
-                    bool(record.owed & bit),
-                )
+            wanted = 1 if record.owed & bit else 0
+            self.deliveries.extend(
+                (event.publisher, event.sequence, node, self.kernel.now, hops, wanted)
             )
 
     # Links
