@@ -261,6 +261,11 @@ class Recorder:
             repair.replaced_at = now
         repair.involved |= (1 << a) | (1 << b)
 
+    def crashed(self, node: NodeId) -> None:
+        """A node fails; nothing is owed to it from now on."""
+        if self.oracle is not None:
+            self.oracle.forget(node)
+
     def noted(self, node: NodeId, what: str, peer: NodeId, value: str) -> None:
         """A protocol notes something about itself."""
         if self.keeps_notes:
