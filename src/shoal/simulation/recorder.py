@@ -78,7 +78,8 @@ class Recorder:
         self.oracle: Oracle | None = None
         self.channels: list[dict[NodeId, Channel]] = []
         self.acyclic = False
-        """Whether links must form a forest at every instant."""
+        """Whether links must form a forest at every instant; only there, events can be misrouted:
+        on a graph no node lies beyond one link alone."""
         self.core = 0
         """The nodes of the stable core, as a bitset."""
         self.unlinked = 0
@@ -124,7 +125,7 @@ class Recorder:
         if fan.counted_in != self._bin or fan.counted_as is not count:
             self._involve(count, fan, but)
         if count.is_event:
-            if self.oracle is not None:
+            if self.acyclic and self.oracle is not None:
                 count.misrouted += self._in_vain(self.oracle, fan, but, message)
         elif count.involves:
             repair = self._repair
