@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.messages import Forward
 from shoal.stack.host import LOCAL, Host, NodeId
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from shoal.content import Event, EventId
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Flooding(EventForwarding):
     """Every event over every link of a graph, once per node."""
 
@@ -36,4 +39,10 @@ class Flooding(EventForwarding):
             self._forward(sender, event, message.hops)
 
 
-register("routing", "flooding", Flooding, needs={"links"})
+register(
+    "routing",
+    "flooding",
+    Flooding,
+    needs={"links"},
+    summary="Every event over every link of a graph, once per node.",
+)

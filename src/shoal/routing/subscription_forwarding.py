@@ -317,4 +317,5 @@ register(
     SubscriptionForwardingParameters,
     needs={"tree", "reconfiguration"},
     provides={"tables", "symmetric"},
+    summary="Subscriptions lay the routes that events follow along a tree.",
 )
