@@ -1,4 +1,4 @@
-"""Event forwarding (Frey, section 2.4.1): subscriptions stay at home, every event visits every node.
+"""Event forwarding (Frey, section 2.4.1): subscriptions stay at home, events visit every node.
 
 On a tree each event crosses each link exactly once. There are no tables beyond the local one, so
 nothing needs repair when a link is replaced.

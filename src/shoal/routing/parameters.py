@@ -1,4 +1,4 @@
-"""Parameters of the routings whose modules are compiled (compiled modules cannot define structs)."""
+"""Parameters of the compiled routings (a compiled module cannot define structs)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Hops = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class SubscriptionForwardingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``announced``: remember per link what was told over it; false is the pseudo-code to the letter."""
+    """``announced``: remember per link what was told over it; false: the pseudo-code as printed."""
 
     announced: bool = True
 

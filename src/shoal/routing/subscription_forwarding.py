@@ -18,7 +18,7 @@ pseudo-code keeps it on a static tree only. ``announced = false`` is the literal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import mypyc_attr
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 class ReconfigurationProtocol:
     """How tables follow the tree. A protocol is one file in ``routing/reconfiguration``.
 
-    It acts through its routing: ``add_neighbour``, ``drop_neighbour``, ``announce``, ``withdraw``.
+    It acts through its routing: ``add_neighbour``, ``drop_neighbour``, ``announce_table``,
+    ``delete``, ``take`` and ``withdraw``.
     """
 
     def __init__(self, routing: SubscriptionForwarding) -> None:
@@ -65,6 +66,10 @@ class ReconfigurationProtocol:
 
     def ignores_unsubscription(self, sender: NodeId, filter: Filter) -> bool:
         """Whether an UNSUB that just arrived must not be believed (Reconfiguration Path only)."""
+        return False
+
+    def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
+        """Whether a filter is held back from a neighbour for now (Informed Link Activation only)."""
         return False
 
 
@@ -98,14 +103,15 @@ class SubscriptionForwarding(Routing):
 
     def publish(self, event: Event) -> None:
         """Send along the routes that match."""
-        self._forward(LOCAL, event, 0)
+        self.forward(LOCAL, event, 0)
 
     def on_event(self, sender: NodeId, message: Message) -> None:
         """EVENT from a neighbour."""
         forward = cast("Forward", message)
-        self._forward(sender, forward.event, forward.hops)
+        self.forward(sender, forward.event, forward.hops)
 
-    def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
+    def forward(self, sender: NodeId, event: Event, hops: int) -> None:
+        """Deliver an event if it is wanted here, and send it on to all other matching sources."""
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:
@@ -139,21 +145,21 @@ class SubscriptionForwarding(Routing):
     def insert(self, source: NodeId, filter: Filter) -> None:
         """The SUB rule."""
         before = self.table.sources(filter)
-        if not self.table.add(source, filter):
-            return
-        if self.host.watched:
-            self.host.note("entry added", source, str(filter))
-        if not before:
-            for neighbour in self.neighbours:
-                if neighbour != source:
-                    self.announce(neighbour, filter)
-        elif len(before) == 1 and before[0] != LOCAL:
-            self.announce(before[0], filter)
+        if self.put(source, filter):
+            self.spread(filter, source, before)
 
     def delete(self, source: NodeId, filter: Filter) -> None:
         """The UNSUB rule."""
         if self.take(source, filter):
             self.withdraw(filter, source)
+
+    def put(self, source: NodeId, filter: Filter) -> bool:
+        """Add an entry and tell nobody; False if it was there."""
+        if not self.table.add(source, filter):
+            return False
+        if self.host.watched:
+            self.host.note("entry added", source, str(filter))
+        return True
 
     def take(self, source: NodeId, filter: Filter) -> bool:
         """Remove an entry and tell nobody; False if it was not there."""
@@ -162,6 +168,15 @@ class SubscriptionForwarding(Routing):
         if self.host.watched:
             self.host.note("entry removed", source, str(filter))
         return True
+
+    def spread(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
+        """Tell those who did not know that somebody on this side wants the filter, except ``source``."""
+        if not before:
+            for neighbour in self.neighbours:
+                if neighbour != source:
+                    self.announce(neighbour, filter)
+        elif len(before) == 1 and before[0] != LOCAL:
+            self.announce(before[0], filter)
 
     def withdraw(self, filter: Filter, source: NodeId) -> None:
         """Tell those for whom nobody on this side wants the filter any more, except ``source``."""
@@ -222,6 +237,20 @@ class SubscriptionForwarding(Routing):
         for filter in self.table.filters():
             if self.table.wanted_beside(filter, neighbour):
                 self.announce(neighbour, filter)
+
+    def assume_announced(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
+        """The neighbour knows these without having been told by SUB (Reconfiguration Path)."""
+        told = self.announced.get(neighbour)
+        if told is not None:
+            for filter in filters:
+                told[filter] = None
+
+    def assume_retracted(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
+        """The neighbour forgets these without being told by UNSUB (Reconfiguration Path)."""
+        told = self.announced.get(neighbour)
+        if told is not None:
+            for filter in filters:
+                told.pop(filter, None)
 
 
 register(

@@ -28,7 +28,11 @@ class LinkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One run. Sections ``overlay``, ``routing``, ``reconfiguration``, ``recovery`` name a protocol and its parameters."""
+    """One run.
+
+    Sections ``overlay``, ``routing``, ``reconfiguration`` and ``recovery`` name a protocol and its
+    parameters.
+    """
 
     nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 100
     seed: int = 0

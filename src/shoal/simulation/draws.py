@@ -1,4 +1,4 @@
-"""The draws of :mod:`shoal.stack.chance`, many at a time: bit for bit the same answers, as arrays."""
+"""The draws of :mod:`shoal.stack.chance`, many at a time: the same bits, as arrays."""
 
 from __future__ import annotations
 

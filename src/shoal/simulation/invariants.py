@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from shoal.content import Filter
 
 
-class InvariantViolation(AssertionError):
+class InvariantViolation(AssertionError):  # noqa: N818  # it says what happened
     """A protocol or the simulator broke a promise; the message says which, where and when."""
 
 

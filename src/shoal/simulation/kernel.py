@@ -98,7 +98,7 @@ class Kernel:
                 gc.enable()
 
     def run_to_rest(self, until: int) -> bool:
-        """Run until no timer is armed and no message in flight; False if that has not come by ``until``."""
+        """Run until nothing is going on; False if that has not come by ``until``."""
         while self.instants and self.instants[0] <= until:
             if self.at_rest():
                 return True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Oracle:
-    """Ground truth on subscriptions and on the forest that the links form. Sets of nodes are bitsets."""
+    """Ground truth on subscriptions and the forest of links. Sets of nodes are bitsets."""
 
     def __init__(self, channels: list[dict[NodeId, Channel]]) -> None:
         self._channels = channels

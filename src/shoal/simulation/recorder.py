@@ -68,7 +68,7 @@ class RepairRecord:
 
 
 class Recorder:
-    """Everything a run leaves behind. Without an oracle nothing is said about who should get what."""
+    """Everything a run leaves behind. Without an oracle it cannot say who should get what."""
 
     def __init__(self, kernel: Kernel, nodes: int, bin_ns: int, tables: list[str]) -> None:
         self.kernel = kernel
@@ -204,14 +204,18 @@ class Recorder:
 
     # Links
 
-    def link(self, a: NodeId, b: NodeId, change: str, reconfiguration: Reconfiguration | None) -> None:
+    def link(
+        self, a: NodeId, b: NodeId, change: str, reconfiguration: Reconfiguration | None
+    ) -> None:
         """A link changes; called before the ends are told."""
         now = self.kernel.now
         if change == "up" and self.acyclic:
             check_acyclic(self.channels, a, b, now / NANOSECONDS)
         if self.oracle is not None:
             self.oracle.links_changed()
-        self.links.append((now, a, b, change, -1 if reconfiguration is None else reconfiguration.id))
+        self.links.append(
+            (now, a, b, change, -1 if reconfiguration is None else reconfiguration.id)
+        )
         if reconfiguration is None:
             return
         repair = self._repairs_by_id.get(reconfiguration.id)

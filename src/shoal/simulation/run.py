@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-import shoal.routing  # noqa: F401  # registers the routings
-import shoal.simulation.graph
-import shoal.simulation.tree  # noqa: F401  # registers the overlay
-from shoal.simulation.config import RunConfig, canonical_json, code_version, run_id
+import shoal.routing  # registers the routings
+import shoal.simulation.graph  # registers the static graph
+import shoal.simulation.tree  # noqa: F401  # registers the abstract tree
 from shoal.simulation.columns import to_tables
+from shoal.simulation.config import RunConfig, canonical_json, code_version, run_id
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network, SimHost
@@ -53,9 +53,7 @@ class Simulation:
         self.config = config
         self.stack = config.stack()
         self.kernel = Kernel()
-        self.recorder = Recorder(
-            self.kernel, config.nodes, to_ns(config.bin), list(config.record)
-        )
+        self.recorder = Recorder(self.kernel, config.nodes, to_ns(config.bin), list(config.record))
         link = config.link
         self.network = Network(
             self.kernel, self.recorder, link.delay, link.bandwidth, link.direct_delay

@@ -31,7 +31,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Replace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One change on a hand-made schedule: ``old`` breaks at ``at``, ``new`` appears a repair time later.
+    """One change on a hand-made schedule: ``old`` breaks, ``new`` appears a repair time later.
 
     Without ``new`` the tree splits; without ``old`` two trees merge.
     """
@@ -136,13 +136,12 @@ def _rejoin(
     k: int,
     attempt: int,
 ) -> Edge | None:
-    """Cut ``old`` and draw a pair across the cut with room for a link; None (uncut) if there is none."""
+    """Cut ``old`` and draw a pair with room across the cut; None (uncut) if there is none."""
     a, b = old
     del virtual[a][b]
     del virtual[b][a]
     sides = [
-        sorted(n for n in distances(virtual, end) if len(virtual[n]) < max_degree)
-        for end in (a, b)
+        sorted(n for n in distances(virtual, end) if len(virtual[n]) < max_degree) for end in (a, b)
     ]
     if [len(side) for side in sides] == [1, 1] and (sides[0][0], sides[1][0]) == (a, b):
         virtual[a][b] = None

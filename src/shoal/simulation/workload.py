@@ -111,7 +111,7 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
 def _plan_subscriptions(
     workload: Workload, parameters: WorkloadParameters, nodes: int, seed: int
 ) -> None:
-    """Subscribers are the same share of the core and of the others; those outside the core go on changing."""
+    """Draw subscribers, the same share of the core and of the others; only the others go on."""
     chance = Chance(seed, "subscribers")
     groups = [sorted(workload.core), sorted(set(range(nodes)) - workload.core)]
     subscribers: list[int] = []
@@ -132,7 +132,11 @@ def _plan_subscriptions(
 
 
 def _churn(
-    parameters: WorkloadParameters, held: list[Pattern], patterns: list[Pattern], node: int, seed: int
+    parameters: WorkloadParameters,
+    held: list[Pattern],
+    patterns: list[Pattern],
+    node: int,
+    seed: int,
 ) -> list[tuple[int, int, Pattern, bool]]:
     """A subscriber drops a pattern and takes another, in turn, so that it keeps about as many."""
     chance = Chance(seed, "churn")

@@ -1,4 +1,7 @@
-"""What every message has. Messages are frozen data: the simulator hands the object over, a live driver encodes it."""
+"""What every message has.
+
+Messages are frozen data: the simulator hands the object over, a live driver encodes it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ class Message(msgspec.Struct, frozen=True, tag=True):
     """Base of all protocol messages. A subclass is named in the tables by its ``kind``."""
 
     def weight(self) -> float:
-        """The normalised cost of one transmission (Frey, Table 7.2: 1 for a single pattern or event)."""
+        """The normalised cost of one transmission (Frey, Table 7.2: 1 a pattern or event)."""
         return 1.0
 
     def size(self) -> int:

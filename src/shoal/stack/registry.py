@@ -45,7 +45,7 @@ class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Protocol:
-    """A registered protocol: how to make it, what it needs from the rest of the stack and offers it."""
+    """A registered protocol: how to make it, what it needs of the other layers and offers them."""
 
     kind: Kind
     name: str
