@@ -1,6 +1,7 @@
 """Who wants this event? One routing per file; importing the package registers them all.
 
 * :mod:`~shoal.routing.event_forwarding`, :mod:`~shoal.routing.flooding`: no tables.
+* :mod:`~shoal.routing.semiprobabilistic`: on a graph, nearby subscriptions and random links.
 * :mod:`~shoal.routing.subscription_forwarding`: tables, repaired by a protocol of
   :mod:`shoal.routing.reconfiguration` when links change.
 """
@@ -9,6 +10,7 @@ import shoal.routing.reconfiguration  # noqa: F401  # registers the reconfigurat
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.flooding import Flooding
 from shoal.routing.messages import Forward, Subscribe, Unsubscribe
+from shoal.routing.semiprobabilistic import SemiProbabilistic
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Flooding",
     "Forward",
     "ReconfigurationProtocol",
+    "SemiProbabilistic",
     "Subscribe",
     "SubscriptionForwarding",
     "Unsubscribe",

@@ -58,6 +58,10 @@ class Kernel:
         """Messages on their way."""
         self.armed = 0
         """Timers that will fire, background ones not counted."""
+        self.posted = 0
+        """Things put on the queue so far, counted while ``orders`` is kept."""
+        self.orders: dict[int, list[int]] | None = None
+        """Beside each bucket, when each of its entries was posted; kept for a data plane only."""
         self.buckets: dict[int, list[tuple[Channel | None, object]]] = {}
         self.instants: list[int] = []
 
@@ -69,6 +73,8 @@ class Kernel:
             self.buckets[at] = bucket
             heappush(self.instants, at)
         bucket.append((channel, message))
+        if self.orders is not None:
+            self._number(self.orders, at)
         self.waiting += 1
 
     def call_at(self, at: int, callback: Callable[[], None], background: bool = False) -> SimTimer:
@@ -82,7 +88,17 @@ class Kernel:
             self.buckets[at] = bucket
             heappush(self.instants, at)
         bucket.append((None, timer))
+        if self.orders is not None:
+            self._number(self.orders, at)
         return timer
+
+    def _number(self, orders: dict[int, list[int]], at: int) -> None:
+        numbers = orders.get(at)
+        if numbers is None:
+            orders[at] = [self.posted]
+        else:
+            numbers.append(self.posted)
+        self.posted += 1
 
     def run(self, until: int) -> None:
         """Let everything happen up to and including an instant."""

@@ -67,6 +67,10 @@ class SimHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.delivered(self.node, event, hops)
 
+    def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self.recorder.stopped(why, 1, hops, deterministic)
+
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.noted(self.node, what, peer, value)

@@ -52,6 +52,8 @@ class PublicationRecord:
         self.wanted = wanted
         """Who wants it now, as of oracle version ``version``."""
         self.version = version
+        self.reachable = 0
+        """Which of them links led to then."""
         self.received = 0
 
 
@@ -77,6 +79,8 @@ class Recorder:
         self.channels: list[dict[NodeId, Channel]] = []
         self.acyclic = False
         """Whether links must form a forest at every instant."""
+        self.owes_publisher = True
+        """Whether a publisher that wants its own event is one of its receivers."""
         self.core = 0
         """The nodes of the stable core, as a bitset."""
         self.unlinked = 0
@@ -88,6 +92,8 @@ class Recorder:
         self.publications: list[PublicationRecord] = []
         self.deliveries: list[tuple[int, int, int, int, int, bool]] = []
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
+        self.routes: dict[tuple[int, str], tuple[int, int, int]] = {}
+        """Per time bin and reason: copies that went no further, their hops, the deterministic ones."""
         self.links: list[tuple[int, int, int, str, int]] = []
         self.repairs: list[RepairRecord] = []
         self.messages: list[tuple[int, str, int, int, str]] = []
@@ -118,7 +124,7 @@ class Recorder:
             count.last_bin[target] = self._bin
             count.nodes += 1
         if count.is_event:
-            if self.oracle is not None and self._in_vain(channel, message):
+            if self.acyclic and self._in_vain(channel, message):
                 count.misrouted += 1
         elif count.involves:
             repair = self._repair
@@ -139,7 +145,7 @@ class Recorder:
         publication = self.published[event.publisher][event.sequence]
         if publication.version != oracle.version:
             publication.version = oracle.version
-            publication.wanted = oracle.wanted_by(event.content)
+            publication.wanted = self._wanted(oracle, event)
         oracle.refresh()
         return not publication.wanted & channel.beyond
 
@@ -174,11 +180,26 @@ class Recorder:
     def publish(self, event: Event) -> None:
         """An application publishes."""
         oracle = self.oracle
-        wanted = 0 if oracle is None else oracle.wanted_by(event.content)
-        version = 0 if oracle is None else oracle.version
-        record = PublicationRecord(self.kernel.now, event, wanted, version)
+        if oracle is None:
+            record = PublicationRecord(self.kernel.now, event, 0, 0)
+        else:
+            record = PublicationRecord(
+                self.kernel.now, event, self._wanted(oracle, event), oracle.version
+            )
+            record.reachable = record.owed & oracle.component_of(event.publisher)
         self.published[event.publisher].append(record)
         self.publications.append(record)
+
+    def _wanted(self, oracle: Oracle, event: Event) -> int:
+        """Who should get an event, as things are."""
+        wanted = oracle.wanted_by(event.content)
+        return wanted if self.owes_publisher else wanted & ~(1 << event.publisher)
+
+    def stopped(self, why: str, copies: int, hops: int, deterministic: int) -> None:
+        """Copies of an event go no further."""
+        key = (self.kernel.now // self.bin_ns, why)
+        before = self.routes.get(key, (0, 0, 0))
+        self.routes[key] = (before[0] + copies, before[1] + hops, before[2] + deterministic)
 
     def delivered(self, node: NodeId, event: Event, hops: int) -> None:
         """A routing hands an event to an application; never twice the same."""

@@ -66,7 +66,8 @@ class Simulation:
         self.oracle = Oracle(self.recorder.channels)
         if "tree" in self.stack.overlay.provides:
             self.recorder.acyclic = True
-            self.recorder.oracle = self.oracle
+        self.recorder.oracle = self.oracle
+        self.recorder.owes_publisher = config.workload.own_events
         self.overlay = self.stack.overlay.make(
             self.stack.parameters["overlay"], self.network, config.nodes, config.seed
         )

@@ -1,7 +1,6 @@
 """What applications do: who subscribes to what, who publishes what, and when (Frey, section 7.1).
 
-Everything is drawn from the seed before the run, whatever the protocol. Each publisher publishes
-once per period of ``1 / publish_rate``, at a random instant within it.
+Everything is drawn from the seed before the run, whatever the protocol.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal.content import Event, Filter, Pattern, Patterns
-from shoal.simulation.draws import uniform_array
 from shoal.simulation.kernel import Kernel, to_ns
+from shoal.simulation.publications import plan_publications
 from shoal.stack import Chance, StackError
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -40,8 +39,18 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     patterns_per_subscriber: Count = 7
     patterns_per_event: Count = 9
     subscribers: Share = 0.2
+    distinct: bool = False
+    """Whether the patterns of an event are all different."""
+    receivers: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Choose each event's patterns so that exactly this many others want it."""
     publish_rate: Annotated[float, msgspec.Meta(ge=0)] = 1.0
     """Events per second and dispatcher."""
+    publishing: Literal["periodic", "poisson"] = "periodic"
+    """Once in each period of 1 / rate, or at random with that rate."""
+    publish_window: tuple[Seconds, Seconds] | None = None
+    """When events are published; the whole run if not given."""
+    own_events: bool = True
+    """Whether a publisher that wants its own event counts among its receivers."""
     subscribe_window: tuple[Seconds, Seconds] = (0.0, 1.0)
     core: Share = 1.0
     """The stable core: the share of dispatchers whose subscriptions stay as they are."""
@@ -61,7 +70,15 @@ class Workload:
     """(instant, node, pattern, True to subscribe)."""
     times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     publishers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    contents: list[tuple[int, ...]] = field(default_factory=list)
+    numbers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The patterns of all events, one event after the other."""
+    ends: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Where the patterns of each event end in ``numbers``."""
+
+    def content(self, event: int) -> tuple[int, ...]:
+        """The patterns of one event."""
+        start = int(self.ends[event - 1]) if event else 0
+        return tuple(self.numbers[start : int(self.ends[event])].tolist())
 
 
 def plan_workload(
@@ -82,7 +99,7 @@ def plan_workload(
     )
     workload = Workload(core)
     _plan_subscriptions(workload, parameters, nodes, seed)
-    _plan_publications(workload, parameters, nodes, duration, seed)
+    plan_publications(workload, parameters, nodes, duration, seed)
     return workload
 
 
@@ -104,7 +121,8 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
     published.sort(key=lambda p: p[0])
     workload.times = np.array([p[0] for p in published], np.int64)
     workload.publishers = np.array([p[1] for p in published], np.int64)
-    workload.contents = [p[2] for p in published]
+    workload.numbers = np.array([n for p in published for n in p[2]], np.int64)
+    workload.ends = np.cumsum([len(p[2]) for p in published], dtype=np.int64)
     return workload
 
 
@@ -158,27 +176,6 @@ def _churn(
     return plan
 
 
-def _plan_publications(
-    workload: Workload, parameters: WorkloadParameters, nodes: int, duration: float, seed: int
-) -> None:
-    """Times and contents of all events, drawn as arrays."""
-    rate = parameters.publish_rate
-    periods = int(duration * rate)
-    if not periods:
-        return
-    node = np.repeat(np.arange(nodes, dtype=np.uint64), periods)
-    k = np.tile(np.arange(periods, dtype=np.uint64), nodes)
-    phase = uniform_array(seed, "publication times", node, k)
-    times = np.rint((k + phase) / rate * 1e9).astype(np.int64)
-    order = np.lexsort((node, times))
-    each = np.arange(parameters.patterns_per_event, dtype=np.uint64)[:, None]
-    drawn = uniform_array(seed, "publications", node[order], k[order], each)
-    numbers = (drawn * parameters.patterns).astype(np.int64)
-    workload.times = times[order]
-    workload.publishers = node[order].astype(np.int64)
-    workload.contents = list(zip(*numbers.tolist(), strict=True))
-
-
 class World(Protocol):
     """Where applications live."""
 
@@ -203,10 +200,14 @@ class Player:
 
     def start(self) -> None:
         """Schedule the first acts."""
+        self.start_subscriptions()
+        self._schedule()
+
+    def start_subscriptions(self) -> None:
+        """Schedule every (un)subscription."""
         for at, node, pattern, subscribe in self.workload.subscriptions:
             act = partial(self.world.subscription, node, pattern, subscribe)
             self.kernel.call_at(at, act)
-        self._schedule()
 
     def _schedule(self) -> None:
         if self._next < len(self._times):
@@ -218,7 +219,7 @@ class Player:
             publisher = self._publishers[self._next]
             sequence = self._sequences.get(publisher, 0)
             self._sequences[publisher] = sequence + 1
-            content = Patterns(self.workload.contents[self._next])
+            content = Patterns(self.workload.content(self._next))
             self._next += 1
             self.world.publication(Event(publisher, sequence, content))
         self._schedule()

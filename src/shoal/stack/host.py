@@ -62,6 +62,9 @@ class Host:
         """Hand an event to the application."""
         raise NotImplementedError
 
+    def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
+        """Say that a copy of an event goes no further: it came this far, this much by subscriptions."""
+
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """Tell whoever watches that something happened inside the protocol."""
 
