@@ -235,7 +235,9 @@ class SubscriptionForwarding(Routing):
     def announce_table(self, neighbour: NodeId) -> None:
         """Tell a new neighbour every filter that somebody other than itself wants."""
         for filter in self.table.filters():
-            if self.table.wanted_beside(filter, neighbour):
+            if self.table.wanted_beside(
+                filter, neighbour
+            ) and not self.reconfiguration.withholds(neighbour, filter):
                 self.announce(neighbour, filter)
 
     def assume_announced(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
