@@ -16,7 +16,7 @@ AnyContent: TypeAlias = Patterns | Attributes
 AnyFilter: TypeAlias = Pattern | Conjunction
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """Something that happened: who published it, its content, and an opaque body."""
 
     publisher: int

@@ -6,8 +6,6 @@ subscription matches the events that contain its number.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from shoal.content.model import Content, Filter
 from shoal.content.tables import FilterTable, PatternTable
 
@@ -17,24 +15,11 @@ class Patterns(Content, frozen=True, tag="patterns"):
 
     numbers: tuple[int, ...]
 
-    @cached_property
-    def mask(self) -> int:
-        """The numbers as a bitset."""
-        mask = 0
-        for number in self.numbers:
-            mask |= 1 << number
-        return mask
-
 
 class Pattern(Filter, frozen=True, tag="pattern"):
     """A subscription to one number."""
 
     number: int
-
-    @property
-    def mask(self) -> int:
-        """The number as a bitset."""
-        return 1 << self.number
 
     def matches(self, content: Content) -> bool:
         """See :class:`~shoal.content.model.Filter`."""

@@ -135,7 +135,7 @@ class Kernel:
                 what.fire()
             elif channel.up:
                 handled += 1
-                channel.handlers[type(what)](channel.source, what)  # type: ignore[index,arg-type]  # a Message
+                channel.handlers[type(what)](channel.source, what)  # type: ignore[index]  # a Message
             else:
                 lost += 1
         self.handled += handled

@@ -43,11 +43,11 @@ class SimHost(Host):
             return
         kernel = self.kernel
         at = kernel.now
-        self.recorder.sent(channel, message)
+        size = self.recorder.sent(channel, message)
         if channel.ns_per_byte:
             if channel.free_at > at:
                 at = channel.free_at
-            at += int(message.size() * channel.ns_per_byte)
+            at += int(size * channel.ns_per_byte)
             channel.free_at = at
         kernel.post(at + channel.delay, channel, message)
 

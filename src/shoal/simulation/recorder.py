@@ -107,8 +107,8 @@ class Recorder:
 
     # Messages
 
-    def sent(self, channel: Channel, message: Message) -> None:
-        """A message enters a channel."""
+    def sent(self, channel: Channel, message: Message) -> int:
+        """A message enters a channel; the answer is its size in bytes."""
         count = self._kinds.get(type(message))
         if count is None:
             count = KindCount(message, self.nodes)
@@ -116,9 +116,11 @@ class Recorder:
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += 1
+        size = count.size
         if not count.fixed:
+            size = message.size()
             count.cost += message.weight()
-            count.bytes += message.size()
+            count.bytes += size
         target = channel.target
         if count.last_bin[target] != self._bin:
             count.last_bin[target] = self._bin
@@ -135,6 +137,7 @@ class Recorder:
             self.messages.append(
                 (self.kernel.now, count.kind, channel.source, target, str(message))
             )
+        return size
 
     def _in_vain(self, channel: Channel, message: Message) -> bool:
         """Misrouted: at this instant nobody beyond the channel wants the event."""

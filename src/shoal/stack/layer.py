@@ -8,7 +8,7 @@ The overlay tells the routing three things and no more: ``link_up``, ``link_down
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from shoal.content import Event, Filter
     from shoal.stack.message import Message
 
-Handler: TypeAlias = "Callable[[NodeId, Message], None]"
+Handler: TypeAlias = Callable[[NodeId, Any], None]
+"""Takes a message (of the type it is registered for) and the neighbour it came from."""
 
 
 class Reconfiguration(NamedTuple):
