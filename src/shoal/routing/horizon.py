@@ -20,6 +20,14 @@ class HorizonWatcher:
         """An entry's distance changes; -1 stands for no entry."""
         raise NotImplementedError
 
+    def leaf(self, neighbour: Source, filters: tuple[Filter, ...] | None) -> None:
+        """A neighbour is a leaf that wants this, or no leaf."""
+        raise NotImplementedError
+
+    def tuned(self) -> None:
+        """The horizon or the number of links that events use changes."""
+        raise NotImplementedError
+
 
 class HorizonTable:
     """Per source and filter the distance of the nearest subscriber; 0 is this node itself.
@@ -31,6 +39,7 @@ class HorizonTable:
         self._distances: dict[Filter, dict[Source, int]] = {}
         self._filters: dict[Source, dict[Filter, None]] = {}
         self._matching: dict[int, FilterTable] = {}
+        self._leaves: dict[Source, tuple[Filter, ...]] = {}
         self.watcher: HorizonWatcher | None = None
 
     def put(self, source: Source, filter: Filter, distance: int) -> bool:
@@ -102,6 +111,25 @@ class HorizonTable:
         """The sources with a matching subscription at exactly this distance."""
         matching = self._matching.get(distance)
         return [] if matching is None else matching.match(content)
+
+    def put_leaf(self, neighbour: Source, filters: tuple[Filter, ...] | None) -> None:
+        """Remember that a neighbour has no other link, and what it wants; None: that it has."""
+        if filters is not None:
+            self._leaves[neighbour] = filters
+        elif self._leaves.pop(neighbour, None) is None:
+            return
+        if self.watcher is not None:
+            self.watcher.leaf(neighbour, filters)
+
+    def may_want(self, neighbour: Source, content: Content) -> bool:
+        """False if the neighbour leads nowhere and does not want the event itself."""
+        filters = self._leaves.get(neighbour)
+        if filters is None:
+            return True
+        for filter in filters:  # noqa: SIM110  # a generator would not be compiled
+            if filter.matches(content):
+                return True
+        return False
 
     def entries(self) -> dict[tuple[Source, Filter], int]:
         """The whole table, for comparison with another."""

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 UNLIMITED = 1 << 30
 
 
-def fanout(threshold: float, links: int) -> int:
-    """f = ceil(tau links); products that should be whole numbers are, in spite of rounding."""
+def share(threshold: float, links: int) -> int:
+    """ceil(tau links); products that should be whole numbers are, in spite of rounding."""
     return math.ceil(threshold * links - 1e-9)
 
 
@@ -58,6 +58,8 @@ class SemiProbabilistic(Routing):
     def __init__(self, host: Host, parameters: SemiProbabilisticParameters) -> None:
         super().__init__(host)
         self.horizon = parameters.horizon
+        self.farthest = parameters.horizon
+        """The farthest that the horizon will ever be."""
         self.threshold = parameters.threshold
         self.ttl = parameters.ttl or UNLIMITED
         self.ttl_deterministic = parameters.ttl_deterministic or UNLIMITED
@@ -69,8 +71,6 @@ class SemiProbabilistic(Routing):
         self.neighbours: dict[NodeId, None] = {}
         self.told: dict[NodeId, dict[Filter, int]] = {}
         """Per link, the distances announced over it."""
-        self.leaves: dict[NodeId, tuple[Filter, ...]] = {}
-        """Neighbours that have no other link, and what they want."""
         self.alone = False
         """Whether the only neighbour was told that it is the only one."""
         self.seen = Seen()
@@ -121,14 +121,15 @@ class SemiProbabilistic(Routing):
         may_guess = hops - deterministic < self.ttl_probabilistic
         if hops >= self.ttl or (self.either and not (may_follow and may_guess)):
             return [], 0
-        left = [n for n in self.neighbours if n != sender and self._may_want(n, event)]
-        links = self._fanout(sender)
+        table, content = self.table, event.content
+        left = [n for n in self.neighbours if n != sender and table.may_want(n, content)]
+        links = self.fanout(sender == LOCAL)
         chosen: list[NodeId] = []
         if may_follow:
             for distance in range(1, self.horizon + 1):
                 if distance > 1 and len(chosen) >= links:
                     break
-                matching = self.table.match(event.content, distance)
+                matching = table.match(content, distance)
                 group = [n for n in left if n in matching]
                 if distance > 1:
                     group = self._some(group, links - len(chosen), event, distance)
@@ -139,12 +140,12 @@ class SemiProbabilistic(Routing):
             chosen += self._some(left, links - known, event, 0)
         return chosen, known
 
-    def _fanout(self, sender: NodeId) -> int:
+    def fanout(self, publishing: bool) -> int:
         """How many links to use."""
         links = len(self.neighbours)
-        if sender != LOCAL or self.publisher == "others":
-            return fanout(self.threshold, links - 1)
-        return links if self.publisher == "all" else fanout(self.threshold, links)
+        if not publishing or self.publisher == "others":
+            return share(self.threshold, links - 1)
+        return links if self.publisher == "all" else share(self.threshold, links)
 
     def _some(self, links: list[NodeId], room: int, event: Event, question: int) -> list[NodeId]:
         """All the links if there is room for them, or else so many drawn at random."""
@@ -153,13 +154,6 @@ class SemiProbabilistic(Routing):
         return self.chance.sample(
             links, room, event.publisher, event.sequence, self.host.node, question
         )
-
-    def _may_want(self, neighbour: NodeId, event: Event) -> bool:
-        """The leaf rule: False if the neighbour leads nowhere and does not want the event itself."""
-        wanted = self.leaves.get(neighbour)
-        if wanted is None:
-            return True
-        return any(filter.matches(event.content) for filter in wanted)
 
     # Subscriptions
 
@@ -223,7 +217,7 @@ class SemiProbabilistic(Routing):
         """As if the lost neighbour had unsubscribed from everything it brought."""
         self.neighbours.pop(neighbour, None)
         self.told.pop(neighbour, None)
-        self.leaves.pop(neighbour, None)
+        self.table.put_leaf(neighbour, None)
         for filter in self.table.filters_of(neighbour):
             self.table.remove(neighbour, filter)
             self.spread(filter)
@@ -240,10 +234,8 @@ class SemiProbabilistic(Routing):
     def on_leaf(self, sender: NodeId, message: Message) -> None:
         """A neighbour has, or no longer has, this node as its only one."""
         leaf = cast("Leaf", message)
-        if leaf.alone and sender in self.neighbours:
-            self.leaves[sender] = leaf.filters
-        else:
-            self.leaves.pop(sender, None)
+        if sender in self.neighbours:
+            self.table.put_leaf(sender, leaf.filters if leaf.alone else None)
 
 
 register(

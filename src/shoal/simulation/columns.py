@@ -25,7 +25,11 @@ def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[st
         "messages": _messages,
         "notes": _notes,
     }
-    return {name: _table(name, run_id, makers[name](recorder)) for name in tables if name != "runs"}
+    return {
+        name: _table(name, run_id, recorder.columns.get(name) or makers[name](recorder))
+        for name in tables
+        if name != "runs"
+    }
 
 
 def _table(name: str, run_id: str, columns: list[Any]) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -48,6 +48,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     record: tuple[str, ...] = ("publications", "traffic", "links", "repairs")
     bin: Annotated[float, msgspec.Meta(gt=0)] = 0.1
     """Width of the time bins of the traffic table, in seconds."""
+    data_plane: Literal["auto", "objects", "arrays"] = "auto"
+    """What forwards events: the routing's objects, or arrays by the same rule. The tables are equal."""
     invariants: bool = True
     """Stop with an error when a table at rest is wrong; if not, the run only says so."""
 

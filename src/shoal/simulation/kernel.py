@@ -41,6 +41,10 @@ class Channel:
         self.delay = 0
         self.ns_per_byte = 0.0
         self.free_at = 0
+        self.quality = 1.0
+        """The share of events that get through; what keeps the tables right is repeated until it does."""
+        self.number = -1
+        """Its row in a data plane, if there is one."""
         self.beyond = -1
         """The nodes that lie beyond this channel, as a bitset kept by the oracle."""
 

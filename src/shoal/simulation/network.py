@@ -9,14 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel, to_ns
 from shoal.simulation.recorder import Recorder
+from shoal.stack.chance import Chance
 from shoal.stack.host import Host, NodeId, Timer
 from shoal.stack.layer import Handler, Reconfiguration, Routing
 
 if TYPE_CHECKING:
     from shoal.content import Event
     from shoal.stack.message import Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Plane:
+    """What forwards events on arrays in place of the hosts' objects, if anything does."""
+
+    def connected(self, channel: Channel) -> None:
+        """A channel comes up."""
+        raise NotImplementedError
+
+    def disconnected(self, channel: Channel) -> None:
+        """A channel goes down."""
+        raise NotImplementedError
+
+    def transmit(self, channel: Channel, duration: int) -> int:
+        """A message takes its turn on a channel; when it has left."""
+        raise NotImplementedError
 
 
 class SimHost(Host):
@@ -45,11 +65,29 @@ class SimHost(Host):
         at = kernel.now
         size = self.recorder.sent(channel, message)
         if channel.ns_per_byte:
-            if channel.free_at > at:
-                at = channel.free_at
-            at += int(size * channel.ns_per_byte)
-            channel.free_at = at
+            duration = int(size * channel.ns_per_byte)
+            plane = self.network.plane
+            if plane is not None:
+                at = plane.transmit(channel, duration)
+            else:
+                if channel.free_at > at:
+                    at = channel.free_at
+                at += duration
+                channel.free_at = at
+        if channel.quality < 1.0 and self._loses(channel, message):
+            kernel.lost += 1
+            return
         kernel.post(at + channel.delay, channel, message)
+
+    def _loses(self, channel: Channel, message: Message) -> bool:
+        """Whether a link of poor quality loses this message. Only events are lost for good."""
+        event = getattr(message, "event", None)
+        if event is None:
+            return False
+        uniform = Chance(self.seed, "losses").uniform(
+            event.publisher, event.sequence, channel.source, channel.target
+        )
+        return uniform >= channel.quality
 
     def send_direct(self, to: NodeId, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -93,6 +131,7 @@ class Network:
         self.ns_per_byte = 8 * NANOSECONDS / bandwidth if bandwidth else 0.0
         self.direct_delay = self.delay if direct_delay is None else to_ns(direct_delay)
         self.hosts: list[SimHost] = []
+        self.plane: Plane | None = None
 
     def add_host(self, seed: int) -> SimHost:
         """One more node; ids count from 0."""
@@ -120,11 +159,16 @@ class Network:
             channel.delay = self.delay
             channel.ns_per_byte = self.ns_per_byte
             self.hosts[source].channels[target] = channel
+            if self.plane is not None:
+                self.plane.connected(channel)
 
     def disconnect(self, a: NodeId, b: NodeId) -> None:
         """A link vanishes, and with it what is in flight on it; nobody is told yet."""
         for source, target in ((a, b), (b, a)):
-            self.hosts[source].channels.pop(target).up = False
+            channel = self.hosts[source].channels.pop(target)
+            channel.up = False
+            if self.plane is not None:
+                self.plane.disconnected(channel)
 
     def link_up(self, a: NodeId, b: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """A link appears and both ends are told."""

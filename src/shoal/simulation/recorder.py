@@ -97,6 +97,8 @@ class Recorder:
         self.links: list[tuple[int, int, int, str, int]] = []
         self.repairs: list[RepairRecord] = []
         self.messages: list[tuple[int, str, int, int, str]] = []
+        self.columns: dict[str, list[Any]] = {}
+        """Tables that a data plane has as columns already."""
         self.notes: list[tuple[int, int, str, int, str]] = []
         self._repair: RepairRecord | None = None
         self._repairs_by_id: dict[int, RepairRecord] = {}
@@ -138,6 +140,18 @@ class Recorder:
                 (self.kernel.now, count.kind, channel.source, target, str(message))
             )
         return size
+
+    def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
+        """A data plane sent events in the present time bin, to so many nodes that had none in it."""
+        kind = self._kinds.get(type(sample))
+        if kind is None:
+            kind = KindCount(sample, 0)
+            self._kinds[type(sample)] = kind
+        if self.kernel.now >= self._bin_end:
+            self.close_bin()
+        kind.count += count
+        kind.misrouted += misrouted
+        kind.nodes += nodes
 
     def _in_vain(self, channel: Channel, message: Message) -> bool:
         """Misrouted: at this instant nobody beyond the channel wants the event."""
