@@ -288,8 +288,9 @@ class DataPlane(Plane):
             channels.source[live], channels.target[live], component
         )
         if self.rule.tree:
-            follow = np.zeros(len(live), np.int32)
-            engine.work_out_beyond(live, state, np.zeros(len(component), np.int32), follow)
+            engine.work_out_beyond(
+                live, channels.source, channels.target, channels.beyond, len(component)
+            )
 
     # Afterwards
 
@@ -318,7 +319,7 @@ class DataPlane(Plane):
             count(got & core).sum(axis=1, dtype=np.int32),
             count(owed & ~core).sum(axis=1, dtype=np.int32),
             count(got & ~core).sum(axis=1, dtype=np.int32),
-            events.reachable,
+            np.where(events.reachable < 0, count(owed).sum(axis=1), events.reachable),
         ]
         if self.recorder.keeps_deliveries:
             rows = int(state.now[s.DELIVERIES])
