@@ -39,6 +39,9 @@ UNLINKED, DELIVERIES, MESSAGES = s.UNLINKED, s.DELIVERIES, s.MESSAGES
 VERSION, COMPONENTS, DUE = s.VERSION, s.COMPONENTS, s.DUE
 DUPLICATES, ENDS = s.DUPLICATES, s.ENDS
 WRONG_EVENT, WRONG_NODE = s.WRONG_EVENT, s.WRONG_NODE
+SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
+SOURCE, CHANNEL, TARGET = s.SOURCE, s.CHANNEL, s.TARGET
+FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
 NEVER = 1 << 62
 
 
@@ -50,18 +53,12 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
     remembers = kind == FLOODING or kind == SEMI_PROBABILISTIC
     nodes, channels, events = state.nodes, state.channels, state.events
-    slots, source, slot_channel = nodes.slots, nodes.source, nodes.channel
-    leaf, leaf_mask, mask, local = nodes.leaf, nodes.leaf_mask, nodes.mask, nodes.local
-    horizon, fanout, publisher_fanout = nodes.horizon, nodes.fanout, nodes.publisher_fanout
+    limits, slot = nodes.limits, nodes.slot
+    leaf_mask, mask, local = nodes.leaf_mask, nodes.mask, nodes.local
     component, last_bin = nodes.component, nodes.last_bin
     receipts, duplicates = nodes.receipts, nodes.duplicates
-    channel_source, channel_target, channel_up = channels.source, channels.target, channels.up
-    delay, free_at, quality, beyond = (
-        channels.delay,
-        channels.free_at,
-        channels.quality,
-        channels.beyond,
-    )
+    ends, channel_times = channels.ends, channels.times
+    quality, beyond = channels.quality, channels.beyond
     times, publisher, sequence = events.time, events.publisher, events.sequence
     start, end, numbers, bits = events.start, events.end, events.numbers, events.bits
     draws, owed, wanted, version = events.draws, events.owed, events.wanted, events.version
@@ -75,7 +72,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     now = state.now
 
     ring_mask = ring.shape[0] - 1
-    room = source.shape[1]  # no node sends more messages at once than it has slots
+    room = slot.shape[1]  # no node sends more messages at once than it has slots
     planned = times.shape[0]
     head, tail, waiting = now[HEAD], now[TAIL], now[HEAP]
     following, following_order = now[NEXT], now[NEXT_ORDER]
@@ -165,9 +162,9 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 waiting -= 1
             in_flight[event] -= 1
             taken = False
-            node = np.int64(channel_target[channel])
-            sender = np.int64(channel_source[channel])
-            if channel_up[channel] == 0:
+            node = np.int64(ends[channel, TO])
+            sender = np.int64(ends[channel, FROM])
+            if ends[channel, UP] == 0:
                 lost += 1
             else:
                 handled += 1
@@ -210,15 +207,15 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
         # Choose links.
         chosen = 0
         known = 0
-        count = slots[node]
+        count = limits[node, SLOTS]
         if kind == SEMI_PROBABILISTIC:
             may_follow = deterministic < rule.ttl_deterministic
             may_guess = hops - deterministic < rule.ttl_probabilistic
             if hops < rule.ttl and not (rule.either and not (may_follow and may_guess)):
-                links = publisher_fanout[node] if sender < 0 else fanout[node]
+                links = limits[node, PUBLISHER_FANOUT if sender < 0 else FANOUT]
                 chosen, known = choose_links(
-                    picks, count, source, leaf, leaf_mask, mask, bits, horizon[node], links,
-                    draws, node, sender, event, may_follow, may_guess,
+                    picks, count, slot, leaf_mask, mask, bits, limits[node, HORIZON], links, draws,
+                    node, sender, event, may_follow, may_guess,
                 )  # fmt: skip  # as it is defined
             if chosen == 0:
                 now[ENDS] += 1
@@ -226,24 +223,24 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 now[ENDS + 2] += deterministic
         elif kind == TABLE_FORWARDING:
             for k in range(count):
-                if source[node, k] != sender and direction_matches(mask, node, k, 0, bits, event):
+                if slot[node, k, SOURCE] != sender and direction_matches(mask, node, k, 0, bits, event):
                     picks[chosen] = k
                     chosen += 1
         else:
             for k in range(count):
-                if source[node, k] != sender:
+                if slot[node, k, SOURCE] != sender:
                     picks[chosen] = k
                     chosen += 1
 
         # Send.
         for i in range(chosen):
-            channel = np.int64(slot_channel[node, picks[i]])
+            channel = np.int64(slot[node, picks[i], CHANNEL])
             if channel < 0:
                 now[UNLINKED] += 1
                 continue
             sent += 1
             further = deterministic + 1 if i < known else deterministic
-            target = channel_target[channel]
+            target = slot[node, picks[i], TARGET]
             if last_bin[target] != bin_number:
                 last_bin[target] = bin_number
                 reached += 1
@@ -265,10 +262,10 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 now[MESSAGES] = row + 1
             at = clock
             if transmission:
-                at = max(at, free_at[channel]) + transmission
-                free_at[channel] = at
-            at += delay[channel]
-            if quality[channel] < 1.0 and is_lost(
+                at = max(at, channel_times[channel, FREE_AT]) + transmission
+                channel_times[channel, FREE_AT] = at
+            at += channel_times[channel, DELAY]
+            if rule.lossy and is_lost(
                 rule.loss_key, publisher[event], sequence[event], node, target, quality[channel]
             ):
                 lost += 1
@@ -316,14 +313,14 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
 
 
 @njit(cache=True)
-def work_out_components(source, target, component):
+def work_out_components(live, ends, component):
     """Number the connected components of the links; each node gets the smallest node of its own."""
     nodes = len(component)
     for node in range(nodes):
         component[node] = node
-    for i in range(len(source)):
-        a = source[i]
-        b = target[i]
+    for i in range(len(live)):
+        a = ends[live[i], FROM]
+        b = ends[live[i], TO]
         while component[a] != a:
             component[a] = component[component[a]]
             a = component[a]
@@ -343,12 +340,12 @@ def work_out_components(source, target, component):
 
 
 @njit(cache=True)
-def work_out_beyond(live, source, target, beyond, nodes):
+def work_out_beyond(live, ends, beyond, nodes):
     """For a forest: the set of nodes beyond each channel."""
     first = np.full(nodes, -1, np.int32)
     follow = np.zeros(len(live), np.int32)
     for i in range(len(live)):
-        node = source[live[i]]
+        node = ends[live[i], FROM]
         follow[i] = first[node]
         first[node] = i
     up = np.full(nodes, -1, np.int32)  # the channel back to where the walk came from
@@ -371,13 +368,13 @@ def work_out_beyond(live, source, target, beyond, nodes):
             i = first[node]
             while i >= 0:
                 channel = live[i]
-                far = target[channel]
+                far = ends[channel, TO]
                 if not visited[far]:
                     visited[far] = 1
                     down[far] = channel
                     order[filled] = far
                     filled += 1
-                elif down[node] >= 0 and source[down[node]] == far:
+                elif down[node] >= 0 and ends[down[node], FROM] == far:
                     up[node] = channel
                 i = follow[i]
         for p in range(filled - 1, begin - 1, -1):
@@ -385,7 +382,7 @@ def work_out_beyond(live, source, target, beyond, nodes):
             below[node, node >> 6] |= bit_of(node)
             if down[node] >= 0:
                 for w in range(beyond.shape[1]):
-                    below[source[down[node]], w] |= below[node, w]
+                    below[ends[down[node], FROM], w] |= below[node, w]
         for p in range(begin + 1, filled):
             node = order[p]
             for w in range(beyond.shape[1]):

@@ -11,6 +11,11 @@ from shoal.routing.horizon import HorizonWatcher
 from shoal.routing.semiprobabilistic import SemiProbabilistic
 from shoal.routing.table import TableWatcher
 from shoal.simulation.dataplane.state import (
+    CHANNEL,
+    HORIZON,
+    LEAF,
+    SLOTS,
+    UP,
     VERSION,
     Channels,
     Nodes,
@@ -35,9 +40,9 @@ class Mirror:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.order: list[list[NodeId]] = [[] for _ in state.nodes.slots]
+        self.order: list[list[NodeId]] = [[] for _ in state.nodes.limits]
         """Per node, the source in each slot."""
-        self.held: list[dict[NodeId, int]] = [{} for _ in state.nodes.slots]
+        self.held: list[dict[NodeId, int]] = [{} for _ in state.nodes.limits]
         """Per node and source, how many patterns it holds."""
         self.channels: dict[tuple[NodeId, NodeId], int] = {}
         """The channel that is up between two nodes."""
@@ -55,16 +60,14 @@ class Mirror:
             return order.index(source)
         k = len(order)
         nodes = self.state.nodes
-        if k == nodes.source.shape[1]:
+        if k == nodes.slot.shape[1]:
             self._more_slots(2 * k)
             nodes = self.state.nodes
         order.append(source)
-        nodes.source[node, k] = source
-        nodes.channel[node, k] = self.channels.get((node, source), -1)
-        nodes.leaf[node, k] = 0
+        nodes.slot[node, k] = (source, self.channels.get((node, source), -1), source, 0)
         nodes.mask[node, k] = 0
         nodes.leaf_mask[node, k] = 0
-        nodes.slots[node] = k + 1
+        nodes.limits[node, SLOTS] = k + 1
         return k
 
     def drop_slot(self, node: NodeId, source: NodeId) -> None:
@@ -76,15 +79,15 @@ class Mirror:
         del order[k]
         last = len(order)
         nodes = self.state.nodes
-        for rows in (nodes.source, nodes.channel, nodes.leaf, nodes.mask, nodes.leaf_mask):
+        for rows in (nodes.slot, nodes.mask, nodes.leaf_mask):
             rows[node, k:last] = rows[node, k + 1 : last + 1]
-        nodes.slots[node] = last
+        nodes.limits[node, SLOTS] = last
 
     def _more_slots(self, slots: int) -> None:
         nodes = self.state.nodes
         larger: dict[str, Any] = {
             name: grown(getattr(nodes, name), 1, slots)
-            for name in ("source", "channel", "leaf", "mask", "leaf_mask")
+            for name in ("slot", "mask", "leaf_mask")
         }
         self.state = self.state._replace(
             nodes=nodes._replace(**larger), picks=np.zeros(2 * slots, np.int32)
@@ -120,18 +123,16 @@ class Mirror:
         """A channel comes up; its number."""
         number = self.made
         channels = self.state.channels
-        if number == len(channels.up):
+        if number == len(channels.ends):
             larger: dict[str, Any] = {
                 name: grown(getattr(channels, name), 0, 2 * number) for name in Channels._fields
             }
             channels = Channels(**larger)
             self.state = self.state._replace(channels=channels)
         self.made += 1
-        channels.source[number] = source
-        channels.target[number] = target
-        channels.delay[number] = delay
+        channels.ends[number] = (source, target, 1, 0)
+        channels.times[number] = (delay, 0)
         channels.quality[number] = quality
-        channels.up[number] = 1
         self.channels[source, target] = number
         self._point(source, target, number)
         self.stale = True
@@ -139,7 +140,7 @@ class Mirror:
 
     def drop_channel(self, source: NodeId, target: NodeId, number: int) -> None:
         """A channel goes down."""
-        self.state.channels.up[number] = 0
+        self.state.channels.ends[number, UP] = 0
         del self.channels[source, target]
         self._point(source, target, -1)
         self.stale = True
@@ -147,7 +148,7 @@ class Mirror:
     def _point(self, node: NodeId, source: NodeId, channel: int) -> None:
         order = self.order[node]
         if source in order:
-            self.state.nodes.channel[node, order.index(source)] = channel
+            self.state.nodes.slot[node, order.index(source), CHANNEL] = channel
 
 
 class Tap(Routing):
@@ -261,7 +262,7 @@ class HorizonMirror(HorizonWatcher):
             return
         nodes: Nodes = self.mirror.state.nodes
         k = self.order.index(neighbour)
-        nodes.leaf[self.node, k] = filters is not None
+        nodes.slot[self.node, k, LEAF] = filters is not None
         row = nodes.leaf_mask[self.node, k]
         row[:] = 0
         for filter in filters or ():
@@ -270,10 +271,9 @@ class HorizonMirror(HorizonWatcher):
 
     def tuned(self) -> None:
         """See :class:`HorizonWatcher`."""
-        nodes = self.mirror.state.nodes
-        nodes.horizon[self.node] = self.routing.horizon
-        nodes.fanout[self.node] = self.routing.fanout(False)
-        nodes.publisher_fanout[self.node] = self.routing.fanout(True)
+        routing = self.routing
+        limits = (routing.horizon, routing.fanout(False), routing.fanout(True))
+        self.mirror.state.nodes.limits[self.node, HORIZON:] = limits
 
 
 class SemiProbabilisticTap(NeighbourTap):

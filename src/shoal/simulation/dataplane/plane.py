@@ -99,6 +99,8 @@ class DataPlane(Plane):
 
     def connected(self, channel: Channel) -> None:
         """See :class:`Plane`."""
+        if channel.quality < 1.0:
+            self.rule = self.rule._replace(lossy=True)
         channel.number = self.mirror.add_channel(
             channel.source, channel.target, channel.delay, channel.quality
         )
@@ -109,9 +111,9 @@ class DataPlane(Plane):
 
     def transmit(self, channel: Channel, duration: int) -> int:
         """See :class:`Plane`."""
-        free_at = self.mirror.state.channels.free_at
-        at = max(int(free_at[channel.number]), self.kernel.now) + duration
-        free_at[channel.number] = at
+        times = self.mirror.state.channels.times
+        at = max(int(times[channel.number, s.FREE_AT]), self.kernel.now) + duration
+        times[channel.number, s.FREE_AT] = at
         return at
 
     # Running
@@ -232,8 +234,8 @@ class DataPlane(Plane):
                 (
                     time,
                     kind,
-                    int(channels.source[channel]),
-                    int(channels.target[channel]),
+                    int(channels.ends[channel, s.FROM]),
+                    int(channels.ends[channel, s.TO]),
                     str(self.kind.message(published, hops, deterministic)),
                 )
             )
@@ -284,13 +286,10 @@ class DataPlane(Plane):
         mirror.stale = False
         live = np.fromiter(mirror.channels.values(), np.int32, len(mirror.channels))
         channels, component = state.channels, state.nodes.component
-        state.now[s.COMPONENTS] = engine.work_out_components(
-            channels.source[live], channels.target[live], component
-        )
+        ends = channels.ends
+        state.now[s.COMPONENTS] = engine.work_out_components(live, ends, component)
         if self.rule.tree:
-            engine.work_out_beyond(
-                live, channels.source, channels.target, channels.beyond, len(component)
-            )
+            engine.work_out_beyond(live, ends, channels.beyond, len(component))
 
     # Afterwards
 
@@ -357,6 +356,7 @@ def _rule(
         ttl_probabilistic=getattr(routing, "ttl_probabilistic", UNLIMITED),
         either=getattr(routing, "either", False),
         key=key("links"),
+        lossy=False,
         loss_key=key("losses"),
         transmission=transmission,
         usual=transmission + network.delay,

@@ -12,11 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from shoal.simulation.dataplane import state as s
+
 _GAMMA = np.uint64(0x9E37_79B9_7F4A_7C15)
 _FIRST = np.uint64(0xBF58_476D_1CE4_E5B9)
 _SECOND = np.uint64(0x94D0_49BB_1331_11EB)
 _LOW = np.uint64(0xFFFF_FFFF)
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
+SOURCE, LEAF = s.SOURCE, s.LEAF
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
@@ -55,34 +58,28 @@ def is_lost(key, publisher, sequence, source, target, quality):
 @njit(cache=True, inline="always")
 def overlap(sets, i, others, j):
     """Whether row i of one matrix of sets has a member in common with row j of another."""
-    found = False
-    for w in range(sets.shape[1]):
-        if sets[i, w] & others[j, w]:
-            found = True
-            break
-    return found
+    common = ZERO
+    for w in range(sets.shape[1]):  # without a way out: that is what a vector unit likes
+        common |= sets[i, w] & others[j, w]
+    return common != ZERO
 
 
 @njit(cache=True, inline="always")
 def direction_matches(mask, node, k, level, bits, event):
     """Whether a slot has a pattern of the event at a level."""
-    found = False
+    common = ZERO
     for w in range(mask.shape[3]):
-        if mask[node, k, level, w] & bits[event, w]:
-            found = True
-            break
-    return found
+        common |= mask[node, k, level, w] & bits[event, w]
+    return common != ZERO
 
 
 @njit(cache=True, inline="always")
 def leaf_wants(leaf_mask, node, k, bits, event):
     """Whether a leaf wants the event."""
-    found = False
+    common = ZERO
     for w in range(leaf_mask.shape[2]):
-        if leaf_mask[node, k, w] & bits[event, w]:
-            found = True
-            break
-    return found
+        common |= leaf_mask[node, k, w] & bits[event, w]
+    return common != ZERO
 
 
 @njit(cache=True, inline="always")
@@ -97,18 +94,18 @@ def draw_some(picks, start, count, room, word):
 
 @njit(cache=True, inline="always")
 def choose_links(
-    picks, slots, source, leaf, leaf_mask, mask, bits, horizon, room, draws,
-    node, sender, event, may_follow, may_guess,
+    picks, slots, slot, leaf_mask, mask, bits, horizon, room, draws, node, sender, event,
+    may_follow, may_guess,
 ):  # fmt: skip  # what it sees, then what it is asked
     """The semi-probabilistic choice: slots in ``picks``; how many, and how many by subscription.
 
     ``picks`` holds the chosen in its first half, and what is left to choose from in its second.
     """
-    base = source.shape[1]
+    base = slot.shape[1]
     left = 0
     for k in range(slots):
-        if source[node, k] != sender and (
-            leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
+        if slot[node, k, SOURCE] != sender and (
+            slot[node, k, LEAF] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
         ):
             picks[base + left] = k
             left += 1

@@ -15,7 +15,6 @@ import numpy.typing as npt
 Words: TypeAlias = npt.NDArray[np.uint64]
 Longs: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[np.int32]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 Reals: TypeAlias = npt.NDArray[np.float64]
 
 EVENT_FORWARDING, FLOODING, TABLE_FORWARDING, SEMI_PROBABILISTIC = range(4)
@@ -37,6 +36,7 @@ class Rule(NamedTuple):
     either: bool
     key: np.uint64
     """Of the draws that choose links."""
+    lossy: bool
     loss_key: np.uint64
     """Of the draws that lose messages on bad links."""
     transmission: int
@@ -50,20 +50,16 @@ class Rule(NamedTuple):
 class Nodes(NamedTuple):
     """One row per node."""
 
-    slots: Ints
-    """How many slots are in use."""
-    source: Ints
-    channel: Ints
-    leaf: Bytes
+    limits: Ints
+    """[node, (slots in use, horizon, links to use, links a publisher uses)]."""
+    slot: Ints
+    """[node, slot, (source, channel, target, whether it is a leaf)]."""
     mask: Words
     """[node, slot, level, word]: patterns in that direction; level is distance - 1."""
     leaf_mask: Words
     """[node, slot, word]: what a leaf wants."""
     local: Words
     """[node, word]: what the node itself wants."""
-    horizon: Ints
-    fanout: Ints
-    publisher_fanout: Ints
     component: Ints
     last_bin: Longs
     receipts: Longs
@@ -73,11 +69,10 @@ class Nodes(NamedTuple):
 class Channels(NamedTuple):
     """One row per channel."""
 
-    source: Ints
-    target: Ints
-    up: Bytes
-    delay: Longs
-    free_at: Longs
+    ends: Ints
+    """[channel, (source, target, whether it is up)]."""
+    times: Longs
+    """[channel, (delay, when it is free)]."""
     quality: Reals
     beyond: Words
     """[channel, word]: the nodes beyond it (trees only)."""
@@ -147,6 +142,12 @@ class State(NamedTuple):
     """The counters below."""
 
 
+# Columns of Nodes.limits, Nodes.slot, Channels.ends and Channels.times.
+SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = range(4)
+SOURCE, CHANNEL, TARGET, LEAF = range(4)
+FROM, TO, UP = range(3)
+DELAY, FREE_AT = range(2)
+
 # Indices into State.now.
 NOW = 0
 ORDER = 1
@@ -192,16 +193,11 @@ def grown(array: npt.NDArray[np.generic], axis: int, size: int) -> npt.NDArray[n
 def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes:
     """Nodes without links and wishes."""
     return Nodes(
-        slots=np.zeros(nodes, np.int32),
-        source=np.zeros((nodes, slots), np.int32),
-        channel=np.zeros((nodes, slots), np.int32),
-        leaf=np.zeros((nodes, slots), np.uint8),
+        limits=np.zeros((nodes, 4), np.int32),
+        slot=np.zeros((nodes, slots, 4), np.int32),
         mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
         leaf_mask=np.zeros((nodes, slots, pattern_words), np.uint64),
         local=np.zeros((nodes, pattern_words), np.uint64),
-        horizon=np.zeros(nodes, np.int32),
-        fanout=np.zeros(nodes, np.int32),
-        publisher_fanout=np.zeros(nodes, np.int32),
         component=np.zeros(nodes, np.int32),
         last_bin=np.full(nodes, -1, np.int64),
         receipts=np.zeros(nodes, np.int64),
@@ -212,11 +208,8 @@ def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes
 def make_channels(channels: int, node_words: int) -> Channels:
     """Room for channels."""
     return Channels(
-        source=np.zeros(channels, np.int32),
-        target=np.zeros(channels, np.int32),
-        up=np.zeros(channels, np.uint8),
-        delay=np.zeros(channels, np.int64),
-        free_at=np.zeros(channels, np.int64),
+        ends=np.zeros((channels, 4), np.int32),
+        times=np.zeros((channels, 2), np.int64),
         quality=np.ones(channels, np.float64),
         beyond=np.zeros((channels, node_words), np.uint64),
     )
