@@ -86,12 +86,17 @@ class HorizonTable:
             self.watcher.entry(source, filter, before, -1)
         return True
 
-    def nearest(self, filter: Filter) -> tuple[Source, int, int]:
-        """The nearest source, its distance, and the distance of the nearest other one (-1: none)."""
+    def nearest(self, filter: Filter, horizon: int) -> tuple[Source, int, int]:
+        """The nearest source within the horizon, its distance, and that of the nearest other one.
+
+        -1 stands for none.
+        """
         first, near, next_near = -2, -1, -1
         distances = self._distances.get(filter)
         if distances is not None:
             for source, distance in distances.items():
+                if distance >= horizon:
+                    continue
                 if near < 0 or distance < near:
                     first, near, next_near = source, distance, near
                 elif next_near < 0 or distance < next_near:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from shoal.stack.message import Message
 
 UNLIMITED = 1 << 30
+NOWHERE = (-2, -1, -1)
+"""What a table says of a filter that nobody within the horizon wants."""
 
 
 def share(threshold: float, links: int) -> int:
@@ -71,6 +73,8 @@ class SemiProbabilistic(Routing):
         self.neighbours: dict[NodeId, None] = {}
         self.told: dict[NodeId, dict[Filter, int]] = {}
         """Per link, the distances announced over it."""
+        self.offered: dict[Filter, tuple[NodeId, int, int]] = {}
+        """Per filter, what the neighbours were last told about it follows from this."""
         self.alone = False
         """Whether the only neighbour was told that it is the only one."""
         self.seen = Seen()
@@ -183,15 +187,21 @@ class SemiProbabilistic(Routing):
 
     def spread(self, filter: Filter) -> None:
         """Bring what the neighbours were told about a filter up to date."""
-        first, near, next_near = self.table.nearest(filter)
+        nearest = self.table.nearest(filter, self.horizon)
+        if nearest == self.offered.get(filter, NOWHERE):
+            return
+        if nearest == NOWHERE:
+            del self.offered[filter]
+        else:
+            self.offered[filter] = nearest
+        first, near, next_near = nearest
         for neighbour in self.neighbours:
-            distance = next_near if neighbour == first else near
-            self._announce(neighbour, filter, distance)
+            self._announce(neighbour, filter, next_near if neighbour == first else near)
 
     def _announce(self, neighbour: NodeId, filter: Filter, distance: int) -> None:
         """Say how far the nearest subscriber on this side is (-1: nowhere), if that is news."""
         told = self.told[neighbour]
-        if 0 <= distance < self.horizon:
+        if distance >= 0:
             if told.get(filter) != distance + 1:
                 told[filter] = distance + 1
                 self.host.send(neighbour, Near(filter, distance + 1))  # type: ignore[arg-type]  # wire union
@@ -210,7 +220,7 @@ class SemiProbabilistic(Routing):
         self.neighbours[neighbour] = None
         self.told[neighbour] = {}
         for filter in self.table.filters():
-            self._announce(neighbour, filter, self.table.nearest(filter)[1])
+            self._announce(neighbour, filter, self.table.nearest(filter, self.horizon)[1])
         self._tell_leaf()
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:

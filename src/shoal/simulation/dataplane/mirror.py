@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,18 +11,19 @@ import numpy as np
 from shoal.routing.horizon import HorizonWatcher
 from shoal.routing.semiprobabilistic import SemiProbabilistic
 from shoal.routing.table import TableWatcher
-from shoal.simulation.dataplane.state import (
-    CHANNEL,
-    HORIZON,
-    LEAF,
-    SLOTS,
-    UP,
-    VERSION,
-    Channels,
-    Nodes,
-    State,
-    grown,
+from shoal.simulation.dataplane.changes import (
+    ADD_SLOT,
+    CLEAR,
+    DROP_SLOT,
+    IS_LEAF,
+    LEAF_WISH,
+    LIMITS,
+    POINT,
+    PUT,
+    WISH,
+    carry_out,
 )
+from shoal.simulation.dataplane.state import UP, Channels, State, grown
 from shoal.stack.host import LOCAL, NodeId
 from shoal.stack.layer import Handler, Reconfiguration, Routing
 from shoal.stack.message import Message
@@ -36,86 +38,57 @@ def pattern_number(filter: Filter) -> int:
 
 
 class Mirror:
-    """The control plane's state as arrays. Slots follow the order in which the objects list their sources."""
+    """The control plane's state as arrays. Slots follow the order in which the objects list their sources.
+
+    What changes is noted at once and carried out, compiled, before events move on.
+    """
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.order: list[list[NodeId]] = [[] for _ in state.nodes.limits]
-        """Per node, the source in each slot."""
-        self.held: list[dict[NodeId, int]] = [{} for _ in state.nodes.limits]
-        """Per node and source, how many patterns it holds."""
+        self.degree = [0] * len(state.nodes.limits)
+        """Slots in use per node, once all changes are carried out."""
         self.channels: dict[tuple[NodeId, NodeId], int] = {}
         """The channel that is up between two nodes."""
         self.made = 0
         """Channels ever made."""
         self.stale = True
         """Whether links changed since it was worked out who lies where."""
+        self._changes = array("i")
+
+    def change(self, what: int, node: NodeId, source: int, a: int = 0, b: int = 0) -> None:
+        """Note a change (see :mod:`~shoal.simulation.dataplane.changes`)."""
+        self._changes.extend((what, node, source, a, b))
+
+    def carry_out(self) -> None:
+        """Bring the arrays up to date."""
+        if self._changes:
+            changes = np.frombuffer(self._changes, np.int32).reshape(-1, 5)
+            carry_out(changes, self.state)
+            del changes
+            self._changes = array("i")
 
     # Slots
 
-    def slot(self, node: NodeId, source: NodeId) -> int:
-        """The slot of a source, new if need be."""
-        order = self.order[node]
-        if source in order:
-            return order.index(source)
-        k = len(order)
-        nodes = self.state.nodes
-        if k == nodes.slot.shape[1]:
-            self._more_slots(2 * k)
-            nodes = self.state.nodes
-        order.append(source)
-        nodes.slot[node, k] = (source, self.channels.get((node, source), -1), source, 0)
-        nodes.mask[node, k] = 0
-        nodes.leaf_mask[node, k] = 0
-        nodes.limits[node, SLOTS] = k + 1
-        return k
+    def add_slot(self, node: NodeId, source: NodeId) -> None:
+        """A node has one more source."""
+        self.degree[node] += 1
+        if self.degree[node] > self.state.nodes.slot.shape[1]:
+            self._more_slots(2 * self.degree[node])
+        self.change(ADD_SLOT, node, source, self.channels.get((node, source), -1))
 
     def drop_slot(self, node: NodeId, source: NodeId) -> None:
         """A source is no more; those after it move up."""
-        order = self.order[node]
-        if source not in order:
-            return
-        k = order.index(source)
-        del order[k]
-        last = len(order)
-        nodes = self.state.nodes
-        for rows in (nodes.slot, nodes.mask, nodes.leaf_mask):
-            rows[node, k:last] = rows[node, k + 1 : last + 1]
-        nodes.limits[node, SLOTS] = last
+        self.degree[node] -= 1
+        self.change(DROP_SLOT, node, source)
 
     def _more_slots(self, slots: int) -> None:
         nodes = self.state.nodes
         larger: dict[str, Any] = {
-            name: grown(getattr(nodes, name), 1, slots)
-            for name in ("slot", "mask", "leaf_mask")
+            name: grown(getattr(nodes, name), 1, slots) for name in ("slot", "mask", "leaf_mask")
         }
         self.state = self.state._replace(
             nodes=nodes._replace(**larger), picks=np.zeros(2 * slots, np.int32)
         )
-
-    def put_pattern(
-        self, node: NodeId, source: NodeId, level: int, number: int, there: bool
-    ) -> None:
-        """A direction gains or loses a pattern at a distance."""
-        k = self.order[node].index(source)
-        word = self.state.nodes.mask[node, k, level]
-        bit = np.uint64(1 << (number & 63))
-        if there:
-            word[number >> 6] |= bit
-        else:
-            word[number >> 6] &= ~bit
-
-    def put_wish(self, node: NodeId, number: int, there: bool) -> None:
-        """A node's application wants a pattern, or no longer does."""
-        state = self.state
-        bit, node_bit = np.uint64(1 << (number & 63)), np.uint64(1 << (node & 63))
-        if there:
-            state.nodes.local[node, number >> 6] |= bit
-            state.subscribers[number, node >> 6] |= node_bit
-        else:
-            state.nodes.local[node, number >> 6] &= ~bit
-            state.subscribers[number, node >> 6] &= ~node_bit
-        state.now[VERSION] += 1
 
     # Channels
 
@@ -134,7 +107,7 @@ class Mirror:
         channels.times[number] = (delay, 0)
         channels.quality[number] = quality
         self.channels[source, target] = number
-        self._point(source, target, number)
+        self.change(POINT, source, target, number)
         self.stale = True
         return number
 
@@ -142,13 +115,8 @@ class Mirror:
         """A channel goes down."""
         self.state.channels.ends[number, UP] = 0
         del self.channels[source, target]
-        self._point(source, target, -1)
+        self.change(POINT, source, target, -1)
         self.stale = True
-
-    def _point(self, node: NodeId, source: NodeId, channel: int) -> None:
-        order = self.order[node]
-        if source in order:
-            self.state.nodes.slot[node, order.index(source), CHANNEL] = channel
 
 
 class Tap(Routing):
@@ -175,12 +143,12 @@ class Tap(Routing):
 
     def subscribe(self, filter: Filter) -> None:
         """Pass on."""
-        self.mirror.put_wish(self.node, pattern_number(filter), True)
+        self.mirror.change(WISH, self.node, pattern_number(filter), 1)
         self.routing.subscribe(filter)
 
     def unsubscribe(self, filter: Filter) -> None:
         """Pass on."""
-        self.mirror.put_wish(self.node, pattern_number(filter), False)
+        self.mirror.change(WISH, self.node, pattern_number(filter), 0)
         self.routing.unsubscribe(filter)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
@@ -203,7 +171,7 @@ class NeighbourTap(Tap):
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """One more slot."""
-        self.mirror.slot(self.node, neighbour)
+        self.mirror.add_slot(self.node, neighbour)
         super().link_up(neighbour, reconfiguration)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
@@ -218,21 +186,24 @@ class TableMirror(TableWatcher):
     def __init__(self, mirror: Mirror, node: NodeId) -> None:
         self.mirror = mirror
         self.node = node
-        self.held = mirror.held[node]
+        self.held: dict[NodeId, int] = {}
+        """How many patterns each source holds."""
 
     def added(self, source: NodeId, filter: Filter) -> None:
         """See :class:`TableWatcher`."""
         if source != LOCAL:
-            self.held[source] = self.held.get(source, 0) + 1
-            self.mirror.slot(self.node, source)
-            self.mirror.put_pattern(self.node, source, 0, pattern_number(filter), True)
+            held = self.held.get(source, 0)
+            self.held[source] = held + 1
+            if not held:
+                self.mirror.add_slot(self.node, source)
+            self.mirror.change(PUT, self.node, source, 0, pattern_number(filter))
 
     def removed(self, source: NodeId, filter: Filter) -> None:
         """See :class:`TableWatcher`."""
         if source != LOCAL:
             self.held[source] -= 1
             if self.held[source]:
-                self.mirror.put_pattern(self.node, source, 0, pattern_number(filter), False)
+                self.mirror.change(CLEAR, self.node, source, 0, pattern_number(filter))
             else:
                 self.mirror.drop_slot(self.node, source)
 
@@ -244,36 +215,28 @@ class HorizonMirror(HorizonWatcher):
         self.mirror = mirror
         self.routing = routing
         self.node = routing.host.node
-        self.order = mirror.order[self.node]
         self.tuned()
 
     def entry(self, source: NodeId, filter: Filter, before: int, now: int) -> None:
         """See :class:`HorizonWatcher`."""
-        if source in self.order:
-            number = pattern_number(filter)
-            if before > 0:
-                self.mirror.put_pattern(self.node, source, before - 1, number, False)
-            if now > 0:
-                self.mirror.put_pattern(self.node, source, now - 1, number, True)
+        number = pattern_number(filter)
+        if before > 0:
+            self.mirror.change(CLEAR, self.node, source, before - 1, number)
+        if now > 0:
+            self.mirror.change(PUT, self.node, source, now - 1, number)
 
     def leaf(self, neighbour: NodeId, filters: tuple[Filter, ...] | None) -> None:
         """See :class:`HorizonWatcher`."""
-        if neighbour not in self.order:
-            return
-        nodes: Nodes = self.mirror.state.nodes
-        k = self.order.index(neighbour)
-        nodes.slot[self.node, k, LEAF] = filters is not None
-        row = nodes.leaf_mask[self.node, k]
-        row[:] = 0
+        self.mirror.change(IS_LEAF, self.node, neighbour, filters is not None)
         for filter in filters or ():
-            number = pattern_number(filter)
-            row[number >> 6] |= np.uint64(1 << (number & 63))
+            self.mirror.change(LEAF_WISH, self.node, neighbour, pattern_number(filter))
 
     def tuned(self) -> None:
         """See :class:`HorizonWatcher`."""
         routing = self.routing
-        limits = (routing.horizon, routing.fanout(False), routing.fanout(True))
-        self.mirror.state.nodes.limits[self.node, HORIZON:] = limits
+        self.mirror.change(
+            LIMITS, self.node, routing.horizon, routing.fanout(False), routing.fanout(True)
+        )
 
 
 class SemiProbabilisticTap(NeighbourTap):

@@ -179,6 +179,7 @@ class DataPlane(Plane):
         """Forward events up to, not including, the control event posted as number ``order``."""
         if self.due > until:
             return
+        self.mirror.carry_out()
         if self.mirror.stale:
             self._work_out()
         kernel, bin_ns = self.kernel, self.recorder.bin_ns
