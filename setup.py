@@ -19,6 +19,8 @@ COMPILED = [
     "src/shoal/routing/event_forwarding.py",
     "src/shoal/routing/flooding.py",
     "src/shoal/routing/subscription_forwarding.py",
+    "src/shoal/routing/hierarchical_forwarding.py",
+    "src/shoal/routing/advertisement_forwarding.py",
     "src/shoal/simulation/kernel.py",
     "src/shoal/simulation/oracle.py",
     "src/shoal/simulation/recorder.py",

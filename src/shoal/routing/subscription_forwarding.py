@@ -1,4 +1,4 @@
-"""Subscription forwarding (Frey, sections 2.4.1 and 5.1): subscriptions lay the routes that events follow.
+"""Subscription forwarding (Frey, sections 2.4.1 and 5.1): subscriptions lay the routes of events.
 
 The rules, for one filter p at one dispatcher:
 
@@ -10,6 +10,9 @@ The rules, for one filter p at one dispatcher:
 
 At rest (n, p) is in the table iff a subscriber of p lies beyond n. What happens when a link comes
 or goes is the business of a :class:`ReconfigurationProtocol`.
+
+With ``covering``, a filter is not told over a link over which one that covers it has been told, and
+is told when that one goes (before it goes, so that no delivery is lost).
 
 ``announced`` remembers per link what has been told over it, which keeps the thesis's promise that a
 filter is not forwarded twice in the same direction also while the tree changes; the printed
@@ -69,7 +72,7 @@ class ReconfigurationProtocol:
         return False
 
     def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
-        """Whether a filter is held back from a neighbour for now (Informed Link Activation only)."""
+        """Whether a filter is held back from a neighbour (Informed Link Activation only)."""
         return False
 
 
@@ -87,6 +90,7 @@ class SubscriptionForwarding(Routing):
         self.table = SubscriptionTable()
         self.neighbours: dict[NodeId, None] = {}
         self.remembers = parameters.announced
+        self.covering = parameters.covering
         self.announced: dict[NodeId, dict[Filter, None]] = {}
         self.reconfiguration = reconfiguration(self)
 
@@ -170,7 +174,7 @@ class SubscriptionForwarding(Routing):
         return True
 
     def spread(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
-        """Tell those who did not know that somebody on this side wants the filter, except ``source``."""
+        """Tell those who do not know that somebody on this side wants it, except ``source``."""
         if not before:
             for neighbour in self.neighbours:
                 if neighbour != source:
@@ -188,11 +192,17 @@ class SubscriptionForwarding(Routing):
         elif len(left) == 1 and left[0] != LOCAL:
             self.retract(left[0], filter)
 
+    def allows(self, neighbour: NodeId, filter: Filter) -> bool:
+        """Whether subscriptions to this filter travel towards this neighbour at all."""
+        return True
+
     def announce(self, neighbour: NodeId, filter: Filter) -> None:
-        """Send SUB(p), unless it has been told over this link."""
+        """Send SUB(p), unless it, or a filter that covers it, has been told over this link."""
+        if not self.allows(neighbour, filter):
+            return
         if self.remembers:
             told = self.announced.get(neighbour)
-            if told is None or filter in told:
+            if told is None or filter in told or (self.covering and _covered(filter, told)):
                 return
             told[filter] = None
         self.host.send(neighbour, Subscribe(filter))  # type: ignore[arg-type]  # wire union
@@ -204,7 +214,22 @@ class SubscriptionForwarding(Routing):
             if told is None or filter not in told:
                 return
             del told[filter]
+            if self.covering:
+                self.uncover(neighbour, filter)
         self.host.send(neighbour, Unsubscribe(filter))  # type: ignore[arg-type]  # wire union
+
+    def uncover(self, neighbour: NodeId, gone: Filter) -> None:
+        """Tell what was not told over this link because ``gone`` covered it, widest first."""
+        hidden = [
+            filter
+            for filter in self.table.filters()
+            if filter != gone
+            and gone.covers(filter)
+            and self.table.wanted_beside(filter, neighbour)
+            and not self.reconfiguration.withholds(neighbour, filter)
+        ]
+        for filter in _widest_first(hidden):
+            self.announce(neighbour, filter)
 
     # Links
 
@@ -226,19 +251,26 @@ class SubscriptionForwarding(Routing):
         """From now on this neighbour takes part."""
         self.neighbours[neighbour] = None
         self.announced[neighbour] = {}
+        if self.table.watcher is not None:
+            self.table.watcher.neighbours_changed()
 
     def drop_neighbour(self, neighbour: NodeId) -> None:
         """From now on it does not; what was told over the link is forgotten."""
         self.neighbours.pop(neighbour, None)
         self.announced.pop(neighbour, None)
+        if self.table.watcher is not None:
+            self.table.watcher.neighbours_changed()
 
     def announce_table(self, neighbour: NodeId) -> None:
         """Tell a new neighbour every filter that somebody other than itself wants."""
-        for filter in self.table.filters():
-            if self.table.wanted_beside(
-                filter, neighbour
-            ) and not self.reconfiguration.withholds(neighbour, filter):
-                self.announce(neighbour, filter)
+        filters = [
+            filter
+            for filter in self.table.filters()
+            if self.table.wanted_beside(filter, neighbour)
+            and not self.reconfiguration.withholds(neighbour, filter)
+        ]
+        for filter in _widest_first(filters) if self.covering else filters:
+            self.announce(neighbour, filter)
 
     def assume_announced(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
         """The neighbour knows these without having been told by SUB (Reconfiguration Path)."""
@@ -252,7 +284,28 @@ class SubscriptionForwarding(Routing):
         told = self.announced.get(neighbour)
         if told is not None:
             for filter in filters:
-                told.pop(filter, None)
+                if filter in told:
+                    del told[filter]
+                    if self.covering:
+                        self.uncover(neighbour, filter)
+
+
+def _covered(filter: Filter, told: dict[Filter, None]) -> bool:
+    """Whether something told covers this filter."""
+    for other in told:  # noqa: SIM110  # a generator costs more than the loop in compiled code
+        if other.covers(filter):
+            return True
+    return False
+
+
+def _widest_first(filters: list[Filter]) -> list[Filter]:
+    """Filters that no other one covers come first, so that fewer are told."""
+    covered = [
+        any(other.covers(filter) and not filter.covers(other) for other in filters)
+        for filter in filters
+    ]
+    first = [f for f, hidden in zip(filters, covered, strict=True) if not hidden]
+    return first + [f for f, hidden in zip(filters, covered, strict=True) if hidden]
 
 
 register(
@@ -261,5 +314,5 @@ register(
     SubscriptionForwarding,
     SubscriptionForwardingParameters,
     needs={"tree", "reconfiguration"},
-    provides={"tables"},
+    provides={"tables", "symmetric"},
 )

@@ -24,6 +24,9 @@ class TableWatcher:
         """An entry is gone."""
         raise NotImplementedError
 
+    def neighbours_changed(self) -> None:
+        """A neighbour takes part, or no longer does."""
+
 
 class SubscriptionTable:
     """``subTab``: a set of (source, filter), readable by filter, by source and by event.

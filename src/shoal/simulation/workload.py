@@ -5,6 +5,7 @@ Everything is drawn from the seed before the run, whatever the protocol.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Literal, Protocol
@@ -28,7 +29,7 @@ class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     at: Seconds
     node: Annotated[int, msgspec.Meta(ge=0)]
-    do: Literal["subscribe", "unsubscribe", "publish"]
+    do: Literal["subscribe", "unsubscribe", "publish", "advertise", "unadvertise"]
     patterns: tuple[int, ...]
 
 
@@ -68,6 +69,8 @@ class Workload:
     core: set[int] = field(default_factory=set)
     subscriptions: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
     """(instant, node, pattern, True to subscribe)."""
+    advertisements: Iterable[tuple[int, int, Pattern, bool]] = ()
+    """(instant, node, pattern, True to advertise)."""
     times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     publishers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     numbers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -100,6 +103,12 @@ def plan_workload(
     workload = Workload(core)
     _plan_subscriptions(workload, parameters, nodes, seed)
     plan_publications(workload, parameters, nodes, duration, seed)
+    if len(workload.times):
+        workload.advertisements = (  # lazily: most routings never ask
+            (0, node, pattern, True)
+            for node in range(nodes)
+            for pattern in map(Pattern, range(parameters.patterns))
+        )
     return workload
 
 
@@ -107,6 +116,7 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
     """A hand-made workload."""
     workload = Workload(set(range(nodes)))
     published: list[tuple[int, int, tuple[int, ...]]] = []
+    advertised: list[tuple[int, int, Pattern, bool]] = []
     for act in parameters.script:
         if act.node >= nodes:
             raise StackError(f"workload: script names node {act.node}, nodes are 0 to {nodes - 1}")
@@ -114,10 +124,11 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
         if act.do == "publish":
             published.append((at, act.node, act.patterns))
         else:
-            workload.subscriptions += [
-                (at, act.node, Pattern(p), act.do == "subscribe") for p in act.patterns
-            ]
+            acts = workload.subscriptions if act.do.endswith("scribe") else advertised
+            starts = not act.do.startswith("un")
+            acts += [(at, act.node, Pattern(p), starts) for p in act.patterns]
     workload.subscriptions.sort(key=lambda s: s[0])
+    workload.advertisements = sorted(advertised, key=lambda s: s[0])
     published.sort(key=lambda p: p[0])
     workload.times = np.array([p[0] for p in published], np.int64)
     workload.publishers = np.array([p[1] for p in published], np.int64)
@@ -182,6 +193,9 @@ class World(Protocol):
     def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
         """A node's application subscribes or unsubscribes."""
 
+    def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
+        """A node's application says what it will publish, or no longer will."""
+
     def publication(self, event: Event) -> None:
         """A node's application publishes."""
 
@@ -189,7 +203,10 @@ class World(Protocol):
 class Player:
     """Plays a workload into a running simulation."""
 
-    def __init__(self, kernel: Kernel, workload: Workload, world: World) -> None:
+    def __init__(
+        self, kernel: Kernel, workload: Workload, world: World, advertises: bool = False
+    ) -> None:
+        self.advertises = advertises
         self.kernel = kernel
         self.workload = workload
         self.world = world
@@ -208,6 +225,10 @@ class Player:
         for at, node, pattern, subscribe in self.workload.subscriptions:
             act = partial(self.world.subscription, node, pattern, subscribe)
             self.kernel.call_at(at, act)
+        if self.advertises:
+            for at, node, pattern, advertise in self.workload.advertisements:
+                act = partial(self.world.advertisement, node, pattern, advertise)
+                self.kernel.call_at(at, act)
 
     def _schedule(self) -> None:
         if self._next < len(self._times):

@@ -61,6 +61,15 @@ class Routing(Layer):
         """This node's application no longer wants them."""
         raise NotImplementedError
 
+    def advertise(self, filter: Filter) -> None:
+        """This node's application will publish events that match; only some routings use it."""
+
+    def unadvertise(self, filter: Filter) -> None:
+        """It no longer will."""
+
+    def parent_changed(self, parent: NodeId) -> None:
+        """On a rooted overlay: the neighbour towards the root is another one (LOCAL: none)."""
+
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """A link to a neighbour appeared, possibly in place of another."""
         raise NotImplementedError

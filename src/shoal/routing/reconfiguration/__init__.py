@@ -1,4 +1,4 @@
-"""How subscription tables follow a changing tree: Frey's reconfiguration protocols, one file each."""
+"""How subscription tables follow a changing tree: Frey's protocols, one file each."""
 
 from shoal.routing.reconfiguration.informed import Informed
 from shoal.routing.reconfiguration.notified import Notified

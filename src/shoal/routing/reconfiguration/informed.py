@@ -13,7 +13,8 @@ is no FLUSH then.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import msgspec
 
@@ -47,7 +48,7 @@ class Activate(Message, frozen=True, tag="activate"):
 
 
 class InformedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """T_u and T_s in seconds; ``flush`` as in Notified; ``asymmetric``: one end repairs for both."""
+    """T_u and T_s in seconds; ``flush`` as in Notified; ``asymmetric``: one end acts for both."""
 
     unsubscription_timer: Seconds = 0.15
     subscription_timer: Seconds = 0.15
@@ -79,7 +80,7 @@ class Informed(Notified):
         return {**super().handlers(), Activate: self.on_activate}
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """A link that replaces another is announced over when ACTIVATE comes, any other one at once."""
+        """Over a link that replaces another announce when ACTIVATE comes, else at once."""
         self.routing.add_neighbour(neighbour)
         if reconfiguration is None:
             self.routing.announce_table(neighbour)
@@ -149,6 +150,22 @@ class Informed(Notified):
                     self.routing.announce(tagged.neighbour, filter)
 
 
+def timers_violate_6_1(parameters: Mapping[str, Any]) -> str | None:
+    """Condition (6.1), with t_prop at its best (nothing) and t_rep where the overlay states it."""
+    mine: InformedParameters = parameters["reconfiguration"]
+    repair_time: float = getattr(parameters["overlay"], "repair_time", 0.0)
+    latest = mine.subscription_timer + repair_time
+    if mine.unsubscription_timer < latest:
+        return None
+    return (
+        f"reconfiguration 'informed': timers violate (6.1) T_u + t_prop < T_s + t_rep: "
+        f"T_u = {mine.unsubscription_timer:g} s is not below {mine.subscription_timer:g} + "
+        f"{repair_time:g} s, so subscriptions held back are released before the unsubscriptions "
+        f"come; set unsubscription_timer below {latest:g}, or subscription_timer above "
+        f"{mine.unsubscription_timer - repair_time:g}"
+    )
+
+
 register(
     "reconfiguration",
     "informed",
@@ -156,4 +173,5 @@ register(
     InformedParameters,
     needs={"links", "tables", "association"},
     provides={"reconfiguration"},
+    warn=timers_violate_6_1,
 )

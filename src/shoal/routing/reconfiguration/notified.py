@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import cast
 
+import msgspec
+
 from shoal.routing.reconfiguration.timed import Seconds, Timed
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
 from shoal.stack import Message, NodeId, Reconfiguration, register
 from shoal.stack.layer import Handler
-
-import msgspec
 
 
 class Flush(Message, frozen=True, tag="flush"):
@@ -62,7 +62,7 @@ class Notified(Timed):
             self.host.send(neighbour, Flush(reconfiguration))
 
     def on_flush(self, sender: NodeId, message: Message) -> None:
-        """At an end of the old link unsubscribe; elsewhere pass on to all neighbours but the sender."""
+        """At an end of the old link unsubscribe; elsewhere pass on to all but the sender."""
         flush = cast("Flush", message)
         if flush.reconfiguration in self.pending:
             if self.host.watched:

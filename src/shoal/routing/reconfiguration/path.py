@@ -1,19 +1,19 @@
-"""Reconfiguration Path (Frey, section 6.3): repair only the dispatchers between the old and the new link.
+"""Reconfiguration Path (Frey, section 6.3): repair only what lies between the old and new link.
 
 The path leads from the first end of the old link (the initiator A) along the *head* to the near end
 of the new link (C), across it to D, and along the *tail* to the other old end (B). One REC message
 walks it and rewrites the tables on its way, in strict sequence:
 
 1. On the head, entries that led back to the old link go (P_del) and entries that lead on to the new
-   one come (P_add); RECACK confirms each hop, and until then an UNSUB that contradicts an entry just
-   added is ignored.
+   one come (P_add); RECACK confirms each hop, and until then an UNSUB that contradicts an entry
+   just added is ignored.
 2. C announces its table over the new link, then passes REC on.
 3. D unsubscribes across the new link what of P_add nobody on its side wants any more.
-4. At B the entries of the old link go as in Strawman; FLUSH follows these unsubscriptions up the tail,
-   and tells D to announce across the new link what is new on its side since P_add was made.
+4. At B the entries of the old link go as in Strawman; FLUSH follows these unsubscriptions up the
+   tail, and tells D to announce across the new link what is new on its side since P_add was made.
 
-The sequence is what makes it cheap, and what makes it break: reconfigurations whose paths overlap are
-not supported. They are detected where they show and counted (``overlaps``).
+The sequence is what makes it cheap, and what makes it break: reconfigurations whose paths overlap
+are not supported. They are detected where they show and counted (``overlaps``).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ReconfigurationPath(ReconfigurationProtocol):
     # Links
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """The entries of a link that will be replaced wait for REC; any other break is a Strawman's."""
+        """A replaced link's entries wait for REC; any other break is a Strawman's."""
         self._forget_link(neighbour)
         self.routing.drop_neighbour(neighbour)
         if reconfiguration is None:
@@ -232,6 +232,6 @@ register(
     "path",
     ReconfigurationPath,
     NoParameters,
-    needs={"links", "tables", "association", "path"},
+    needs={"links", "tables", "symmetric", "association", "path"},
     provides={"reconfiguration"},
 )

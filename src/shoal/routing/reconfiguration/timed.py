@@ -1,4 +1,4 @@
-"""Timed Deferred Unsubscription (Frey, section 6.1.1): subscribe at once, unsubscribe after a timer.
+"""Timed Deferred Unsubscription (Frey, section 6.1.1): subscribe at once, unsubscribe later.
 
 While a link is being replaced the entries it brought are *pending*: out of the table, so that they
 count neither for forwarding decisions nor for announcements over new links, but not yet
@@ -39,7 +39,7 @@ class Pending:
 
 
 class Timed(ReconfigurationProtocol):
-    """Announce over a new link at once, unsubscribe a broken link's entries when a timer expires."""
+    """Announce over a new link at once, unsubscribe a broken one's entries after a timer."""
 
     def __init__(self, routing: SubscriptionForwarding, parameters: TimedParameters) -> None:
         super().__init__(routing)
@@ -78,7 +78,7 @@ class Timed(ReconfigurationProtocol):
         self.pending.clear()
 
     def expire(self, key: int) -> None:
-        """The unsubscription timer: withdraw what, by the present table, nobody here wants any more."""
+        """The unsubscription timer: withdraw what, by the present table, nobody here wants."""
         pending = self.pending.pop(key)
         if pending.timer is not None:
             pending.timer.cancel()

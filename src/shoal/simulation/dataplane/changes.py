@@ -3,7 +3,7 @@
 A change is a row (what, node, source, a, b). Of a slot: ADD_SLOT (a: its channel), DROP_SLOT,
 POINT (a: another channel, -1 for none), PUT and CLEAR (a: level, b: pattern), IS_LEAF (a: whether),
 LEAF_WISH (a: pattern). Of a node: WISH (source: the pattern, a: whether it is wanted), LIMITS
-(source: horizon, a: links to use, b: links a publisher uses).
+(source: horizon, a: links to use, b: links a publisher uses), HANG (source: its parent, a: channel).
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -17,7 +17,7 @@ from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.rules import ZERO, bit_of
 from shoal.simulation.dataplane.state import State
 
-ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS = range(9)
+ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG = range(10)
 
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
 SOURCE, CHANNEL, TARGET, LEAF = s.SOURCE, s.CHANNEL, s.TARGET, s.LEAF
@@ -27,7 +27,7 @@ VERSION = s.VERSION
 @njit(cache=True)
 def carry_out(changes, state: State):
     """Bring the arrays up to date. A change of a slot that is no more is none."""
-    limits, slot = state.nodes.limits, state.nodes.slot
+    limits, slot, parent = state.nodes.limits, state.nodes.slot, state.nodes.parent
     mask, leaf_mask, local = state.nodes.mask, state.nodes.leaf_mask, state.nodes.local
     subscribers, now = state.subscribers, state.now
     for i in range(len(changes)):
@@ -38,6 +38,10 @@ def carry_out(changes, state: State):
             limits[node, FANOUT] = a
             limits[node, PUBLISHER_FANOUT] = b
             continue
+        if what == HANG:
+            parent[node, 0] = source
+            parent[node, 1] = a
+            continue
         if what == WISH:
             if a:
                 local[node, source >> 6] |= bit_of(source)
@@ -47,6 +51,8 @@ def carry_out(changes, state: State):
                 subscribers[source, node >> 6] &= ~bit_of(node)
             now[VERSION] += 1
             continue
+        if what == POINT and parent[node, 0] == source:
+            parent[node, 1] = a
         count = limits[node, SLOTS]
         if what == ADD_SLOT:
             slot[node, count, SOURCE] = source

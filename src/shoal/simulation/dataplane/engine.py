@@ -31,7 +31,7 @@ from shoal.simulation.dataplane.state import Rule, State
 # Numba compiles global constants, not attributes of modules.
 DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = s.DONE, s.BIN, s.FULL_QUEUE, s.FULL_LOG, s.TWICE
 FLOODING, TABLE_FORWARDING = s.FLOODING, s.TABLE_FORWARDING
-SEMI_PROBABILISTIC = s.SEMI_PROBABILISTIC
+HIERARCHICAL_FORWARDING, SEMI_PROBABILISTIC = s.HIERARCHICAL_FORWARDING, s.SEMI_PROBABILISTIC
 NOW, ORDER, HEAD, TAIL, HEAP = s.NOW, s.ORDER, s.HEAD, s.TAIL, s.HEAP
 NEXT, NEXT_ORDER, FREE_PLACES = s.NEXT, s.NEXT_ORDER, s.FREE_PLACES
 HANDLED, LOST, SENT, MISROUTED, REACHED = s.HANDLED, s.LOST, s.SENT, s.MISROUTED, s.REACHED
@@ -43,6 +43,8 @@ SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLI
 SOURCE, CHANNEL, TARGET = s.SOURCE, s.CHANNEL, s.TARGET
 FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
 NEVER = 1 << 62
+PARENT = -1
+"""Stands for the parent among the chosen slots."""
 
 
 @njit(cache=True)
@@ -53,7 +55,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
     remembers = kind == FLOODING or kind == SEMI_PROBABILISTIC
     nodes, channels, events = state.nodes, state.channels, state.events
-    limits, slot = nodes.limits, nodes.slot
+    limits, slot, parent = nodes.limits, nodes.slot, nodes.parent
     leaf_mask, mask, local = nodes.leaf_mask, nodes.mask, nodes.local
     component, last_bin = nodes.component, nodes.last_bin
     receipts, duplicates = nodes.receipts, nodes.duplicates
@@ -72,7 +74,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     now = state.now
 
     ring_mask = ring.shape[0] - 1
-    room = slot.shape[1]  # no node sends more messages at once than it has slots
+    room = slot.shape[1] + 1  # no node sends more messages at once: to all slots and its parent
     planned = times.shape[0]
     head, tail, waiting = now[HEAD], now[TAIL], now[HEAP]
     following, following_order = now[NEXT], now[NEXT_ORDER]
@@ -221,9 +223,18 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 now[ENDS] += 1
                 now[ENDS + 1] += hops
                 now[ENDS + 2] += deterministic
-        elif kind == TABLE_FORWARDING:
+        elif kind == TABLE_FORWARDING or kind == HIERARCHICAL_FORWARDING:
+            above = np.int64(-1)
+            if kind == HIERARCHICAL_FORWARDING:
+                above = np.int64(parent[node, 0])
+                if above >= 0 and above != sender:
+                    picks[chosen] = PARENT
+                    chosen += 1
             for k in range(count):
-                if slot[node, k, SOURCE] != sender and direction_matches(mask, node, k, 0, bits, event):
+                near = slot[node, k, SOURCE]
+                if near not in (sender, above) and direction_matches(
+                    mask, node, k, 0, bits, event
+                ):
                     picks[chosen] = k
                     chosen += 1
         else:
@@ -234,13 +245,17 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
 
         # Send.
         for i in range(chosen):
-            channel = np.int64(slot[node, picks[i], CHANNEL])
+            if picks[i] == PARENT:
+                channel = np.int64(parent[node, 1])
+                target = parent[node, 0]
+            else:
+                channel = np.int64(slot[node, picks[i], CHANNEL])
+                target = slot[node, picks[i], TARGET]
             if channel < 0:
                 now[UNLINKED] += 1
                 continue
             sent += 1
             further = deterministic + 1 if i < known else deterministic
-            target = slot[node, picks[i], TARGET]
             if last_bin[target] != bin_number:
                 last_bin[target] = bin_number
                 reached += 1

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from shoal.routing.horizon import HorizonWatcher
+from shoal.routing.hierarchical_forwarding import HierarchicalForwarding
 from shoal.routing.semiprobabilistic import SemiProbabilistic
+from shoal.routing.subscription_forwarding import SubscriptionForwarding
 from shoal.routing.table import TableWatcher
 from shoal.simulation.dataplane.changes import (
     ADD_SLOT,
     CLEAR,
     DROP_SLOT,
+    HANG,
     IS_LEAF,
     LEAF_WISH,
     LIMITS,
@@ -128,11 +131,6 @@ class Tap(Routing):
         self.routing = routing
         self.node = routing.host.node
 
-    @property
-    def table(self) -> Any:
-        """The routing's table, if it has one."""
-        return getattr(self.routing, "table", None)
-
     def handlers(self) -> dict[type[Message], Handler]:
         """The routing's own."""
         return self.routing.handlers()
@@ -150,6 +148,18 @@ class Tap(Routing):
         """Pass on."""
         self.mirror.change(WISH, self.node, pattern_number(filter), 0)
         self.routing.unsubscribe(filter)
+
+    def advertise(self, filter: Filter) -> None:
+        """Pass on."""
+        self.routing.advertise(filter)
+
+    def unadvertise(self, filter: Filter) -> None:
+        """Pass on."""
+        self.routing.unadvertise(filter)
+
+    def parent_changed(self, parent: NodeId) -> None:
+        """Pass on."""
+        self.routing.parent_changed(parent)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """Pass on."""
@@ -208,6 +218,22 @@ class TableMirror(TableWatcher):
                 self.mirror.drop_slot(self.node, source)
 
 
+class HierarchyMirror(TableMirror):
+    """For hierarchical forwarding: a node's parent as well, while it is a neighbour."""
+
+    def __init__(self, mirror: Mirror, routing: HierarchicalForwarding) -> None:
+        super().__init__(mirror, routing.host.node)
+        self.routing = routing
+
+    def neighbours_changed(self) -> None:
+        """See :class:`TableWatcher`."""
+        parent = self.routing.parent
+        if parent not in self.routing.neighbours:
+            parent = -1
+        channel = self.mirror.channels.get((self.node, parent), -1)
+        self.mirror.change(HANG, self.node, parent, channel)
+
+
 class HorizonMirror(HorizonWatcher):
     """For semi-probabilistic routing: patterns by distance, leaves, and the limits of the choice."""
 
@@ -258,11 +284,24 @@ class SemiProbabilisticTap(NeighbourTap):
         self.watcher.tuned()
 
 
-def table_tap(mirror: Mirror, routing: Routing) -> Tap:
-    """For subscription forwarding."""
-    tap = Tap(mirror, routing)
-    tap.table.watcher = TableMirror(mirror, routing.host.node)
-    return tap
+def table_tap(mirror: Mirror, routing: SubscriptionForwarding) -> Tap:
+    """For routings by tables alone."""
+    routing.table.watcher = TableMirror(mirror, routing.host.node)
+    return Tap(mirror, routing)
+
+
+class HierarchyTap(Tap):
+    """For hierarchical forwarding."""
+
+    def __init__(self, mirror: Mirror, routing: HierarchicalForwarding) -> None:
+        super().__init__(mirror, routing)
+        self.watcher = HierarchyMirror(mirror, routing)
+        routing.table.watcher = self.watcher
+
+    def parent_changed(self, parent: NodeId) -> None:
+        """Turn towards another parent."""
+        super().parent_changed(parent)
+        self.watcher.neighbours_changed()
 
 
 Tapping = Callable[[Mirror, Any], Tap]

@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from shoal.content import Event, Patterns
-from shoal.routing import EventForwarding, Flooding, Forward, SemiProbabilistic
-from shoal.routing import SubscriptionForwarding
+from shoal.routing import (
+    AdvertisementForwarding,
+    EventForwarding,
+    Flooding,
+    Forward,
+    HierarchicalForwarding,
+    SemiProbabilistic,
+    SubscriptionForwarding,
+)
 from shoal.routing.semiprobabilistic_messages import Spread
 from shoal.simulation.dataplane import engine
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.mirror import (
+    HierarchyTap,
     Mirror,
     NeighbourTap,
+    Tap,
     SemiProbabilisticTap,
     Tapping,
     table_tap,
@@ -50,6 +59,10 @@ KINDS: dict[type[Routing], Kind] = {
     EventForwarding: Kind(s.EVENT_FORWARDING, NeighbourTap, lambda e, h, d: Forward(e, h)),
     Flooding: Kind(s.FLOODING, NeighbourTap, lambda e, h, d: Forward(e, h)),
     SubscriptionForwarding: Kind(s.TABLE_FORWARDING, table_tap, lambda e, h, d: Forward(e, h)),
+    AdvertisementForwarding: Kind(s.TABLE_FORWARDING, table_tap, lambda e, h, d: Forward(e, h)),
+    HierarchicalForwarding: Kind(
+        s.HIERARCHICAL_FORWARDING, HierarchyTap, lambda e, h, d: Forward(e, h)
+    ),
     SemiProbabilistic: Kind(s.SEMI_PROBABILISTIC, SemiProbabilisticTap, Spread),
 }
 """The routings that have a rule on arrays; a subclass has not, unless it is listed."""
@@ -302,7 +315,10 @@ class DataPlane(Plane):
         update(np.stack([events.owed, events.received], axis=1).astype("<u8").tobytes())
 
     def finish(self) -> None:
-        """Give the recorder its publications and deliveries as columns."""
+        """Take the taps off, and give the recorder its publications and deliveries as columns."""
+        for host in self.network.hosts:
+            if isinstance(host.routing, Tap):
+                host.routing = host.routing.routing
         state = self.mirror.state
         events = state.events
         core = np.array(_as_words(self.recorder.core, events.owed.shape[1]), np.uint64)
@@ -375,11 +391,12 @@ def _state(
     patterns: int,
 ) -> s.State:
     node_words, pattern_words = s.words(nodes), s.words(patterns)
-    levels = 1 if rule.kind == s.TABLE_FORWARDING else max(1, getattr(routing, "farthest", 0))
+    levels = max(1, getattr(routing, "farthest", 1))
     events = len(workload.times)
     slots = 8
-    tables = rule.kind in (s.TABLE_FORWARDING, s.SEMI_PROBABILISTIC)
-    made = s.make_nodes(nodes, slots, levels if tables else 0, pattern_words)
+    if rule.kind in (s.EVENT_FORWARDING, s.FLOODING):
+        levels = 0
+    made = s.make_nodes(nodes, slots, levels, pattern_words)
     if not getattr(routing, "leaf_rule", False):
         made = made._replace(leaf_mask=np.zeros((nodes, slots, 0), np.uint64))
     starts = np.concatenate([np.zeros(1, np.int64), workload.ends[:-1]])[:events]

@@ -17,7 +17,13 @@ Longs: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[np.int32]
 Reals: TypeAlias = npt.NDArray[np.float64]
 
-EVENT_FORWARDING, FLOODING, TABLE_FORWARDING, SEMI_PROBABILISTIC = range(4)
+(
+    EVENT_FORWARDING,
+    FLOODING,
+    TABLE_FORWARDING,
+    HIERARCHICAL_FORWARDING,
+    SEMI_PROBABILISTIC,
+) = range(5)
 """The forwarding rules."""
 
 DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
@@ -54,6 +60,8 @@ class Nodes(NamedTuple):
     """[node, (slots in use, horizon, links to use, links a publisher uses)]."""
     slot: Ints
     """[node, slot, (source, channel, target, whether it is a leaf)]."""
+    parent: Ints
+    """[node, (parent, channel)]; -1: none."""
     mask: Words
     """[node, slot, level, word]: patterns in that direction; level is distance - 1."""
     leaf_mask: Words
@@ -195,6 +203,7 @@ def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes
     return Nodes(
         limits=np.zeros((nodes, 4), np.int32),
         slot=np.zeros((nodes, slots, 4), np.int32),
+        parent=np.full((nodes, 2), -1, np.int32),
         mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
         leaf_mask=np.zeros((nodes, slots, pattern_words), np.uint64),
         local=np.zeros((nodes, pattern_words), np.uint64),
