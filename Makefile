@@ -52,7 +52,7 @@ $(VENV)/.created:
 
 $(VENV)/.dependencies: requirements.lock $(VENV)/.created
 	@echo 'Installing the pinned dependencies (about 500 MB, once) …'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  --require-hashes --no-deps -r requirements.lock
 	@touch $@
 
@@ -60,7 +60,7 @@ $(VENV)/.dependencies: requirements.lock $(VENV)/.created
 $(VENV)/.installed: $(SOURCES) $(VENV)/.sources pyproject.toml setup.py README.md LICENSE $(VENV)/.dependencies
 	@echo 'Building and installing Shoal …'
 	@rm -rf build/lib* build/bdist*
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 

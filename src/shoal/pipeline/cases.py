@@ -198,7 +198,7 @@ def path_errors(run: Run, path: Sequence[int]) -> Value:
 def entry_change_errors(
     run: Run, added: Sequence[Sequence[int]], removed: Sequence[Sequence[int]]
 ) -> Value:
-    """Entries (dispatcher, next hop) that the first reconfiguration changes otherwise than given."""
+    """Entries (dispatcher, next hop) that the first repair changes otherwise than given."""
     for repair in run.repairs():
         change = run.change_of(repair)
         come = {(node, peer) for (node, peer, _), net in change.items() if net > 0}

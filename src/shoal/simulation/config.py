@@ -11,6 +11,7 @@ import msgspec
 
 import shoal
 from shoal.record import TABLES
+from shoal.simulation.modules import load_module
 from shoal.simulation.workload import WorkloadParameters
 from shoal.stack import StackError
 from shoal.stack.registry import Choice, Stack, build, plain, suggestion
@@ -52,9 +53,13 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What forwards events: the routing's objects, or arrays by the same rule. The tables are equal."""
     invariants: bool = True
     """Stop with an error when a table at rest is wrong; if not, the run only says so."""
+    modules: tuple[str, ...] = ()
+    """Python files (or modules) that register protocols of your own."""
 
     def stack(self) -> Stack:
         """The protocols, checked."""
+        for module in self.modules:
+            load_module(module)
         return build(
             _choice("overlay", self.overlay),
             _choice("routing", self.routing),
@@ -107,6 +112,11 @@ def code_version() -> str:
 
 
 def run_id(config: RunConfig) -> str:
-    """A run's identity: its configuration (seed included) and the code it depends on."""
-    text = f"{code_version()}:{canonical_json(config)}"
+    """A run's identity: its configuration (seed included) and the code it depends on.
+
+    Modules count by what they contain, not by where they lie.
+    """
+    code = [code_version(), *map(load_module, config.modules)]
+    rest = msgspec.structs.replace(config, modules=()) if config.modules else config
+    text = f"{','.join(code)}:{canonical_json(rest)}"
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -68,15 +68,16 @@ class Kernel:
         """Beside each bucket, when each of its entries was posted; kept for a data plane only."""
         self.buckets: dict[int, list[tuple[Channel | None, object]]] = {}
         self.instants: list[int] = []
+        self._last_at = -1
+        """The instant of the last post: messages sent together mostly arrive together."""
+        self._last_bucket: list[tuple[Channel | None, object]] = []
 
     def post(self, at: int, channel: Channel, message: Message) -> None:
         """A message arrives over a channel, unless the channel goes down before."""
-        bucket = self.buckets.get(at)
-        if bucket is None:
-            bucket = []
-            self.buckets[at] = bucket
-            heappush(self.instants, at)
-        bucket.append((channel, message))
+        if at != self._last_at:
+            self._last_at = at
+            self._last_bucket = self._bucket(at)
+        self._last_bucket.append((channel, message))
         if self.orders is not None:
             self._number(self.orders, at)
         self.waiting += 1
@@ -86,15 +87,18 @@ class Kernel:
         timer = SimTimer(self, callback, background)
         if not background:
             self.armed += 1
+        self._bucket(at).append((None, timer))
+        if self.orders is not None:
+            self._number(self.orders, at)
+        return timer
+
+    def _bucket(self, at: int) -> list[tuple[Channel | None, object]]:
         bucket = self.buckets.get(at)
         if bucket is None:
             bucket = []
             self.buckets[at] = bucket
             heappush(self.instants, at)
-        bucket.append((None, timer))
-        if self.orders is not None:
-            self._number(self.orders, at)
-        return timer
+        return bucket
 
     def _number(self, orders: dict[int, list[int]], at: int) -> None:
         numbers = orders.get(at)
@@ -129,11 +133,16 @@ class Kernel:
         """Whether nothing is going on: nothing in flight, no timer armed."""
         return self.armed == 0 and self.waiting == 0
 
-    def _instant(self, at: int) -> None:
+    def take(self, at: int) -> list[tuple[Channel | None, object]]:
+        """Take what happens at an instant off the queue."""
         self.now = at
+        self._last_at = -1
+        return self.buckets.pop(at)
+
+    def _instant(self, at: int) -> None:
         handled = 0
         lost = 0
-        for channel, what in self.buckets.pop(at):
+        for channel, what in self.take(at):
             if channel is None:
                 assert isinstance(what, SimTimer)
                 what.fire()

@@ -25,6 +25,7 @@ class KindCount:
 
     def __init__(self, message: Message, nodes: int) -> None:
         kind = type(message)
+        self.type: object = kind
         self.kind = kind.kind()
         self.is_event = self.kind == "event"
         self.involves = message.involves()
@@ -100,9 +101,12 @@ class Recorder:
         self.columns: dict[str, list[Any]] = {}
         """Tables that a data plane has as columns already."""
         self.notes: list[tuple[int, int, str, int, str]] = []
+        self._event: object = None
+        self._publication: PublicationRecord | None = None
         self._repair: RepairRecord | None = None
         self._repairs_by_id: dict[int, RepairRecord] = {}
         self._kinds: dict[type[Any], KindCount] = {}
+        self._count: KindCount | None = None
         self.bin_ns = bin_ns
         self._bin = 0
         self._bin_end = bin_ns
@@ -111,10 +115,9 @@ class Recorder:
 
     def sent(self, channel: Channel, message: Message) -> int:
         """A message enters a channel; the answer is its size in bytes."""
-        count = self._kinds.get(type(message))
-        if count is None:
-            count = KindCount(message, self.nodes)
-            self._kinds[type(message)] = count
+        count = self._count
+        if count is None or type(message) is not count.type:
+            count = self._count_of(message)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += 1
@@ -128,8 +131,9 @@ class Recorder:
             count.last_bin[target] = self._bin
             count.nodes += 1
         if count.is_event:
-            if self.acyclic and self._in_vain(channel, message):
-                count.misrouted += 1
+            if self.acyclic and self.oracle is not None:
+                if self._in_vain(channel, self.oracle, message):
+                    count.misrouted += 1
         elif count.involves:
             repair = self._repair
             if repair is not None:
@@ -143,23 +147,30 @@ class Recorder:
 
     def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
         """A data plane sent events in the present time bin, to so many nodes that had none in it."""
-        kind = self._kinds.get(type(sample))
-        if kind is None:
-            kind = KindCount(sample, 0)
-            self._kinds[type(sample)] = kind
+        kind = self._count_of(sample)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         kind.count += count
         kind.misrouted += misrouted
         kind.nodes += nodes
 
-    def _in_vain(self, channel: Channel, message: Message) -> bool:
+    def _count_of(self, message: Message) -> KindCount:
+        """The counter of a message's type, from now on the one at hand: most messages are events."""
+        count = self._kinds.get(type(message))
+        if count is None:
+            count = KindCount(message, self.nodes)
+            self._kinds[type(message)] = count
+        self._count = count
+        return count
+
+    def _in_vain(self, channel: Channel, oracle: Oracle, message: Message) -> bool:
         """Misrouted: at this instant nobody beyond the channel wants the event."""
-        oracle = self.oracle
-        if oracle is None:
-            return False
         event = cast("Forward", message).event
-        publication = self.published[event.publisher][event.sequence]
+        if event is not self._event:  # an event mostly goes to several neighbours at once
+            self._event = event
+            self._publication = self.published[event.publisher][event.sequence]
+        publication = self._publication
+        assert publication is not None
         if publication.version != oracle.version:
             publication.version = oracle.version
             publication.wanted = self._wanted(oracle, event)

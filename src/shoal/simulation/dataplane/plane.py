@@ -173,7 +173,7 @@ class DataPlane(Plane):
         heappop(kernel.instants)
         orders = kernel.orders
         assert orders is not None
-        for (channel, what), order in zip(kernel.buckets.pop(at), orders.pop(at), strict=True):
+        for (channel, what), order in zip(kernel.take(at), orders.pop(at), strict=True):
             if self.due <= at:
                 self._advance(at, order)
             kernel.now = at
