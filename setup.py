@@ -25,13 +25,16 @@ COMPILED = [
     "src/shoal/simulation/oracle.py",
     "src/shoal/simulation/recorder.py",
     "src/shoal/simulation/network.py",
+    "src/shoal/simulation/player.py",
 ]
 
 
 def extensions() -> list[object]:
     """The compiled modules, or none."""
     if os.environ.get("SHOAL_NO_COMPILE") or not (shutil.which("cc") or shutil.which("gcc")):
-        print("shoal: no C compiler (or SHOAL_NO_COMPILE set): building pure Python", file=sys.stderr)
+        print(
+            "shoal: no C compiler (or SHOAL_NO_COMPILE set): building pure Python", file=sys.stderr
+        )
         return []
     from mypyc.build import mypycify
 

@@ -56,11 +56,10 @@ def test_a_fixed_number_of_receivers_is_exact_and_does_not_count_the_publisher()
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(StackError, match="cannot be distinct"):
-        plan_workload(
-            WorkloadParameters(patterns=8, patterns_per_event=9, distinct=True,
-                               patterns_per_subscriber=2), 10, 2.0, 0
-        )  # fmt: skip  # one thought
+        WorkloadParameters(patterns=8, patterns_per_event=9, distinct=True)
+    with pytest.raises(StackError, match="needs churn_rate = 0"):
+        WorkloadParameters(receivers=3, churn_rate=1.0)
+    with pytest.raises(StackError, match="publish_window ends before it starts"):
+        WorkloadParameters(publish_window=(2.0, 1.0))
     with pytest.raises(StackError, match="exactly 50 receivers"):
         plan_workload(WorkloadParameters(receivers=50), 10, 2.0, 0)
-    with pytest.raises(StackError, match="before it starts"):
-        plan_workload(WorkloadParameters(publish_window=(2.0, 1.0)), 10, 2.0, 0)

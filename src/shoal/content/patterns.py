@@ -6,20 +6,27 @@ subscription matches the events that contain its number.
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
+import msgspec
+
 from shoal.content.model import Content, Filter
 from shoal.content.tables import FilterTable, PatternTable
+
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+"""Bounded, because tables are indexed by it."""
 
 
 class Patterns(Content, frozen=True, tag="patterns"):
     """An event's numbers."""
 
-    numbers: tuple[int, ...]
+    numbers: tuple[Number, ...]
 
 
 class Pattern(Filter, frozen=True, tag="pattern"):
     """A subscription to one number."""
 
-    number: int
+    number: Number
 
     def matches(self, content: Content) -> bool:
         """See :class:`~shoal.content.model.Filter`."""

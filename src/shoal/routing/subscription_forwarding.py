@@ -22,7 +22,7 @@ pseudo-code keeps it on a static tree only. ``announced = false`` is the literal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -109,10 +109,16 @@ class SubscriptionForwarding(Routing):
         """Send along the routes that match."""
         self.forward(LOCAL, event, 0)
 
-    def on_event(self, sender: NodeId, message: Message) -> None:
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """Most messages are events: they do not take the way over the handlers."""
+        if type(message) is Forward:
+            self.forward(sender, message.event, message.hops)
+        else:
+            super().receive(sender, message)
+
+    def on_event(self, sender: NodeId, message: Forward) -> None:
         """EVENT from a neighbour."""
-        forward = cast("Forward", message)
-        self.forward(sender, forward.event, forward.hops)
+        self.forward(sender, message.event, message.hops)
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""

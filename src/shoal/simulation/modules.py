@@ -1,4 +1,4 @@
-"""Protocols of your own: Python files or modules that register them, named by a run's configuration.
+"""Protocols of your own: Python files or modules that register them, named in a configuration.
 
 Every process that simulates the run loads them, so they work on Spark's workers as well. A module
 is loaded once per process; what it contains is part of the run's identity.
@@ -33,7 +33,7 @@ def load_module(name: str) -> str:
         raise
     except Exception as error:  # whatever a user's code may raise
         raise StackError(
-            f"module '{name}' does not load: {type(error).__name__}: {error}; correct it and try again"
+            f"module '{name}' does not load: {type(error).__name__}: {error}; correct it there"
         ) from error
     _loaded[name] = digest
     return digest

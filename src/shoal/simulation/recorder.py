@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from shoal.simulation.invariants import InvariantViolation, check_acyclic
-from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel
+from shoal.simulation.kernel import NANOSECONDS, Channel, Fan, Kernel
 from shoal.simulation.oracle import Oracle
-from shoal.stack.host import NodeId
+from shoal.stack.host import LOCAL, NodeId
 from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Message
 
@@ -113,36 +113,39 @@ class Recorder:
 
     # Messages
 
-    def sent(self, channel: Channel, message: Message) -> int:
-        """A message enters a channel; the answer is its size in bytes."""
+    def sent(self, fan: Fan, but: NodeId, message: Message) -> int:
+        """A message enters the channels of a fan; the answer is its size in bytes."""
         count = self._count
         if count is None or type(message) is not count.type:
             count = self._count_of(message)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
-        count.count += 1
+        copies = len(fan.targets) - (but in fan.targets)
+        count.count += copies
         size = count.size
         if not count.fixed:
             size = message.size()
-            count.cost += message.weight()
-            count.bytes += size
-        target = channel.target
-        if count.last_bin[target] != self._bin:
-            count.last_bin[target] = self._bin
-            count.nodes += 1
+            count.cost += copies * message.weight()
+            count.bytes += copies * size
+        if fan.counted_in != self._bin or fan.counted_as is not count:
+            self._involve(count, fan, but)
         if count.is_event:
             if self.acyclic and self.oracle is not None:
-                if self._in_vain(channel, self.oracle, message):
-                    count.misrouted += 1
+                count.misrouted += self._in_vain(self.oracle, fan, but, message)
         elif count.involves:
             repair = self._repair
             if repair is not None:
-                repair.involved |= 1 << target
+                for target in fan.targets:
+                    if target != but:
+                        repair.involved |= 1 << target
                 repair.last_message_at = self.kernel.now
         if self.keeps_messages:
-            self.messages.append(
-                (self.kernel.now, count.kind, channel.source, target, str(message))
-            )
+            text = str(message)
+            self.messages += [
+                (self.kernel.now, count.kind, fan.source, target, text)
+                for target in fan.targets
+                if target != but
+            ]
         return size
 
     def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
@@ -155,7 +158,7 @@ class Recorder:
         kind.nodes += nodes
 
     def _count_of(self, message: Message) -> KindCount:
-        """The counter of a message's type, from now on the one at hand: most messages are events."""
+        """The counter of a message's type, kept at hand: the next message is mostly of it too."""
         count = self._kinds.get(type(message))
         if count is None:
             count = KindCount(message, self.nodes)
@@ -163,8 +166,20 @@ class Recorder:
         self._count = count
         return count
 
-    def _in_vain(self, channel: Channel, oracle: Oracle, message: Message) -> bool:
-        """Misrouted: at this instant nobody beyond the channel wants the event."""
+    def _involve(self, count: KindCount, fan: Fan, but: NodeId) -> None:
+        """Count each node once per kind and bin."""
+        present = self._bin
+        last_bin = count.last_bin
+        for target in fan.targets:
+            if last_bin[target] != present and target != but:
+                last_bin[target] = present
+                count.nodes += 1
+        if but == LOCAL:
+            fan.counted_in = present
+            fan.counted_as = count
+
+    def _in_vain(self, oracle: Oracle, fan: Fan, but: NodeId, message: Message) -> int:
+        """Misrouted: over how many of the channels, at this instant, nobody wants the event."""
         event = cast("Forward", message).event
         if event is not self._event:  # an event mostly goes to several neighbours at once
             self._event = event
@@ -175,7 +190,12 @@ class Recorder:
             publication.version = oracle.version
             publication.wanted = self._wanted(oracle, event)
         oracle.refresh()
-        return not publication.wanted & channel.beyond
+        wanted = publication.wanted
+        misrouted = 0
+        for channel in fan.channels:
+            if channel.target != but and not wanted & channel.beyond:
+                misrouted += 1
+        return misrouted
 
     def close_bin(self) -> None:
         """Write down the traffic of the current bin and go to the one that holds the present."""

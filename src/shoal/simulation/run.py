@@ -15,14 +15,15 @@ import shoal.simulation.graph  # registers the static graph
 import shoal.simulation.tree  # noqa: F401  # registers the abstract tree
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
-from shoal.simulation.config import RunConfig, canonical_json, code_version, run_id
+from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network, SimHost
 from shoal.simulation.oracle import Oracle
+from shoal.simulation.player import Player
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.topology import tree_diameter
-from shoal.simulation.workload import Player, plan_workload
+from shoal.simulation.workload import plan_workload
 from shoal.stack import LOCAL, StackError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Simulation:
     """A network of simulated nodes with a stack on each, ready to run."""
 
     def __init__(self, config: RunConfig) -> None:
-        self.config = config
+        self.config = config = checked(config)
         self.stack = config.stack()
         self.kernel = Kernel()
         self.recorder = Recorder(self.kernel, config.nodes, to_ns(config.bin), list(config.record))
@@ -76,7 +77,10 @@ class Simulation:
             self.recorder.acyclic = True
         self.recorder.oracle = self.oracle
         self.recorder.owes_publisher = config.workload.own_events
-        self.workload = plan_workload(config.workload, config.nodes, config.duration, config.seed)
+        self.advertises = self.stack.routing.make is AdvertisementForwarding
+        self.workload = plan_workload(
+            config.workload, config.nodes, config.duration, config.seed, self.advertises
+        )
         self.plane = self._data_plane()
         self.overlay = self.stack.overlay.make(
             self.stack.parameters["overlay"], self.network, config.nodes, config.seed
@@ -137,8 +141,7 @@ class Simulation:
     def run(self) -> None:
         """Play the workload and the changes of the overlay to the end, then wait for rest."""
         self.overlay.start()
-        advertises = self.stack.routing.make is AdvertisementForwarding
-        player = Player(self.kernel, self.workload, self, advertises)
+        player = Player(self.kernel, self.workload, self, self.advertises)
         end = to_ns(self.config.duration)
         if self.plane is None:
             player.start()

@@ -217,7 +217,7 @@ class AbstractTree:
             self.break_link(node, neighbour, None)
 
     def replace_link(self, old: Edge, new: Edge, reconfiguration: Reconfiguration) -> None:
-        """Raise the link that stands in for a broken one; ``new[0]`` is on the side of ``old[0]``."""
+        """Raise the link that stands in for a broken one; ``new[0]`` is on ``old[0]``'s side."""
         self._up(*new, reconfiguration)
         self.network.link_replaced(*old, *new, reconfiguration)
 

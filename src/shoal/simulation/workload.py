@@ -5,23 +5,24 @@ Everything is drawn from the seed before the run, whatever the protocol.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated, Literal, Protocol
+from math import ceil
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from shoal.content import Event, Filter, Pattern, Patterns
-from shoal.simulation.kernel import Kernel, to_ns
+from shoal.content import Pattern
+from shoal.content.patterns import Number
+from shoal.simulation.kernel import to_ns
 from shoal.simulation.publications import plan_publications
 from shoal.stack import Chance, StackError
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=65_536)]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,7 +31,7 @@ class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: Seconds
     node: Annotated[int, msgspec.Meta(ge=0)]
     do: Literal["subscribe", "unsubscribe", "publish", "advertise", "unadvertise"]
-    patterns: tuple[int, ...]
+    patterns: tuple[Number, ...]
 
 
 class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Whether the patterns of an event are all different."""
     receivers: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Choose each event's patterns so that exactly this many others want it."""
-    publish_rate: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    publish_rate: Rate = 1.0
     """Events per second and dispatcher."""
     publishing: Literal["periodic", "poisson"] = "periodic"
     """Once in each period of 1 / rate, or at random with that rate."""
@@ -55,11 +56,29 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     subscribe_window: tuple[Seconds, Seconds] = (0.0, 1.0)
     core: Share = 1.0
     """The stable core: the share of dispatchers whose subscriptions stay as they are."""
-    churn_rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    churn_rate: Rate = 0.0
     """(Un)subscriptions per second of each subscriber outside the core."""
     churn_window: tuple[Seconds, Seconds] = (1.0, 8.0)
     script: tuple[Act, ...] = ()
     """Explicit acts instead of the random workload."""
+
+    def __post_init__(self) -> None:
+        if self.patterns_per_subscriber > self.patterns:
+            raise StackError(
+                f"{self.patterns_per_subscriber} patterns per subscriber cannot be distinct "
+                f"among {self.patterns}; raise patterns or lower patterns_per_subscriber"
+            )
+        if self.distinct and self.patterns_per_event > self.patterns:
+            raise StackError(
+                f"{self.patterns_per_event} patterns per event cannot be distinct among "
+                f"{self.patterns}; raise patterns or lower patterns_per_event"
+            )
+        if self.receivers is not None and self.churn_rate:
+            raise StackError("a fixed number of receivers needs churn_rate = 0")
+        for name in ("subscribe_window", "churn_window", "publish_window"):
+            start, end = getattr(self, name) or (0.0, 0.0)
+            if start > end:
+                raise StackError(f"{name} ends before it starts; give [{end:g}, {start:g}]")
 
 
 @dataclass
@@ -69,7 +88,7 @@ class Workload:
     core: set[int] = field(default_factory=set)
     subscriptions: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
     """(instant, node, pattern, True to subscribe)."""
-    advertisements: Iterable[tuple[int, int, Pattern, bool]] = ()
+    advertisements: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
     """(instant, node, pattern, True to advertise)."""
     times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     publishers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -85,30 +104,26 @@ class Workload:
 
 
 def plan_workload(
-    parameters: WorkloadParameters, nodes: int, duration: float, seed: int
+    parameters: WorkloadParameters,
+    nodes: int,
+    duration: float,
+    seed: int,
+    advertised: bool = False,
 ) -> Workload:
-    """Draw a workload."""
+    """Draw a workload; if events are to be advertised, every node advertises every pattern."""
     if parameters.script:
         return _scripted(parameters, nodes)
-    if parameters.patterns_per_subscriber > parameters.patterns:
-        raise StackError(
-            f"workload: {parameters.patterns_per_subscriber} patterns per subscriber "
-            f"cannot be distinct among {parameters.patterns}"
-        )
     core = set(
         Chance(seed, "core").sample(range(nodes), round(parameters.core * nodes))
         if parameters.core < 1
         else range(nodes)
     )
     workload = Workload(core)
-    _plan_subscriptions(workload, parameters, nodes, seed)
+    _plan_subscriptions(workload, parameters, nodes, duration, seed)
     plan_publications(workload, parameters, nodes, duration, seed)
-    if len(workload.times):
-        workload.advertisements = (  # lazily: most routings never ask
-            (0, node, pattern, True)
-            for node in range(nodes)
-            for pattern in map(Pattern, range(parameters.patterns))
-        )
+    if advertised and len(workload.times):
+        patterns = [Pattern(number) for number in range(parameters.patterns)]
+        workload.advertisements = [(0, node, p, True) for node in range(nodes) for p in patterns]
     return workload
 
 
@@ -116,19 +131,16 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
     """A hand-made workload."""
     workload = Workload(set(range(nodes)))
     published: list[tuple[int, int, tuple[int, ...]]] = []
-    advertised: list[tuple[int, int, Pattern, bool]] = []
     for act in parameters.script:
-        if act.node >= nodes:
-            raise StackError(f"workload: script names node {act.node}, nodes are 0 to {nodes - 1}")
         at = to_ns(act.at)
         if act.do == "publish":
             published.append((at, act.node, act.patterns))
         else:
-            acts = workload.subscriptions if act.do.endswith("scribe") else advertised
+            acts = workload.subscriptions if act.do.endswith("scribe") else workload.advertisements
             starts = not act.do.startswith("un")
             acts += [(at, act.node, Pattern(p), starts) for p in act.patterns]
     workload.subscriptions.sort(key=lambda s: s[0])
-    workload.advertisements = sorted(advertised, key=lambda s: s[0])
+    workload.advertisements.sort(key=lambda s: s[0])
     published.sort(key=lambda p: p[0])
     workload.times = np.array([p[0] for p in published], np.int64)
     workload.publishers = np.array([p[1] for p in published], np.int64)
@@ -138,7 +150,7 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
 
 
 def _plan_subscriptions(
-    workload: Workload, parameters: WorkloadParameters, nodes: int, seed: int
+    workload: Workload, parameters: WorkloadParameters, nodes: int, duration: float, seed: int
 ) -> None:
     """Draw subscribers, the same share of the core and of the others; only the others go on."""
     chance = Chance(seed, "subscribers")
@@ -156,8 +168,8 @@ def _plan_subscriptions(
             plan.append((to_ns(start + when.uniform(node, i) * (end - start)), node, pattern, True))
         if node not in workload.core and parameters.churn_rate:
             plan += _churn(parameters, held, patterns, node, seed)
-    plan.sort(key=lambda s: s[:2])
-    workload.subscriptions = plan
+    end_of_run = to_ns(duration)
+    workload.subscriptions = sorted((s for s in plan if s[0] < end_of_run), key=lambda s: s[:2])
 
 
 def _churn(
@@ -173,8 +185,10 @@ def _churn(
     start = max(start, parameters.subscribe_window[1])
     plan: list[tuple[int, int, Pattern, bool]] = []
     now = list(held)
-    for k in range(int((end - start) * parameters.churn_rate)):
+    for k in range(ceil((end - start) * parameters.churn_rate)):
         at = to_ns(start + (k + chance.uniform(node, k, 0)) / parameters.churn_rate)
+        if at >= to_ns(end):
+            break
         if k % 2 == 0 and now:
             dropped = now.pop(chance.below(len(now), node, k, 1))
             plan.append((at, node, dropped, False))
@@ -185,62 +199,3 @@ def _churn(
                 now.append(taken)
                 plan.append((at, node, taken, True))
     return plan
-
-
-class World(Protocol):
-    """Where applications live."""
-
-    def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
-        """A node's application subscribes or unsubscribes."""
-
-    def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
-        """A node's application says what it will publish, or no longer will."""
-
-    def publication(self, event: Event) -> None:
-        """A node's application publishes."""
-
-
-class Player:
-    """Plays a workload into a running simulation."""
-
-    def __init__(
-        self, kernel: Kernel, workload: Workload, world: World, advertises: bool = False
-    ) -> None:
-        self.advertises = advertises
-        self.kernel = kernel
-        self.workload = workload
-        self.world = world
-        self._next = 0
-        self._times: list[int] = workload.times.tolist()
-        self._publishers: list[int] = workload.publishers.tolist()
-        self._sequences: dict[int, int] = {}
-
-    def start(self) -> None:
-        """Schedule the first acts."""
-        self.start_subscriptions()
-        self._schedule()
-
-    def start_subscriptions(self) -> None:
-        """Schedule every (un)subscription."""
-        for at, node, pattern, subscribe in self.workload.subscriptions:
-            act = partial(self.world.subscription, node, pattern, subscribe)
-            self.kernel.call_at(at, act)
-        if self.advertises:
-            for at, node, pattern, advertise in self.workload.advertisements:
-                act = partial(self.world.advertisement, node, pattern, advertise)
-                self.kernel.call_at(at, act)
-
-    def _schedule(self) -> None:
-        if self._next < len(self._times):
-            self.kernel.call_at(self._times[self._next], self._publish)
-
-    def _publish(self) -> None:
-        """Publish everything due now; one timer serves all publications."""
-        while self._next < len(self._times) and self._times[self._next] <= self.kernel.now:
-            publisher = self._publishers[self._next]
-            sequence = self._sequences.get(publisher, 0)
-            self._sequences[publisher] = sequence + 1
-            content = Patterns(self.workload.content(self._next))
-            self._next += 1
-            self.world.publication(Event(publisher, sequence, content))
-        self._schedule()

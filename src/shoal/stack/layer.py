@@ -39,6 +39,15 @@ class Layer:
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self._handlers: dict[type[Message], Handler] | None = None
+
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """A message of one of this layer's types arrived. Override it only for speed."""
+        handlers = self._handlers
+        if handlers is None:
+            handlers = self.handlers()
+            self._handlers = handlers
+        handlers[type(message)](sender, message)
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Which message types this layer takes, and with which method ``(sender, message)``."""

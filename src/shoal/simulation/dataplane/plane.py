@@ -32,7 +32,7 @@ from shoal.simulation.dataplane.mirror import (
     table_tap,
 )
 from shoal.simulation.invariants import InvariantViolation
-from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel, SimTimer
+from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel
 from shoal.simulation.network import Network, Plane
 from shoal.simulation.recorder import Recorder
 from shoal.stack import Message
@@ -173,20 +173,11 @@ class DataPlane(Plane):
         heappop(kernel.instants)
         orders = kernel.orders
         assert orders is not None
-        for (channel, what), order in zip(kernel.take(at), orders.pop(at), strict=True):
+        for (fan, but, what), order in zip(kernel.take(at), orders.pop(at), strict=True):
             if self.due <= at:
                 self._advance(at, order)
             kernel.now = at
-            if channel is None:
-                assert isinstance(what, SimTimer)
-                what.fire()
-                continue
-            kernel.waiting -= 1
-            if channel.up:
-                kernel.handled += 1
-                channel.handlers[type(what)](channel.source, what)  # type: ignore[index]  # a Message
-            else:
-                kernel.lost += 1
+            kernel.handle(fan, but, what)
 
     def _advance(self, until: int, order: int) -> None:
         """Forward events up to, not including, the control event posted as number ``order``."""
