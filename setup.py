@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 COMPILED = [
     "src/shoal/content/tables.py",
@@ -41,4 +41,9 @@ def extensions() -> list[object]:
     return list(mypycify([*COMPILED, "--config-file=pyproject.toml"], opt_level="3"))
 
 
-setup(ext_modules=extensions())
+setup(
+    ext_modules=extensions(),
+    # The benchmarks come along, so that `shoal bench` works wherever Shoal is installed.
+    packages=[*find_packages("src"), "shoal.benchmarks"],
+    package_dir={"": "src", "shoal.benchmarks": "benchmarks"},
+)

@@ -2,8 +2,8 @@
 
 Every implementation floods the same random graph by the same rule (pass an event on when it comes
 for the first time, to all neighbours but its sender) and must count the same messages. Each
-measurement is a process of its own; implementations take turns, and the medians are shown. Only the
-flooding is timed, after one event that warms everything up: not the imports, the set-up or the graph.
+measurement is a process of its own; implementations take turns, and the medians are shown. Only
+the flooding is timed, after one event that warms everything up: no imports, no set-up, no graph.
 
 SimPy is used in two ways. Its documentation models a link with delay as a process per message that
 waits and then puts the message into the receiver's store ("Event Latency"). The callback idiom
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -105,14 +106,10 @@ def _publisher(event: int, nodes: int) -> int:
 
 def flood_shoal(nodes: int, events: int) -> tuple[int, float]:
     """Shoal as it is: real routing objects, traffic recorded."""
+    from shoal.content import Event, Patterns
     from shoal.simulation import Simulation, parse_config
     from shoal.simulation.kernel import to_ns
-    from shoal.simulation.workload import Player
 
-    script = [
-        {"at": float(i), "node": _publisher(i, nodes), "do": "publish", "patterns": [1, 2, 3]}
-        for i in range(events)
-    ]
     config = parse_config(
         {
             "nodes": nodes,
@@ -120,13 +117,18 @@ def flood_shoal(nodes: int, events: int) -> tuple[int, float]:
             "overlay": {"name": "static-graph", "degree": DEGREE},
             "routing": {"name": "flooding"},
             "link": {"delay": DELAY, "bandwidth": 0},
-            "workload": {"script": script},
+            "workload": {"publish_rate": 0.0, "subscribers": 0.0},
             "record": ["traffic"],
         }
     )
     simulation = Simulation(config)
     simulation.overlay.start()
-    Player(simulation.kernel, simulation.workload, simulation).start()
+    sequences = [0] * nodes
+    for number in range(events):
+        node = _publisher(number, nodes)
+        event = Event(node, sequences[node], Patterns((1, 2, 3)))
+        sequences[node] += 1
+        simulation.kernel.call_at(to_ns(number), partial(simulation.publication, event))
     simulation.kernel.run(to_ns(0.5))
     before = simulation.kernel.handled
     started = time.process_time()

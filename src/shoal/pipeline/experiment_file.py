@@ -37,6 +37,7 @@ from typing import Any
 
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.plan import Experiment, plan
+from shoal.simulation.modules import beside
 from shoal.stack.registry import suggestion
 
 _SETTINGS: dict[str, type] = {
@@ -62,7 +63,8 @@ def load_experiment(path: Path) -> Experiment:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path} is not TOML: {error}", "correct it there") from None
     try:
-        experiment = _experiment(data)
+        base = beside(_table(data, "base"), path.parent)
+        experiment = _experiment({**data, "base": base})
         plan([experiment], "full")
     except PipelineError as error:
         raise PipelineError(f"{path}: {error.cause}", error.cure) from None

@@ -62,6 +62,8 @@ class Experiment:
     """Further keys swept, in full product."""
     seeds: int = 30
     quick_seeds: int = 5
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    """What the quick tier changes in the base, such as a lower publish rate."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,12 @@ def _runs(experiment: Experiment, tier: Tier, seeds: int | None) -> list[Planned
     for key, choices in swept.items():
         if not choices:
             raise PipelineError(f"{name} has no runs: no values for '{key}'", "list at least one")
+    default = RunConfig()  # so that `overlay.rate` can be swept without naming the usual overlay
+    base = merge({"overlay": default.overlay, "routing": default.routing}, experiment.base)
+    base = merge(base, experiment.quick if quick else {})
     runs = []
     for label, override in experiment.variants.items():
-        variant = merge(experiment.base, override)
+        variant = merge(base, override)
         for combination in itertools.product(*swept.values()):
             point = {k: _plain(v) for k, v in zip(swept, combination, strict=True)}
             raw = variant

@@ -63,7 +63,7 @@ class _Running:
 
     folder: Path
     temporary: bool
-    sockets: Path
+    scratch: Path
     archive: Path | None
     """Where the JVM leaves its class data on exit, if it was asked to."""
 
@@ -101,7 +101,7 @@ def start_session(master: str = "local[*]", folder: Path | None = None) -> Spark
     temporary = folder is None
     home = Path(tempfile.mkdtemp(prefix="shoal-")) if folder is None else folder.absolute()
     home.mkdir(parents=True, exist_ok=True)
-    sockets = Path(tempfile.mkdtemp(prefix="shoal-"))
+    scratch = Path(tempfile.mkdtemp(prefix="shoal-"))
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -112,8 +112,8 @@ def start_session(master: str = "local[*]", folder: Path | None = None) -> Spark
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     options, archive = class_data_options(java, f"{pyspark.__version__} {pyspark.__file__}")
     conf = SparkConf(loadDefaults=False)
-    conf.setAll(list(_settings(master, home, sockets, options).items()))
-    _running = _Running(home, temporary, sockets, archive)
+    conf.setAll(list(_settings(master, home, scratch, options).items()))
+    _running = _Running(home, temporary, scratch, archive)
     try:
         with (home / "spark.log").open("ab") as log, _quiet():
             streams = {"stdout": log, "stderr": log}
@@ -168,9 +168,9 @@ def _on_this_machine(master: str) -> bool:
     )
 
 
-def _settings(master: str, folder: Path, sockets: Path, java_options: str) -> dict[str, str]:
+def _settings(master: str, folder: Path, scratch: Path, java_options: str) -> dict[str, str]:
     """Spark's settings. What a cluster's workers see must not name paths of this machine."""
-    log = sockets / "log4j2.properties"
+    log = scratch / "log4j2.properties"
     log.write_text(_LOG.format(file=folder / "spark.log"))
     local = master.startswith("local") and not master.startswith("local-cluster")
     if local:
@@ -182,7 +182,7 @@ def _settings(master: str, folder: Path, sockets: Path, java_options: str) -> di
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.warehouse.dir": str(sockets / "warehouse"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(min(8, max(2, os.cpu_count() or 2)) if local else 16),
         "spark.sql.parquet.compression.codec": "zstd",
@@ -200,14 +200,16 @@ def _settings(master: str, folder: Path, sockets: Path, java_options: str) -> di
     if _on_this_machine(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if local:
+        settings["spark.local.dir"] = str(scratch)
         settings["spark.python.unix.domain.socket.enabled"] = "true"
-        settings["spark.python.unix.domain.socket.dir"] = str(sockets)
+        settings["spark.python.unix.domain.socket.dir"] = str(scratch)
         root = _package_root()
         if str(root) not in site.getsitepackages():  # run from sources: workers must find them too
             settings["spark.executorEnv.PYTHONPATH"] = str(root)
     else:
-        settings["spark.archives"] = f"{_pack(sockets)}#{SHIPPED}"
+        settings["spark.archives"] = f"{_pack(scratch)}#{SHIPPED}"
         settings["spark.executorEnv.PYTHONPATH"] = SHIPPED
+        settings["spark.executor.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
     return settings
 
 
@@ -233,6 +235,7 @@ def _tidy_up(hurry: bool) -> None:
     global _running
     from pyspark import SparkContext
 
+    running, _running = _running, None
     gateway: Any = SparkContext._gateway
     # Spark keeps its JVM for a next session in the same process, which may want another master.
     SparkContext._gateway = None
@@ -244,18 +247,18 @@ def _tidy_up(hurry: bool) -> None:
     if process is not None:
         with suppress(OSError):
             process.stdin.close()
+        writes_class_data = running is not None and running.archive is not None
         try:
-            process.wait(5 if hurry else 60)
+            process.wait((0 if writes_class_data else 5) if hurry else 60)
         except TimeoutExpired:
             hurry = True
             process.kill()
             process.wait()
-    running, _running = _running, None
     if running is None:
         return
     if running.archive is not None:
         keep_class_data(running.archive, whole=not hurry)
-    shutil.rmtree(running.sockets, ignore_errors=True)
+    shutil.rmtree(running.scratch, ignore_errors=True)
     if running.temporary:
         shutil.rmtree(running.folder, ignore_errors=True)
 

@@ -98,6 +98,23 @@ class Store:
                 ) from None
             yield
 
+    def token(self) -> str | None:
+        """The token of the sweep under way, if there is one."""
+        try:
+            return (self.control / "token").read_text()
+        except OSError:
+            return None
+
+    def set_token(self, token: str | None) -> None:
+        """Say which sweep is under way; None: none is, and its workers must stop."""
+        path = self.control / "token"
+        if token is None:
+            path.unlink(missing_ok=True)
+        else:
+            draft = self.control / f".{token}"
+            draft.write_text(token)
+            draft.replace(path)
+
     # Writing: called by whoever simulates
 
     def path(self, table: str, run: str, ending: str = ENDING) -> Path:

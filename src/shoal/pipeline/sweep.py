@@ -43,6 +43,8 @@ BINS_PER_CORE = 3
 POLL_SECONDS = 0.5
 PATIENCE = 10.0
 """Seconds that a cancelled job is given to end."""
+KILL_SECONDS = 3.0
+"""Seconds after which Spark has killed the workers of a cancelled job."""
 
 _BIN_SCHEMA = pa.schema(
     [
@@ -198,7 +200,7 @@ class _Sweep:
         A job ends early when one of its tasks has failed too often; each round gets further, if
         only by counting a run that kills its worker once more. One that does not is an error.
         """
-        (self.store.control / "token").write_text(self.task.token)
+        self.store.set_token(self.task.token)
         cores = self.spark.sparkContext.defaultParallelism
         self.progress.start(len(pending), sum(self.estimates.values()), cores)
         left = pending
@@ -212,6 +214,7 @@ class _Sweep:
                     raise _explained(error, self.store.out)
                 left = still_left
         finally:
+            self.store.set_token(None)
             self.progress.finish()
 
     def _over(self) -> tuple[set[str], set[str]]:
@@ -234,7 +237,7 @@ class _Sweep:
                 self._report(_is_idle(tracker, group))
         except KeyboardInterrupt:
             context.cancelJobGroup(group)
-            thread.join(PATIENCE)
+            self._wait_for_workers(thread)
             done, failed = self._over()
             self._report(idle=False)
             raise SweepInterrupted(
@@ -242,6 +245,14 @@ class _Sweep:
                 f"simulated and kept in {self.store.out}; the same command goes on from there"
             ) from None
         return failure[0] if failure else None
+
+    def _wait_for_workers(self, thread: threading.Thread) -> None:
+        """Until nobody writes any more: a worker ends with its run, or is killed soon after."""
+        self.store.set_token(None)
+        thread.join(PATIENCE)
+        until = time.monotonic() + KILL_SECONDS
+        while self.store.attempts() and time.monotonic() < until:
+            time.sleep(0.1)
 
     def _job(
         self, left: list[PlannedRun], cores: int, group: str, failure: list[Exception]

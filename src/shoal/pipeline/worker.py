@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from shoal.pipeline.store import Store
-from shoal.simulation import InvariantViolation, RunConfig, RunResult, simulate
+from shoal.simulation import InvariantViolation, RunConfig, RunResult, parse_config, simulate
 from shoal.simulation.config import code_version
 from shoal.simulation.run import run_row
 from shoal.stack import StackError
@@ -63,6 +63,8 @@ def simulate_bin(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     rows.sort(key=lambda row: row["position"])
     done = []
     for row in rows:
+        if store.token() != task.token:  # stopped, or another sweep has taken over
+            break
         status = "done"
         if not store.is_done(row["run_id"]):  # an earlier attempt at this bin may have got so far
             status = simulate_run(store, task.run, row["run_id"], row["configuration"])
@@ -72,26 +74,26 @@ def simulate_bin(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 def simulate_run(store: Store, run: Runner, run_id: str, configuration: str) -> str:
     """Simulate one run and keep it; whatever goes wrong in it becomes its row."""
-    config = msgspec.json.decode(configuration, type=RunConfig)
     before = store.begin(run_id)
     if before >= ATTEMPTS:
         error = f"crashed: {before} times the process that ran it died"
-        store.write_failure(run_id, _failure(store, run_id, config, error, "crashed"))
+        store.write_failure(run_id, _failure(store, run_id, configuration, error, "crashed"))
         store.end(run_id)
         return "crashed"
     result, error = None, ""
     try:
+        config = parse_config(msgspec.json.decode(configuration))
         result = run(config)
+        row = {**run_row(config, result, None), "run_id": run_id}
     except (InvariantViolation, StackError) as violation:
         error = f"{type(violation).__name__}: {violation}"
     except (Exception, SystemExit) as bug:  # a run must not end the sweep
         error = f"{type(bug).__name__}: {bug}\n{traceback.format_exc()}"
     try:
-        if result is not None:
-            row = run_row(config, result, None)
-            store.write(run_id, result.tables, {**row, "run_id": run_id})
+        if result is not None and not error:
+            store.write(run_id, result.tables, row)
         else:
-            store.write_failure(run_id, _failure(store, run_id, config, error, "error"))
+            store.write_failure(run_id, _failure(store, run_id, configuration, error, "error"))
     except OSError as full:
         raise WorkerError(
             f"cannot write to {store.out} on {socket.gethostname()}: {full.strerror or full}",
@@ -99,24 +101,28 @@ def simulate_run(store: Store, run: Runner, run_id: str, configuration: str) -> 
         ) from full
     finally:
         store.end(run_id)
-    return "done" if result is not None else "error"
+    return "error" if error else "done"
 
 
 def _failure(
-    store: Store, run_id: str, config: RunConfig, error: str, status: str
+    store: Store, run_id: str, configuration: str, error: str, status: str
 ) -> dict[str, Any]:
-    replay = f"shoal simulate --replay {run_id} --out {shlex.quote(str(store.out))}"
-    row = run_row(config, None, error)
-    return {**row, "run_id": run_id, "status": status, "replay": replay}
+    raw = msgspec.json.decode(configuration)
+    return {
+        "run_id": run_id,
+        "seed": raw["seed"],
+        "configuration": configuration,
+        "code": code_version(),
+        "status": status,
+        "error": error,
+        "replay": f"shoal simulate --replay {run_id} --out {shlex.quote(str(store.out))}",
+        "nodes": raw["nodes"],
+    }
 
 
 def _check(task: Task, store: Store) -> None:
     here = socket.gethostname()
-    try:
-        token = (store.control / "token").read_text()
-    except OSError:
-        token = ""
-    if token != task.token:
+    if store.token() != task.token:
         raise WorkerError(
             f"the worker on {here} does not see the folder {task.out}",
             "put --out on storage that all machines share",

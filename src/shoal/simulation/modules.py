@@ -10,12 +10,26 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from shoal.stack import StackError
 
 _loaded: dict[str, str] = {}
 """What was loaded, and the hash of its source at that time."""
+
+
+def beside(raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A configuration read from a file in ``folder``: files with modules are meant from there."""
+    modules = raw.get("modules")
+    if not isinstance(modules, list):
+        return dict(raw)
+    paths = [
+        str((folder / m).absolute()) if isinstance(m, str) and m.endswith(".py") else m
+        for m in modules
+    ]
+    return {**raw, "modules": paths}
 
 
 def load_module(name: str) -> str:
