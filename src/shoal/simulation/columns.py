@@ -70,9 +70,11 @@ def _publications(recorder: Recorder) -> list[Any]:
 
 
 def _deliveries(recorder: Recorder) -> list[Any]:
-    publisher, sequence, node, time, hops, wanted = _turn(recorder.deliveries, 6)
-    recovered = np.zeros(len(node), bool)
-    return [publisher, sequence, node, _seconds(time), hops, wanted, recovered]
+    numbers = np.frombuffer(recorder.deliveries, np.int64).reshape(-1, 6)
+    publisher, sequence, node, hops = (numbers[:, i].astype(np.int32) for i in (0, 1, 2, 4))
+    recovered = np.zeros(len(numbers), bool)
+    times = numbers[:, 3] / NANOSECONDS
+    return [publisher, sequence, node, times, hops, numbers[:, 5] != 0, recovered]
 
 
 def _traffic(recorder: Recorder) -> list[Any]:

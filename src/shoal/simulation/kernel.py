@@ -124,6 +124,8 @@ class Kernel:
 
     def call_at(self, at: int, callback: Callable[[], None], background: bool = False) -> SimTimer:
         """Call back at an instant. Background calls do not keep a run from being at rest."""
+        if at < self.now:
+            raise ValueError(f"{at} ns is in the past; it is {self.now} ns")
         timer = SimTimer(self, callback, background)
         if not background:
             self.armed += 1

@@ -60,6 +60,7 @@ class SimHost(Host):
         """When the last channel will have put its last message on the wire."""
         self.layers: dict[type[Message], Layer] = {}
         self.routing: Routing | None = None
+        self.crashed = False
 
     def now(self) -> float:
         """See :class:`~shoal.stack.host.Host`."""
@@ -147,11 +148,16 @@ class SimHost(Host):
 
     def send_direct(self, to: NodeId, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
+        if self.crashed:
+            return
         network = self.network
-        target = network.hosts[to]
         fan = self.direct.get(to)
         if fan is None:
-            fan = Channel(self.node, to, target.layers).alone()
+            target = network.hosts[to]
+            channel = Channel(self.node, to, target.layers)
+            fan = channel.alone()
+            if target.crashed:
+                channel.take_down()
             self.direct[to] = fan
         self.recorder.sent(fan, LOCAL, message)
         self.kernel.post(self.kernel.now + network.direct_delay, fan, LOCAL, message)
@@ -222,6 +228,8 @@ class Network:
 
     def connect(self, a: NodeId, b: NodeId) -> None:
         """A link appears; nobody is told yet."""
+        if self.linked(a, b):
+            raise ValueError(f"{a}-{b} are linked already")
         for source, target in ((a, b), (b, a)):
             channel = Channel(source, target, self.hosts[target].layers)
             channel.delay = self.delay
@@ -259,6 +267,19 @@ class Network:
             routing = self.hosts[near].routing
             if routing is not None:
                 routing.link_down(far, reconfiguration)
+
+    def crash(self, node: NodeId) -> None:
+        """A node fails: it does nothing any more, and its neighbours see their links vanish."""
+        host = self.hosts[node]
+        host.crashed = True
+        host.routing = None
+        self.recorder.crashed(node)
+        for neighbour in self.neighbours(node):
+            self.link_down(node, neighbour)
+        for other in self.hosts:
+            way = other.direct.get(node)
+            if way is not None:
+                way.channels[0].take_down()
 
     def link_replaced(
         self, a: NodeId, b: NodeId, c: NodeId, d: NodeId, reconfiguration: Reconfiguration

@@ -52,6 +52,13 @@ class Oracle:
             self._subscribers[number] &= ~(1 << node)
             self.version += 1
 
+    def forget(self, node: NodeId) -> None:
+        """A node's application wants nothing any more."""
+        others = ~(1 << node)
+        for number, subscribers in enumerate(self._subscribers):
+            self._subscribers[number] = subscribers & others
+        self.version += 1
+
     def wanted_by(self, content: Content) -> int:
         """The nodes whose subscriptions match."""
         nodes = 0

@@ -6,6 +6,7 @@ The traffic of a kind is counted in time bins while it flows; nothing is kept pe
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any, cast
 
 from shoal.simulation.invariants import InvariantViolation, check_acyclic
@@ -91,7 +92,8 @@ class Recorder:
         self.keeps_notes = "notes" in tables
         self.published: list[list[PublicationRecord]] = [[] for _ in range(nodes)]
         self.publications: list[PublicationRecord] = []
-        self.deliveries: list[tuple[int, int, int, int, int, bool]] = []
+        self.deliveries: array[int] = array("q")
+        """Six numbers each: publisher, sequence, node, time, hops, whether wanted."""
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
         self.routes: dict[tuple[int, str], tuple[int, int, int]] = {}
         """Per time bin and reason: copies that went no further, their hops, the deterministic ones."""
@@ -260,15 +262,9 @@ class Recorder:
             )
         record.received |= bit
         if self.keeps_deliveries:
-            self.deliveries.append(
-                (
-                    event.publisher,
-                    event.sequence,
-                    node,
-                    self.kernel.now,
-                    hops,
-                    bool(record.owed & bit),
-                )
+            wanted = 1 if record.owed & bit else 0
+            self.deliveries.extend(
+                (event.publisher, event.sequence, node, self.kernel.now, hops, wanted)
             )
 
     # Links
@@ -296,6 +292,11 @@ class Recorder:
         if change == "up":
             repair.replaced_at = now
         repair.involved |= (1 << a) | (1 << b)
+
+    def crashed(self, node: NodeId) -> None:
+        """A node fails; nothing is owed to it from now on."""
+        if self.oracle is not None:
+            self.oracle.forget(node)
 
     def noted(self, node: NodeId, what: str, peer: NodeId, value: str) -> None:
         """A protocol notes something about itself."""

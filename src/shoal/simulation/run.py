@@ -112,7 +112,8 @@ class Simulation:
     def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
         """An application subscribes or unsubscribes."""
         routing = self.network.hosts[node].routing
-        assert routing is not None
+        if routing is None:  # crashed
+            return
         if subscribe:
             self.oracle.subscribe(node, filter)
             routing.subscribe(filter)
@@ -123,7 +124,8 @@ class Simulation:
     def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
         """An application says what it will publish, or no longer will."""
         routing = self.network.hosts[node].routing
-        assert routing is not None
+        if routing is None:  # crashed
+            return
         if advertise:
             self.advertisers.subscribe(node, filter)
             routing.advertise(filter)
@@ -134,7 +136,8 @@ class Simulation:
     def publication(self, event: Event) -> None:
         """An application publishes."""
         routing = self.network.hosts[event.publisher].routing
-        assert routing is not None
+        if routing is None:  # crashed
+            return
         self.recorder.publish(event)
         routing.publish(event)
 

@@ -59,6 +59,9 @@ def random_regular_graph(nodes: int, degree: int, chance: Chance) -> list[Edge]:
         raise ValueError(f"{nodes} nodes of odd degree {degree} cannot all be linked; add one node")
     if degree < 2 and nodes > 2:
         raise ValueError(f"{nodes} nodes of degree {degree} cannot be connected")
+    if degree == 2:  # the only connected one is a ring, and exchanges would seldom end in it
+        ring = chance.sample(range(nodes), nodes)
+        return list(zip(ring, ring[1:] + ring[:1], strict=True))
     edges = _ring_lattice(nodes, degree)
     present = {frozenset(edge) for edge in edges}
     question = 0
@@ -117,11 +120,17 @@ def connected(nodes: int, edges: Iterable[Edge]) -> bool:
 
 
 def tree_diameter(nodes: int, edges: Iterable[Edge]) -> int:
-    """The longest path of a tree (two sweeps)."""
+    """The longest path of a tree, or of the trees of a forest (two sweeps each)."""
     neighbours = adjacency(nodes, edges)
-    first = distances(neighbours, 0)
-    far = max(first, key=first.__getitem__)
-    return max(distances(neighbours, far).values())
+    longest = 0
+    seen: set[int] = set()
+    for node in range(nodes):
+        if node not in seen:
+            part = distances(neighbours, node)
+            seen |= part.keys()
+            far = max(part, key=part.__getitem__)
+            longest = max(longest, *distances(neighbours, far).values())
+    return longest
 
 
 def tree_path(

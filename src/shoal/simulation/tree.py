@@ -48,16 +48,26 @@ class TreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_degree: Annotated[int, msgspec.Meta(ge=2)] = 4
     links: tuple[tuple[int, int], ...] = ()
     """An explicit tree (or forest) instead of a shape."""
-    rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    rate: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     """Links replaced per second within the window."""
     window: tuple[Seconds, Seconds] = (3.0, 7.0)
     repair_time: Seconds = 0.1
     schedule: tuple[Replace, ...] = ()
-    """Explicit changes, beside those drawn at ``rate``."""
+    """Explicit changes, instead of those drawn at ``rate``."""
     root: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Where hierarchical routing has its root."""
     crashes: tuple[tuple[Seconds, int], ...] = ()
-    """Nodes that fail: all their links vanish at once and are not replaced."""
+    """Nodes that fail, at a time: all their links vanish at once and are not replaced."""
+
+    def __post_init__(self) -> None:
+        start, end = self.window
+        if start > end:
+            raise StackError(f"window ends before it starts; give [{end:g}, {start:g}]")
+        if self.rate and (self.schedule or self.crashes):
+            raise StackError(
+                "changes drawn at a rate would not know of those in schedule and crashes; "
+                "give one or the other"
+            )
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,9 @@ def plan_replacements(
     if not count:
         return []
     if not connected(nodes, links):
-        raise StackError("links can only be replaced at a rate on a connected tree")
+        raise StackError("links can only be replaced at a rate on a connected tree; join its parts")
+    if nodes < 3:
+        raise StackError(f"no link can replace another among {nodes} nodes; use 3 or more")
     chance = Chance(seed, "replacements")
     virtual = adjacency(nodes, links)
     live_from = {tuple(sorted(edge)): 0.0 for edge in links}
@@ -158,6 +170,39 @@ def _rejoin(
         draw += 1
 
 
+def check_schedule(parameters: TreeParameters, nodes: int, links: list[Edge]) -> None:
+    """Play explicit changes through; refuse one that cannot happen."""
+    acts: list[tuple[float, Edge | None, Edge | None, int | None]] = []
+    for change in parameters.schedule:
+        wait = parameters.repair_time if change.old is not None else 0.0
+        acts.append((change.at, change.old, None, None))
+        acts.append((change.at + wait, None, change.new, None))
+    acts += [(at, None, None, node) for at, node in parameters.crashes]
+    neighbours = adjacency(nodes, links)
+    crashed: set[int] = set()
+    for at, old, new, node in sorted(acts, key=lambda act: to_ns(act[0])):
+        for n in (*(old or ()), *(new or ()), *(() if node is None else (node,))):
+            if not 0 <= n < nodes:
+                raise StackError(f"there is no node {n} at {at:g} s; nodes are 0 to {nodes - 1}")
+            if n in crashed:
+                raise StackError(f"node {n} has crashed before {at:g} s; leave it alone")
+        if node is not None:
+            crashed.add(node)
+            for n in neighbours[node]:
+                del neighbours[n][node]
+            neighbours[node].clear()
+        if old is not None:
+            a, b = old
+            if b not in neighbours[a]:
+                raise StackError(f"link {a}-{b} cannot break at {at:g} s: it is not there")
+            del neighbours[a][b], neighbours[b][a]
+        if new is not None:
+            a, b = new
+            if b in distances(neighbours, a):
+                raise StackError(f"link {a}-{b} at {at:g} s would close a cycle; a tree has none")
+            neighbours[a][b] = neighbours[b][a] = None
+
+
 class AbstractTree:
     """A tree whose links are replaced on schedule (no overlay protocol runs)."""
 
@@ -165,6 +210,7 @@ class AbstractTree:
         self.parameters = parameters
         self.network = network
         self.links = initial_links(parameters, nodes, seed)
+        check_schedule(parameters, nodes, self.links)
         explicit = [self._explicit(change, nodes) for change in parameters.schedule]
         self.plan = plan_replacements(parameters, nodes, self.links, seed) + explicit
         if parameters.root >= nodes:
@@ -213,8 +259,12 @@ class AbstractTree:
             self._up(*change.new, reconfiguration)
 
     def _crash(self, node: int) -> None:
-        for neighbour in self.network.neighbours(node):
-            self.break_link(node, neighbour, None)
+        neighbours = self.network.neighbours(node)
+        self.network.crash(node)
+        self._parent[node] = LOCAL
+        for neighbour in neighbours:
+            if self._parent[neighbour] == node:
+                self._set_parent(neighbour, LOCAL)
 
     def replace_link(self, old: Edge, new: Edge, reconfiguration: Reconfiguration) -> None:
         """Raise the link that stands in for a broken one; ``new[0]`` is on ``old[0]``'s side."""

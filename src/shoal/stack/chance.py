@@ -61,6 +61,8 @@ class Chance:
     def sample(self, items: Sequence[T], count: int, *counters: int) -> list[T]:
         """``count`` distinct items, in random order (Fisher-Yates)."""
         pool = list(items)
+        if count > len(pool):
+            raise ValueError(f"{count} distinct items cannot be drawn from {len(pool)}")
         for i in range(count):
             j = i + self.below(len(pool) - i, *counters, i)
             pool[i], pool[j] = pool[j], pool[i]

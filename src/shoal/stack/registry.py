@@ -74,9 +74,10 @@ def register(
     warn: Callable[[Mapping[str, Any]], str | None] | None = None,
 ) -> Protocol:
     """Make a protocol known by name. Its summary defaults to the first line of its docstring."""
+    needs, provides = frozenset(needs), frozenset(provides)
     if kind not in get_args(Kind):
         raise StackError(f"unknown kind of protocol '{kind}'; one of: {', '.join(get_args(Kind))}")
-    for capability in (*needs, *provides):
+    for capability in sorted(needs | provides):
         if capability not in CAPABILITIES:
             raise StackError(
                 f"{kind} '{name}' names an unknown capability '{capability}'; "
@@ -84,11 +85,20 @@ def register(
             )
     if not summary and make.__doc__:
         summary = make.__doc__.strip().splitlines()[0]
-    protocol = Protocol(
-        kind, name, make, parameters, frozenset(needs), frozenset(provides), summary, warn
-    )
+    protocol = Protocol(kind, name, make, parameters, needs, provides, summary, warn)
+    known = _registry.get((kind, name))
+    if known is not None and _origin(known.make) != _origin(make):
+        raise StackError(
+            f"{kind} '{name}' is {_origin(known.make)} already; "
+            f"register {_origin(make)} under another name"
+        )
     _registry[kind, name] = protocol
     return protocol
+
+
+def _origin(make: Callable[..., Any]) -> str:
+    """Where a protocol is defined; loading the same module again is no conflict."""
+    return f"{make.__module__}.{make.__qualname__}"
 
 
 def protocols(kind: Kind | None = None) -> list[Protocol]:
