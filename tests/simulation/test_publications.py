@@ -17,9 +17,7 @@ def test_poisson_publications_have_the_rate_asked_for_and_stay_in_their_window()
     assert len(workload.times) == pytest.approx(10_000, rel=0.04)
     assert workload.times.min() >= 1e9
     assert workload.times.max() < 11e9
-    pauses = np.concatenate(
-        [np.diff(workload.times[workload.publishers == n]) for n in range(200)]
-    )
+    pauses = np.concatenate([np.diff(workload.times[workload.publishers == n]) for n in range(200)])
     assert pauses.std() == pytest.approx(pauses.mean(), rel=0.1)  # exponential
 
 

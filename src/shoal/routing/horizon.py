@@ -1,4 +1,4 @@
-"""What a dispatcher knows of the subscriptions around it: who wants what, in which direction, how far away."""
+"""What a dispatcher knows of the subscriptions around it: what, in which direction, how far."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SemiProbabilisticParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
     ttl_probabilistic: Hops | None = None
     """TTL_p: of those, links chosen at random."""
     ttl_rule: Literal["either", "own kind"] = "either"
-    """What an exhausted TTL_d or TTL_p stops: all propagation (the paper's words), or its own kind of hop."""
+    """An exhausted TTL_d or TTL_p stops all propagation (as printed), or its own kind of hop."""
     publisher: Literal["all", "others", "degree"] = "all"
     """Links a publisher uses: all, ceil(tau (l - 1)) as everybody, or ceil(tau l)."""
     leaf_rule: bool = False

@@ -1,7 +1,7 @@
 """Semi-probabilistic routing on a graph (Costa and Picco 2005, section 3).
 
-Subscriptions travel ``horizon`` (phi) hops; within that reach an event follows them, beyond it links
-are drawn at random. Rules, for a dispatcher with l links:
+Subscriptions travel ``horizon`` (phi) hops; within that reach an event follows them, beyond it
+links are drawn at random. Rules, for a dispatcher with l links:
 
 * A subscription lays (link, filter, distance): how far beyond the link the nearest subscriber is,
   1 to phi. Over a link is announced the best distance of all *other* sources plus one, unless that
@@ -120,7 +120,7 @@ class SemiProbabilistic(Routing):
     def _choose(
         self, sender: NodeId, event: Event, hops: int, deterministic: int
     ) -> tuple[list[NodeId], int]:
-        """The links to use: first those (so many) that a subscription speaks for, then random ones."""
+        """The links to use: first those (so many) that a subscription names, then random ones."""
         may_follow = deterministic < self.ttl_deterministic
         may_guess = hops - deterministic < self.ttl_probabilistic
         if hops >= self.ttl or (self.either and not (may_follow and may_guess)):

@@ -7,7 +7,7 @@ from shoal.stack import Message
 
 
 class Spread(Message, frozen=True, tag="event"):
-    """An event on its way: links crossed on arrival, and how many of them were chosen by a subscription."""
+    """An event on its way: links crossed on arrival, and how many of them by subscriptions."""
 
     event: Event
     hops: int

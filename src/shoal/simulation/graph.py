@@ -173,9 +173,7 @@ class _Graph:
             if self._may_join(a, b, old):
                 break
         else:
-            able = [
-                (a, b) for a in range(nodes) for b in range(a) if self._may_join(a, b, old)
-            ]
+            able = [(a, b) for a in range(nodes) for b in range(a) if self._may_join(a, b, old)]
             if not able:
                 return None
             a, b = self.chance.choice(able, number, 1, ATTEMPTS)

@@ -43,7 +43,7 @@ class Channel:
         self.ns_per_byte = 0.0
         self.free_at = 0
         self.quality = 1.0
-        """The share of events that get through; what keeps the tables right is repeated until it does."""
+        """The share of events that get through; all other messages are repeated until they do."""
         self.number = -1
         """Its row in a data plane, if there is one."""
         self.beyond = -1

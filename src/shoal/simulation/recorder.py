@@ -96,7 +96,7 @@ class Recorder:
         """Six numbers each: publisher, sequence, node, time, hops, whether wanted."""
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
         self.routes: dict[tuple[int, str], tuple[int, int, int]] = {}
-        """Per time bin and reason: copies that went no further, their hops, the deterministic ones."""
+        """Per time bin and reason: copies that went no further, hops, deterministic hops."""
         self.links: list[tuple[int, int, int, str, int]] = []
         self.repairs: list[RepairRecord] = []
         self.messages: list[tuple[int, str, int, int, str]] = []
@@ -151,7 +151,7 @@ class Recorder:
         return size
 
     def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
-        """A data plane sent events in the present time bin, to so many nodes that had none in it."""
+        """A data plane sent events in this time bin, to so many nodes that had none in it."""
         kind = self._count_of(sample)
         if self.kernel.now >= self._bin_end:
             self.close_bin()

@@ -27,8 +27,8 @@ from shoal.simulation.workload import plan_workload
 from shoal.stack import LOCAL, StackError
 
 if TYPE_CHECKING:
-    from shoal.simulation.dataplane.plane import DataPlane
     from shoal.content import Event, Filter
+    from shoal.simulation.dataplane.plane import DataPlane
 
 WORTH_ARRAYS = 50_000
 """Events times nodes from which on compiled arrays pay."""
@@ -97,7 +97,7 @@ class Simulation:
         if config.data_plane == "auto" and events * config.nodes < WORTH_ARRAYS:
             return None
         # Here, as the compiled kernel takes a second to load and small runs do without.
-        from shoal.simulation.dataplane.plane import why_not, DataPlane
+        from shoal.simulation.dataplane.plane import DataPlane, why_not
 
         reason = why_not(self.stack, config.record, self.network)
         if reason is None:

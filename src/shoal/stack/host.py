@@ -69,7 +69,7 @@ class Host:
         raise NotImplementedError
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
-        """Say that a copy of an event goes no further: it came this far, this much by subscriptions."""
+        """Say that a copy of an event goes no further, and how far it came by what kind of hop."""
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """Tell whoever watches that something happened inside the protocol."""

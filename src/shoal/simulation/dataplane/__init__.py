@@ -3,7 +3,7 @@
 Nearly all simulated messages are events being forwarded, and between two control events (a link
 change, a subscription, a repair message) the tables they go by stand still. So all events in flight
 advance together in a compiled kernel up to the next control event. It follows the same rules as the
-routings' objects, in the same order and with the same draws of chance: the recorded tables are equal.
+routings' objects, in the same order and with the same draws of chance: recorded tables are equal.
 
 * :mod:`~shoal.simulation.dataplane.state`: the arrays.
 * :mod:`~shoal.simulation.dataplane.rules`: the choice of links.

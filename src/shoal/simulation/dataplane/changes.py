@@ -3,7 +3,7 @@
 A change is a row (what, node, source, a, b). Of a slot: ADD_SLOT (a: its channel), DROP_SLOT,
 POINT (a: another channel, -1 for none), PUT and CLEAR (a: level, b: pattern), IS_LEAF (a: whether),
 LEAF_WISH (a: pattern). Of a node: WISH (source: the pattern, a: whether it is wanted), LIMITS
-(source: horizon, a: links to use, b: links a publisher uses), HANG (source: its parent, a: channel).
+(source: horizon, a: links to use, b: links a publisher uses), HANG (source: parent, a: channel).
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -49,11 +49,11 @@ PARENT = -1
 
 @njit(cache=True)
 def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
-    """Handle everything before (until, until_order); stop early at the end of a bin or of memory."""
+    """Handle all before (until, until_order); stop early at the end of a bin or of memory."""
     kind, tree, owes_publisher = rule.kind, rule.tree, rule.owes_publisher
     transmission, usual = rule.transmission, rule.usual
     keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
-    remembers = kind == FLOODING or kind == SEMI_PROBABILISTIC
+    remembers = kind in (FLOODING, SEMI_PROBABILISTIC)
     nodes, channels, events = state.nodes, state.channels, state.events
     limits, slot, parent = nodes.limits, nodes.slot, nodes.parent
     leaf_mask, mask, local = nodes.leaf_mask, nodes.mask, nodes.local
@@ -80,7 +80,8 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     following, following_order = now[NEXT], now[NEXT_ORDER]
     posted, free_places = now[ORDER], now[FREE_PLACES]
     handled = lost = sent = misrouted = reached = 0
-    copies = copy_hops = copy_deterministic = 0
+    copies = 0
+    copy_hops = copy_deterministic = np.int64(0)
     status = DONE
     clock = now[NOW]
     while True:
@@ -130,9 +131,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
             following += 1
             for i in range(start[event], end[event]):
                 bits[event, numbers[i] >> 6] |= bit_of(numbers[i])
-            receivers_of(
-                owed, event, start, end, numbers, subscribers, owes_publisher, publisher
-            )
+            receivers_of(owed, event, start, end, numbers, subscribers, owes_publisher, publisher)
             if now[COMPONENTS] > 1:
                 reachable[event] = count_in_component(owed, event, component, node)
             else:
@@ -141,9 +140,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 version[event] = now[VERSION]
                 for w in range(owed.shape[1]):
                     wanted[event, w] = owed[event, w]
-            draws[event] = mix(
-                mix(rule.key ^ np.uint64(node)) ^ np.uint64(sequence[event])
-            )
+            draws[event] = mix(mix(rule.key ^ np.uint64(node)) ^ np.uint64(sequence[event]))
             free_places -= 1
             place_of[event] = places[free_places]
             seen[place_of[event], node >> 6] |= bit_of(node)
@@ -223,7 +220,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 now[ENDS] += 1
                 now[ENDS + 1] += hops
                 now[ENDS + 2] += deterministic
-        elif kind == TABLE_FORWARDING or kind == HIERARCHICAL_FORWARDING:
+        elif kind in (TABLE_FORWARDING, HIERARCHICAL_FORWARDING):
             above = np.int64(-1)
             if kind == HIERARCHICAL_FORWARDING:
                 above = np.int64(parent[node, 0])
@@ -232,9 +229,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                     chosen += 1
             for k in range(count):
                 near = slot[node, k, SOURCE]
-                if near not in (sender, above) and direction_matches(
-                    mask, node, k, 0, bits, event
-                ):
+                if near not in (sender, above) and direction_matches(mask, node, k, 0, bits, event):
                     picks[chosen] = k
                     chosen += 1
         else:

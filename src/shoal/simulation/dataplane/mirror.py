@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from shoal.routing.horizon import HorizonWatcher
 from shoal.routing.hierarchical_forwarding import HierarchicalForwarding
+from shoal.routing.horizon import HorizonWatcher
 from shoal.routing.semiprobabilistic import SemiProbabilistic
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
 from shoal.routing.table import TableWatcher
@@ -41,7 +41,7 @@ def pattern_number(filter: Filter) -> int:
 
 
 class Mirror:
-    """The control plane's state as arrays. Slots follow the order in which the objects list their sources.
+    """The control plane's state as arrays. Slots follow the order of the objects' lists.
 
     What changes is noted at once and carried out, compiled, before events move on.
     """
@@ -191,7 +191,7 @@ class NeighbourTap(Tap):
 
 
 class TableMirror(TableWatcher):
-    """For subscription forwarding: the slots are the sources that hold a pattern, in order of coming."""
+    """For subscription forwarding: slots are the sources that hold a pattern, as they came."""
 
     def __init__(self, mirror: Mirror, node: NodeId) -> None:
         self.mirror = mirror
@@ -235,7 +235,7 @@ class HierarchyMirror(TableMirror):
 
 
 class HorizonMirror(HorizonWatcher):
-    """For semi-probabilistic routing: patterns by distance, leaves, and the limits of the choice."""
+    """For semi-probabilistic routing: patterns by distance, leaves, limits of the choice."""
 
     def __init__(self, mirror: Mirror, routing: SemiProbabilistic) -> None:
         self.mirror = mirror
@@ -266,7 +266,7 @@ class HorizonMirror(HorizonWatcher):
 
 
 class SemiProbabilisticTap(NeighbourTap):
-    """For semi-probabilistic routing, where the number of links to use follows the number of links."""
+    """For semi-probabilistic routing, where links to use are a share of the links there are."""
 
     def __init__(self, mirror: Mirror, routing: SemiProbabilistic) -> None:
         super().__init__(mirror, routing)

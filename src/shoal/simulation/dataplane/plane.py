@@ -26,8 +26,8 @@ from shoal.simulation.dataplane.mirror import (
     HierarchyTap,
     Mirror,
     NeighbourTap,
-    Tap,
     SemiProbabilisticTap,
+    Tap,
     Tapping,
     table_tap,
 )
@@ -232,9 +232,7 @@ class DataPlane(Plane):
         for time, row in zip(times, state.logs.message[:count].tolist(), strict=True):
             channel, event, hops, deterministic = row
             content = Patterns(self.workload.content(event))
-            published = Event(
-                int(events.publisher[event]), int(events.sequence[event]), content
-            )
+            published = Event(int(events.publisher[event]), int(events.sequence[event]), content)
             self.recorder.messages.append(
                 (
                     time,
@@ -299,7 +297,7 @@ class DataPlane(Plane):
     # Afterwards
 
     def digest(self, update: Callable[[bytes], None]) -> None:
-        """Feed what was published and what it reached to a hash, as a run's fingerprint wants it."""
+        """Feed what was published and what it reached to a hash, for a run's fingerprint."""
         events = self.mirror.state.events
         for column in (events.time, events.publisher, events.sequence):
             update(column.astype(np.int64).tobytes())
@@ -415,9 +413,7 @@ def _state(
             place=np.zeros(events, np.int32),
         ),
         flights=s.make_flights(4096),
-        logs=s.make_logs(
-            1024 if rule.keeps_deliveries else 0, 1024 if rule.keeps_messages else 0
-        ),
+        logs=s.make_logs(1024 if rule.keeps_deliveries else 0, 1024 if rule.keeps_messages else 0),
         subscribers=np.zeros((patterns, node_words), np.uint64),
         seen=np.zeros((places, node_words), np.uint64),
         places=np.arange(places, dtype=np.int32),

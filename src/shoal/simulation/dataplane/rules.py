@@ -84,7 +84,7 @@ def leaf_wants(leaf_mask, node, k, bits, event):
 
 @njit(cache=True, inline="always")
 def draw_some(picks, start, count, room, word):
-    """Fisher-Yates on ``picks[start:start + count]``, as :meth:`shoal.stack.chance.Chance.sample`."""
+    """Fisher-Yates on ``picks[start:start + count]``, as ``Chance.sample`` does it."""
     for i in range(room):
         j = i + below(mix(mix(word ^ np.uint64(i))), count - i)
         held = picks[start + i]

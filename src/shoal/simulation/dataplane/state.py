@@ -27,7 +27,7 @@ Reals: TypeAlias = npt.NDArray[np.float64]
 """The forwarding rules."""
 
 DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
-"""Why ``advance`` returned: nothing left before the limit, end of a time bin, no room, a broken promise."""
+"""Why ``advance`` returned: nothing left to do, end of a time bin, no room, a broken promise."""
 
 
 class Rule(NamedTuple):
