@@ -29,6 +29,7 @@ COMPILED = [
     "src/shoal/simulation/recorder.py",
     "src/shoal/simulation/network.py",
     "src/shoal/simulation/player.py",
+    "src/shoal/simulation/dataplane/mirror.py",
 ]
 
 

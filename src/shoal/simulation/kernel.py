@@ -156,7 +156,7 @@ class Kernel:
         gc.disable()  # the loop makes no cycles; scanning the queue again and again costs a third
         try:
             while self.instants and self.instants[0] <= until:
-                self._instant(heappop(self.instants))
+                self.instant(heappop(self.instants))
             if until > self.now:
                 self.now = until
         finally:
@@ -168,7 +168,7 @@ class Kernel:
         while self.instants and self.instants[0] <= until:
             if self.at_rest():
                 return True
-            self._instant(heappop(self.instants))
+            self.instant(heappop(self.instants))
         return self.at_rest()
 
     def at_rest(self) -> bool:
@@ -198,7 +198,8 @@ class Kernel:
                 else:
                     self.lost += 1
 
-    def _instant(self, at: int) -> None:
+    def instant(self, at: int) -> None:
+        """Let everything happen that is due at an instant, which is off the heap already."""
         handled = 0
         lost = 0
         waited = 0

@@ -205,6 +205,7 @@ class Network:
         self.plane: Plane | None = None
         self.lossy = False
         """Whether there are links that lose events."""
+        self.qualities: dict[tuple[NodeId, NodeId], float] = {}
 
     def add_host(self, seed: int) -> SimHost:
         """One more node; ids count from 0."""
@@ -217,6 +218,12 @@ class Network:
         host.routing = routing
         for kind in routing.handlers():
             host.layers[kind] = routing
+
+    def set_quality(self, a: NodeId, b: NodeId, forth: float, back: float) -> None:
+        """From its next appearance on, a link loses events: what share gets through each way."""
+        self.qualities[a, b] = forth
+        self.qualities[b, a] = back
+        self.lossy = True
 
     def linked(self, a: NodeId, b: NodeId) -> bool:
         """Whether there is a link between two nodes."""
@@ -234,6 +241,7 @@ class Network:
             channel = Channel(source, target, self.hosts[target].layers)
             channel.delay = self.delay
             channel.ns_per_byte = self.ns_per_byte
+            channel.quality = self.qualities.get((source, target), 1.0)
             self.hosts[source].channels[target] = channel
             self.hosts[source].drop_fans()
             if self.plane is not None:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 import shoal.routing  # registers the routings
-import shoal.simulation.graph  # registers the static graph
+import shoal.simulation.graph  # registers the random graphs
+import shoal.simulation.radio  # registers moving radios and recorded links
 import shoal.simulation.tree  # noqa: F401  # registers the abstract tree
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables

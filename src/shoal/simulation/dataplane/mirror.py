@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,7 +55,7 @@ class Mirror:
         """Channels ever made."""
         self.stale = True
         """Whether links changed since it was worked out who lies where."""
-        self._changes = array("i")
+        self._changes: list[int] = []
 
     def change(self, what: int, node: NodeId, source: int, a: int = 0, b: int = 0) -> None:
         """Note a change (see :mod:`~shoal.simulation.dataplane.changes`)."""
@@ -65,10 +64,8 @@ class Mirror:
     def carry_out(self) -> None:
         """Bring the arrays up to date."""
         if self._changes:
-            changes = np.frombuffer(self._changes, np.int32).reshape(-1, 5)
-            carry_out(changes, self.state)
-            del changes
-            self._changes = array("i")
+            carry_out(np.array(self._changes, np.int32).reshape(-1, 5), self.state)
+            self._changes = []
 
     # Slots
 

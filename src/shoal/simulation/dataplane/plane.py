@@ -173,6 +173,10 @@ class DataPlane(Plane):
         heappop(kernel.instants)
         orders = kernel.orders
         assert orders is not None
+        if self.due > at:  # nothing to interleave with
+            del orders[at]
+            kernel.instant(at)
+            return
         for (fan, but, what), order in zip(kernel.take(at), orders.pop(at), strict=True):
             if self.due <= at:
                 self._advance(at, order)
