@@ -47,7 +47,7 @@ def main(out: Path, master: str, seeds: int, seconds: float) -> int:
             write_plan(runs, out)
             outcome = sweep(spark, runs, out, run=slowly(seconds))
             print(f"simulated {outcome.simulated}, reused {outcome.reused}")
-            print(spark.range(1, numPartitions=1).mapInArrow(home, "home string").first()["home"])
+            print(spark.range(1, numPartitions=1).mapInArrow(home, "home string").collect()[0].home)
     except PipelineError as error:
         print(error, file=sys.stderr)
         return 2

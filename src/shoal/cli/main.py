@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Annotated
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 import shoal
 from shoal.cli.advise import advise
@@ -25,7 +26,6 @@ from shoal.cli.sweep import sweep
 
 app = typer.Typer(
     name="shoal",
-    no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -51,13 +51,28 @@ def _shoal(
     """
 
 
+class _Stopped(Exception):  # noqa: N818  # Ctrl-C is no error
+    """Ctrl-C, with what the command has to say about it: Typer would drop that."""
+
+
+def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
+    @wraps(command)
+    def call(*arguments: object, **options: object) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt as stop:
+            raise _Stopped(str(stop) or "stopped") from None
+
+    return call
+
+
 for panel, commands in {
     "Experiments": (reproduce, sweep, simulate, advise),
     "Checks": (doctor, chaos, bench),
     "What there is": (protocols,),
 }.items():
     for command in commands:
-        app.command(rich_help_panel=panel)(command)
+        app.command(rich_help_panel=panel)(_stoppable(command))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -69,21 +84,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     from shoal.stack import StackError
 
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(arguments, prog_name="shoal", standalone_mode=False)
+        code = app(words or ["--help"], prog_name="shoal", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return 2
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx is not None else "shoal"
-        return _complain(f"{_sentence(error.format_message())}; see {command} --help", 2)
-    except click.ClickException as error:
-        return _complain(_sentence(error.format_message()), 2)
+    except TyperException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "shoal"
+        message = error.format_message().rstrip(".").removeprefix("Invalid value: ")
+        return _complain(f"{message}; see {command} --help", 2)
     except StackError as error:
         return _complain(str(error), 2)
-    except (KeyboardInterrupt, click.Abort) as error:
-        return _complain(str(error) or "stopped", 130)
+    except (_Stopped, KeyboardInterrupt) as stop:
+        return _complain(str(stop) or "stopped", 130)
     except BrokenPipeError:
         # Whoever read our output has gone, as in `shoal protocols | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,11 +122,6 @@ def _unforeseen(error: Exception) -> int:
     return _complain(
         f"unexpected {type(error).__name__}: {what} (SHOAL_TRACEBACK=1 shows where)", 1
     )
-
-
-def _sentence(message: str) -> str:
-    """A message of the command line parser as the middle of a line."""
-    return " ".join(message.split()).rstrip(".")
 
 
 def _complain(message: str, code: int) -> int:

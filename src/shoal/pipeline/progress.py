@@ -136,7 +136,7 @@ class ConsoleProgress:
             self._line(f"{runs} simulated in {duration(took)}{failures}")
 
     def _line(self, text: str) -> None:
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         return self
@@ -153,10 +153,12 @@ class ConsoleProgress:
 
 
 def duration(seconds: float) -> str:
-    """45 s, 3 min 20 s, 2 h 5 min."""
+    """0.3 s, 45 s, 3 min 20 s, 2 h 5 min."""
+    if 0 < seconds < 0.95:
+        return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
-        return f"{whole} s" if seconds >= 1 or whole == 0 else f"{seconds:.1g} s"
+        return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"

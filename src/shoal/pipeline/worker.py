@@ -84,6 +84,8 @@ def simulate_run(store: Store, run: Runner, run_id: str, configuration: str) -> 
     try:
         config = parse_config(msgspec.json.decode(configuration))
         result = run(config)
+        if result.run_id != run_id:
+            raise StackError("its modules have changed since the sweep began; start again")
         row = {**run_row(config, result, None), "run_id": run_id}
     except (InvariantViolation, StackError) as violation:
         error = f"{type(violation).__name__}: {violation}"

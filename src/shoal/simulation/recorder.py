@@ -80,7 +80,8 @@ class Recorder:
         self.oracle: Oracle | None = None
         self.channels: list[dict[NodeId, Channel]] = []
         self.acyclic = False
-        """Whether links must form a forest at every instant."""
+        """Whether links must form a forest at every instant; only there, events can be misrouted:
+        on a graph no node lies beyond one link alone."""
         self.owes_publisher = True
         """Whether a publisher that wants its own event is one of its receivers."""
         self.core = 0

@@ -73,10 +73,10 @@ class Simulation:
             self.network.attach(host, self.stack.routing_on(host))
         self.recorder.channels = [host.channels for host in self.network.hosts]
         self.oracle = Oracle(self.recorder.channels)
+        self.recorder.oracle = self.oracle
         self.advertisers = Oracle(self.recorder.channels)
         if "tree" in self.stack.overlay.provides:
             self.recorder.acyclic = True
-        self.recorder.oracle = self.oracle
         self.recorder.owes_publisher = config.workload.own_events
         self.advertises = self.stack.routing.make is AdvertisementForwarding
         self.workload = plan_workload(

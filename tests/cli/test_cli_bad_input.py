@@ -1,0 +1,237 @@
+"""Bad input: one line that names the cause and the cure, exit code 2, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shoal.cli.main import run
+
+EXPERIMENT = """\
+[experiment]
+name = "small"
+seeds = 1
+[base]
+nodes = 10
+duration = 1.0
+[variants.one]
+routing = {name = "event-forwarding"}
+[sweep]
+nodes = [5, 10]
+"""
+
+
+def refuse(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """The one line with which a command is refused."""
+    code = run([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    assert code == 2, said.out + said.err
+    assert said.out == ""
+    assert said.err.startswith("shoal: ")
+    assert said.err.count("\n") == 1
+    assert said.err.endswith("\n")
+    return said.err
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    file = tmp_path / "small.toml"
+    file.write_text(EXPERIMENT)
+    return file
+
+
+def test_unknown_protocol(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(capsys, "simulate", "--routing", "event-forwardin")
+    assert "unknown routing 'event-forwardin'; did you mean 'event-forwarding'?" in line
+
+
+def test_unknown_parameter(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(
+        capsys, "simulate", "--routing", "event-forwarding", "--set", "overlay.shap=random"
+    )
+    assert "overlay 'abstract-tree' has no parameter 'shap'; did you mean 'shape'?" in line
+
+
+def test_unknown_key(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "did you mean 'nodes'?" in refuse(capsys, "simulate", "--set", "node=5")
+    assert "did you mean 'subscribers'?" in refuse(
+        capsys, "simulate", "--set", "workload.subscriber=1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "cause"),
+    [
+        ("overlay.repair_time=-1", "repair_time: expected `float` >= 0"),
+        ("nodes=0", "nodes: expected `int` >= 1"),
+        ("nodes=many", "nodes: expected `int`"),
+        ("workload.subscribers=1.5", "workload.subscribers: expected `float` <= 1.0"),
+        ("overlay.shape=round", "shape: invalid enum value 'round'"),
+        ('record=["trafic"]', "unknown table 'trafic'; did you mean 'traffic'?"),
+        ("nodes", "no value; write it as KEY=VALUE"),
+        ("nodes.more=1", "'nodes' has no keys of its own"),
+    ],
+)
+def test_value_out_of_range(setting: str, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(
+        capsys, "simulate", "--nodes", "10", "--reconfiguration", "strawman", "--set", setting
+    )
+    assert cause in line
+
+
+def test_stack_that_cannot_work(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(capsys, "simulate", "--routing", "event-forwarding", "--overlay", "static-graph")
+    assert "needs a layer that keeps the neighbourhood acyclic" in line
+    assert "use one of: abstract-tree" in line
+
+
+def test_routing_that_needs_a_reconfiguration(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(capsys, "simulate", "--routing", "subscription-forwarding")
+    assert "strawman" in line
+
+
+@pytest.mark.parametrize("command", ["simulate", "sweep", "advise"])
+def test_broken_toml(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "broken.toml"
+    file.write_text("nodes = \n")
+    line = refuse(capsys, command, file)
+    assert "broken.toml is not TOML" in line
+    assert "line 1" in line
+
+
+@pytest.mark.parametrize("command", ["simulate", "sweep", "advise"])
+def test_missing_file(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(capsys, command, tmp_path / "nowhere.toml")
+    assert "No such file" in line
+    assert "give the path of a TOML file" in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ("nodes = [5, 10]", "nodes = []", "no values for 'nodes'"),
+        ("seeds = 1", "seeds = 0", "0 seeds"),
+    ],
+)
+def test_experiment_without_runs(
+    old: str, new: str, cause: str, experiment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment.write_text(EXPERIMENT.replace(old, new))
+    line = refuse(capsys, "sweep", experiment)
+    assert f"experiment 'small' has no runs: {cause}" in line
+
+
+def test_error_in_a_variant_names_it(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment.write_text(EXPERIMENT.replace("event-forwarding", "carrier-pigeon"))
+    line = refuse(capsys, "sweep", experiment)
+    assert "variant 'one'" in line
+    assert "unknown routing 'carrier-pigeon'" in line
+
+
+def test_unwritable_folder(
+    experiment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    folder = tmp_path / "file" / "out"
+    assert f"cannot write to {folder}" in refuse(capsys, "sweep", experiment, "--out", folder)
+    line = refuse(
+        capsys, "simulate", "--nodes", "5", "--routing", "event-forwarding", "--out", folder
+    )
+    assert f"cannot write to {folder}: Not a directory; choose another --out folder" in line
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_without_permission(
+    experiment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    line = refuse(capsys, "sweep", experiment, "--out", folder / "out")
+    assert "Permission denied" in line
+
+
+def test_master_that_cannot_be_reached(
+    experiment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:  # bound, not listening: nobody else gets this port
+        taken.bind(("127.0.0.1", 0))
+        master = f"spark://127.0.0.1:{taken.getsockname()[1]}"
+        line = refuse(capsys, "sweep", experiment, "--master", master, "--out", tmp_path / "out")
+    assert f"no Spark master answers at {master}" in line
+    assert "leave --master out to use this machine" in line
+
+
+def test_no_master_at_all(experiment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(capsys, "sweep", experiment, "--master", "lokal[2]")
+    assert "'lokal[2]' is no Spark master; use local[*]" in line
+
+
+def test_module_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(capsys, "simulate", "--module", "nowhere.py")
+    assert "module 'nowhere.py': no such file" in line
+
+
+def test_module_that_does_not_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module = tmp_path / "faulty.py"
+    module.write_text("1 / 0\n")
+    line = refuse(capsys, "simulate", "--module", module)
+    assert "does not load: ZeroDivisionError: division by zero" in line
+
+
+def test_replay_of_an_unknown_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(capsys, "simulate", "--replay", "abc", "--out", tmp_path)
+    assert f"no run 'abc' in {tmp_path}" in line
+
+
+def test_a_half_written_table_is_found_and_made_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["simulate", "--nodes", "5", "--routing", "event-forwarding", "--out", str(tmp_path)]
+    assert run(command) == 0
+    (row,) = (tmp_path / "tables" / "runs").glob("*.parquet")
+    (table,) = (tmp_path / "tables" / "traffic").glob("*.parquet")
+    whole = table.read_bytes()
+    table.write_bytes(whole[: len(whole) // 2])
+    capsys.readouterr()
+    assert f"no run '{row.stem}'" in refuse(
+        capsys, "simulate", "--replay", row.stem, "--out", tmp_path
+    )
+    assert run(command) == 0
+    assert run(["simulate", "--replay", row.stem, "--out", str(tmp_path)]) == 0
+    assert "same fingerprint" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["simulte"], "No such command 'simulte'"),
+        (["simulate", "--nods", "5"], "No such option"),
+        (["simulate", "--nodes", "five"], "Invalid value for '--nodes'"),
+        (["sweep"], "Missing argument"),
+        (["bench", "simulations"], "no benchmark 'simulations'; did you mean 'simulation'?"),
+        (["protocols", "routings"], "unknown kind of protocol 'routings'; did you mean 'routing'?"),
+        (["reproduce", "fray-routing"], "fray-routing"),
+    ],
+)
+def test_wrong_use(arguments: list[str], cause: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cause in refuse(capsys, *arguments)
+
+
+def test_json_that_cannot_be_written_is_told_before_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refuse(capsys, "bench", "simulation", "--json", tmp_path / "no" / "numbers.json")
+    assert "No such file or directory" in line
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    shoal = f"{sys.executable} -m shoal protocols"
+    done = subprocess.run(["sh", "-c", f"{shoal} | head -1"], capture_output=True, text=True)
+    assert done.stdout.strip() == "overlay"
+    assert done.stderr == ""

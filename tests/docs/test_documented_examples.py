@@ -1,0 +1,172 @@
+"""What the README and the documentation show is executed, and what they print is what comes out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a document."""
+
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str | None:
+        """The file it shows, named by a comment in its first line."""
+        named = re.match(r"# (\S+\.(?:py|toml))\n", self.text)
+        return named[1] if named else None
+
+
+def blocks(document: Path) -> list[Block]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
+    return [Block(language, text) for language, text in fenced]
+
+
+def commands(block: Block) -> Iterator[tuple[list[str], str]]:
+    """The commands of a ``console`` block, each with the output shown below it."""
+    for part in block.text.split("$ ")[1:]:
+        command, _, output = part.partition("\n")
+        yield shlex.split(command), output.strip()
+
+
+def execute(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    assert arguments[0] == "shoal"
+    return subprocess.run(
+        [sys.executable, "-m", "shoal", *arguments[1:]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def check(arguments: list[str], shown: str, folder: Path) -> None:
+    """Run a documented command; what is shown below it must be what it says, up to an ellipsis."""
+    done = execute(arguments, folder)
+    if shown.startswith("shoal: "):
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert done.stderr.startswith(shown.partition("…")[0])
+    else:
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert shown in done.stdout
+
+
+def test_the_first_program_runs_and_is_ten_lines(tmp_path: Path) -> None:
+    (program,) = [b for b in blocks(ROOT / "README.md") if b.language == "python"]
+    assert len([line for line in program.text.splitlines() if line.strip()]) <= 10
+    done = subprocess.run(
+        [sys.executable, "-c", program.text], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        r"\d+\.\d% of the deliveries owed were made\n[\d,]+ messages, fingerprint [0-9a-f]{32}\n",
+        done.stdout,
+    )
+    assert (ROOT / "examples" / "first.py").read_text().endswith(program.text)
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/concepts.md", "docs/command-line.md"])
+def test_commands_do_what_is_shown(document: str, tmp_path: Path) -> None:
+    shown = [c for b in blocks(ROOT / document) if b.language == "console" for c in commands(b)]
+    assert shown
+    for arguments, output in shown:
+        check(arguments, output, tmp_path)
+
+
+def test_adding_a_protocol_step_by_step(tmp_path: Path) -> None:
+    ran = []
+    for block in blocks(ROOT / "docs" / "adding-a-protocol.md"):
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+        if block.file and block.file.startswith("test_"):
+            pytest_run = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                block.file,
+            ]
+            done = subprocess.run(pytest_run, cwd=tmp_path, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout
+            assert "2 passed" in done.stdout
+        if block.language == "console":
+            for arguments, output in commands(block):
+                check(arguments, output, tmp_path)
+                ran.append(arguments[1])
+    assert ran == ["protocols", "simulate", "simulate", "simulate", "sweep"]
+    runs = list((tmp_path / "results" / "tables" / "runs").glob("*.parquet"))
+    assert runs
+    assert not [run for run in runs if "failed" in run.name]
+
+
+def test_the_sweep_of_the_page_on_protocols_reuses_what_is_there(tmp_path: Path) -> None:
+    for block in blocks(ROOT / "docs" / "adding-a-protocol.md"):
+        if block.file in ("my_protocol.py", "gossip.toml"):
+            (tmp_path / block.file).write_text(block.text)
+    sweep = ["shoal", "sweep", "gossip.toml", "--out", "results", "--seeds"]
+    first = execute([*sweep, "1"], tmp_path)
+    assert "6 simulated, 0 there already" in first.stdout, first.stderr
+    more = execute([*sweep, "2"], tmp_path)
+    assert "6 simulated, 6 there already" in more.stdout, more.stderr
+    changed = (tmp_path / "my_protocol.py").read_text().replace("= 0.7", "= 0.6")
+    (tmp_path / "my_protocol.py").write_text(changed)
+    again = execute([*sweep, "2"], tmp_path)
+    assert "12 simulated, 0 there already" in again.stdout, again.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        if page.name != "index.md":
+            assert f"({page.name})" in index, f"docs/index.md does not mention {page.name}"
+
+
+def test_every_command_is_documented() -> None:
+    from shoal.cli.main import app
+
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    for command in app.registered_commands:
+        assert command.callback is not None
+        assert f"`shoal {command.callback.__name__}" in page
+
+
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.name
+)
+def test_examples_are_valid(example: Path, tmp_path: Path) -> None:
+    """Each says in its first lines how it is run."""
+    named = re.search(
+        r"shoal (simulate|sweep|advise) examples/" + example.name, example.read_text()
+    )
+    assert named is not None
+    if named[1] == "simulate":
+        check(["shoal", "simulate", str(example)], "", tmp_path)
+    elif named[1] == "sweep":
+        from shoal.pipeline.experiment_file import load_experiment
+
+        assert load_experiment(example).variants
+    else:
+        from shoal.pipeline.advise import candidates, load_scenario
+
+        assert candidates(load_scenario(example))

@@ -1,0 +1,60 @@
+"""What a user sees of a sweep under way."""
+
+from __future__ import annotations
+
+from io import StringIO
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from shoal.pipeline.progress import ConsoleProgress, Pace, duration
+
+
+def test_time_left_follows_work_not_runs() -> None:
+    pace = Pace(runs=10, work=100.0, cores=2, now=0.0)
+    assert pace.left(0.0, now=5.0) == 45.0  # nothing done yet: the estimate
+    assert pace.left(80.0, now=40.0) == 10.0  # the long runs came first
+    assert pace.rate(4, now=2.0) == 2.0
+    assert pace.text(4, 1, 50.0, False, 10.0) == "5/10 runs, 1 failed, 0.5 runs/s, 10 s left"
+    assert pace.text(0, 0, 0.0, True, 10.0) == "0/10 runs, waiting for a worker"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (0.34, "0.3 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
+)
+def test_durations_read_easily(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_without_a_terminal_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 16.0, 20.0, 20.0])
+    own_time = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr("shoal.pipeline.progress.time", own_time)
+    said = StringIO()
+    progress = ConsoleProgress(Console(file=said, width=100))
+    progress.start(4, 40.0, 2)
+    progress.update(1, 0, 10.0, False)
+    progress.update(2, 1, 30.0, False)
+    progress.update(3, 1, 40.0, False)
+    progress.finish()
+    assert said.getvalue().splitlines() == [
+        "4 runs to simulate, about 20 s on 2 cores",
+        "3/4 runs, 1 failed, 0.188 runs/s, 5 s left",
+        "4 of 4 runs simulated in 20 s, 1 failed",
+    ]
+
+
+def test_on_a_terminal_a_bar_that_goes_away() -> None:
+    said = StringIO()
+    progress = ConsoleProgress(Console(file=said, force_terminal=True, width=100))
+    progress.start(2, 2.0, 1)
+    progress.update(1, 0, 1.0, False)
+    progress.note("removed the remains of [1] run")
+    progress.update(2, 0, 2.0, False)
+    progress.finish()
+    text = said.getvalue()
+    assert "0/2 runs, about 2 s" in text
+    assert "removed the remains of [1] run" in text
+    assert text.rstrip().endswith("2 of 2 runs simulated in 0.0 s")

@@ -1,0 +1,146 @@
+"""What may know what: protocols never touch the world, and the simulator needs no Spark."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shared_data import shared
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "src" / "shoal"
+BELOW_THE_DRIVERS = ("content", "stack", "overlay", "routing", "recovery")
+WORLDLY = {
+    "asyncio",
+    "datetime",
+    "multiprocessing",
+    "numba",
+    "os",
+    "pathlib",
+    "pyarrow",
+    "pyspark",
+    "random",
+    "secrets",
+    "select",
+    "socket",
+    "subprocess",
+    "threading",
+    "time",
+    "uuid",
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, wherever in the file."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: imports are absolute"
+            found.add(str(node.module))
+    return found
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((SOURCES / package).rglob("*.py"))
+
+
+def test_the_import_reader_reads() -> None:
+    assert "ast" in imports(Path(__file__))
+    assert "shared_data" in imports(Path(__file__))
+
+
+@pytest.mark.parametrize("package", BELOW_THE_DRIVERS)
+def test_protocols_never_touch_the_world(package: str) -> None:
+    assert modules(package)
+    for path in modules(package):
+        touched = {name.split(".")[0] for name in imports(path)} & WORLDLY
+        assert not touched, f"{path.relative_to(ROOT)} imports {', '.join(sorted(touched))}"
+
+
+@pytest.mark.parametrize("package", BELOW_THE_DRIVERS)
+def test_protocols_do_not_print_or_open_files(package: str) -> None:
+    for path in modules(package):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in ("print", "open", "input", "exec", "eval"), path
+
+
+ORDER = ["content", "stack", "record", "overlay routing recovery", "simulation", "pipeline"]
+
+
+@pytest.mark.parametrize("level", range(len(ORDER)))
+def test_imports_go_one_way(level: int) -> None:
+    higher = {name for group in ORDER[level + 1 :] for name in group.split()}
+    higher |= {"experiments", "cli"}
+    for package in ORDER[level].split():
+        for path in modules(package):
+            known = {name.split(".")[1] for name in imports(path) if name.startswith("shoal.")}
+            assert not known & higher, f"{path.relative_to(ROOT)} imports {known & higher}"
+
+
+def test_importing_the_simulator_imports_no_spark() -> None:
+    code = (
+        "import sys, shoal.simulation, shoal.record;"
+        "print([m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j', 'matplotlib')])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.strip() == "[]"
+
+
+@pytest.fixture(scope="module")
+def listed() -> list[str]:
+    """The modules that are compiled, as the build script names them."""
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "COMPILED":
+            found: list[str] = ast.literal_eval(node.value)
+            return found
+    pytest.fail("setup.py names no compiled modules")
+
+
+def test_what_is_compiled_exists(listed: list[str]) -> None:
+    assert len(listed) == len(set(listed)) > 5
+    for name in listed:
+        assert (ROOT / name).is_file(), name
+
+
+def test_compiled_modules_define_no_structs(listed: list[str]) -> None:
+    """mypyc cannot compile classes with their own metaclass."""
+    for name in listed:
+        for node in ast.walk(ast.parse((ROOT / name).read_text())):
+            if isinstance(node, ast.ClassDef):
+                bases = {ast.unparse(base) for base in node.bases}
+                assert not bases & {"Message", "msgspec.Struct", "Struct", "Filter", "Content"}
+
+
+def test_exceptions_to_the_rules_carry_their_reason() -> None:
+    bare = re.compile(r"#\s*(type: ignore(\[[^\]]*\])?|noqa(:[\w, ]+)?)\s*$")
+    for path in sorted(SOURCES.rglob("*.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            assert not bare.search(line), f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+
+
+def test_claims_that_tests_name_exist() -> None:
+    claims = shared("claims/thesis.yaml")
+    if claims is None:
+        pytest.skip("the claims are not at hand")
+    known = set(re.findall(r"^- id: T(\S+)$", claims.read_text(), re.MULTILINE))
+    named = 0
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for chapter, letter in re.findall(r"def test_t(\d+(?:_\d+)*)_([a-z])_", path.read_text()):
+            assert f"{chapter.replace('_', '.')}-{letter}" in known, path
+            named += 1
+    assert named > 10
