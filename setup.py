@@ -21,11 +21,15 @@ COMPILED = [
     "src/shoal/routing/subscription_forwarding.py",
     "src/shoal/routing/hierarchical_forwarding.py",
     "src/shoal/routing/advertisement_forwarding.py",
+    "src/shoal/routing/horizon.py",
+    "src/shoal/routing/seen.py",
+    "src/shoal/routing/semiprobabilistic.py",
     "src/shoal/simulation/kernel.py",
     "src/shoal/simulation/oracle.py",
     "src/shoal/simulation/recorder.py",
     "src/shoal/simulation/network.py",
     "src/shoal/simulation/player.py",
+    "src/shoal/simulation/dataplane/mirror.py",
 ]
 
 

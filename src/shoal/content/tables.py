@@ -88,8 +88,8 @@ class PatternTable(FilterTable):
     def insert(self, source: Source, filter: Filter) -> None:
         """See :class:`FilterTable`."""
         number = cast("Pattern", filter).number
-        while len(self._wanted) <= number:
-            self._wanted.append(0)
+        if len(self._wanted) <= number:
+            self._wanted.extend([0] * (number + 1 - len(self._wanted)))
         if source not in self._rank:
             self._rank[source] = len(self._ranked)
             self._ranked.append(source)

@@ -14,7 +14,10 @@ from shoal.stack.registry import suggestion
 if TYPE_CHECKING:
     from shoal.pipeline.paper import Paper
 
-MODULES = {"frey-routing": "shoal.experiments.frey_routing"}
+MODULES = {
+    "costa-picco": "shoal.experiments.costa_picco",
+    "frey-routing": "shoal.experiments.frey_routing",
+}
 """Papers by name. Loaded when asked for: the command line's help must not wait for Spark."""
 
 

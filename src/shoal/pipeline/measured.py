@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-import shoal.pipeline.closeup  # noqa: F401  # registers its measures
+import shoal.pipeline.closeup  # registers its measures
+import shoal.pipeline.graph_measures  # noqa: F401  # registers its measures
 from shoal.pipeline.cases import CASES, Wanted, evaluate, find_case
 from shoal.pipeline.claims import Claim
 from shoal.pipeline.measure import TIDY, Tables, find_measure, union

@@ -11,7 +11,15 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 TableName: TypeAlias = Literal[
-    "runs", "publications", "deliveries", "traffic", "links", "repairs", "messages", "notes"
+    "runs",
+    "publications",
+    "deliveries",
+    "traffic",
+    "routes",
+    "links",
+    "repairs",
+    "messages",
+    "notes",
 ]
 
 _RUN = pa.field("run_id", pa.string(), nullable=False)
@@ -50,6 +58,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("received_core", pa.int32()),
             pa.field("owed_others", pa.int32()),
             pa.field("received_others", pa.int32()),
+            pa.field("reachable", pa.int32()),
         ]
     ),
     # One row: an event reaching a subscriber.
@@ -76,6 +85,17 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("cost", pa.float64()),
             pa.field("bytes", pa.int64()),
             pa.field("nodes", pa.int32()),
+        ]
+    ),
+    # One row: copies of events that went no further in a time bin, and why; hops summed over them.
+    "routes": pa.schema(
+        [
+            _RUN,
+            pa.field("why", pa.string()),
+            pa.field("time", pa.float64()),
+            pa.field("count", pa.int64()),
+            pa.field("hops", pa.int64()),
+            pa.field("deterministic", pa.int64()),
         ]
     ),
     # One row: a link up, down or replaced, and the repair it belongs to.

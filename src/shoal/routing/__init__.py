@@ -1,6 +1,7 @@
 """Who wants this event? One routing per file; importing the package registers them all.
 
 * :mod:`~shoal.routing.event_forwarding`, :mod:`~shoal.routing.flooding`: no tables.
+* :mod:`~shoal.routing.semiprobabilistic`: on a graph, nearby subscriptions and random links.
 * :mod:`~shoal.routing.subscription_forwarding`: tables, repaired by a protocol of
   :mod:`shoal.routing.reconfiguration` when links change. Its kin
   :mod:`~shoal.routing.hierarchical_forwarding` and :mod:`~shoal.routing.advertisement_forwarding`
@@ -13,6 +14,7 @@ from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.flooding import Flooding
 from shoal.routing.hierarchical_forwarding import HierarchicalForwarding
 from shoal.routing.messages import Forward, Subscribe, Unsubscribe
+from shoal.routing.semiprobabilistic import SemiProbabilistic
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Forward",
     "HierarchicalForwarding",
     "ReconfigurationProtocol",
+    "SemiProbabilistic",
     "Subscribe",
     "SubscriptionForwarding",
     "Unsubscribe",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
+
+Hops = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class SubscriptionForwardingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,3 +22,24 @@ class SubscriptionForwardingParameters(msgspec.Struct, frozen=True, forbid_unkno
     def __post_init__(self) -> None:
         if self.covering and not self.announced:
             raise ValueError("covering needs announced = true: it must know what was told")
+
+
+class SemiProbabilisticParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far subscriptions travel, over how many links events do, and when they stop."""
+
+    horizon: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
+    """phi: hops that a subscription travels; 0 is purely probabilistic routing."""
+    threshold: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.25
+    """tau: the share of the other links that an event is sent over; 1 is flooding."""
+    ttl: Hops | None = None
+    """Links that an event may cross."""
+    ttl_deterministic: Hops | None = None
+    """TTL_d: of those, links chosen by a subscription."""
+    ttl_probabilistic: Hops | None = None
+    """TTL_p: of those, links chosen at random."""
+    ttl_rule: Literal["either", "own kind"] = "either"
+    """An exhausted TTL_d or TTL_p stops all propagation (as printed), or its own kind of hop."""
+    publisher: Literal["all", "others", "degree"] = "all"
+    """Links a publisher uses: all, ceil(tau (l - 1)) as everybody, or ceil(tau l)."""
+    leaf_rule: bool = False
+    """A neighbour with a single link gets an event only if it wants it."""

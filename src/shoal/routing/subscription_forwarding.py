@@ -257,11 +257,15 @@ class SubscriptionForwarding(Routing):
         """From now on this neighbour takes part."""
         self.neighbours[neighbour] = None
         self.announced[neighbour] = {}
+        if self.table.watcher is not None:
+            self.table.watcher.neighbours_changed()
 
     def drop_neighbour(self, neighbour: NodeId) -> None:
         """From now on it does not; what was told over the link is forgotten."""
         self.neighbours.pop(neighbour, None)
         self.announced.pop(neighbour, None)
+        if self.table.watcher is not None:
+            self.table.watcher.neighbours_changed()
 
     def announce_table(self, neighbour: NodeId) -> None:
         """Tell a new neighbour every filter that somebody other than itself wants."""

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from shoal.content.tables import FilterTable, Source
 
 if TYPE_CHECKING:
     from shoal.content import Content, Filter
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TableWatcher:
+    """Is told of every change of a :class:`SubscriptionTable`."""
+
+    def added(self, source: Source, filter: Filter) -> None:
+        """An entry is new."""
+        raise NotImplementedError
+
+    def removed(self, source: Source, filter: Filter) -> None:
+        """An entry is gone."""
+        raise NotImplementedError
+
+    def neighbours_changed(self) -> None:
+        """A neighbour takes part, or no longer does."""
 
 
 class SubscriptionTable:
@@ -20,6 +38,7 @@ class SubscriptionTable:
         self._sources: dict[Filter, dict[Source, None]] = {}
         self._filters: dict[Source, dict[Filter, None]] = {}
         self._matching: FilterTable | None = None
+        self.watcher: TableWatcher | None = None
 
     def add(self, source: Source, filter: Filter) -> bool:
         """Add an entry; False if it was there."""
@@ -38,6 +57,8 @@ class SubscriptionTable:
         if self._matching is None:
             self._matching = filter.table()
         self._matching.insert(source, filter)
+        if self.watcher is not None:
+            self.watcher.added(source, filter)
         return True
 
     def remove(self, source: Source, filter: Filter) -> bool:
@@ -54,6 +75,8 @@ class SubscriptionTable:
             del self._filters[source]
         if self._matching is not None:
             self._matching.remove(source, filter)
+        if self.watcher is not None:
+            self.watcher.removed(source, filter)
         return True
 
     def has(self, source: Source, filter: Filter) -> bool:

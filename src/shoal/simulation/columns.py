@@ -19,12 +19,17 @@ def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[st
         "publications": _publications,
         "deliveries": _deliveries,
         "traffic": _traffic,
+        "routes": _routes,
         "links": _links,
         "repairs": _repairs,
         "messages": _messages,
         "notes": _notes,
     }
-    return {name: _table(name, run_id, makers[name](recorder)) for name in tables if name != "runs"}
+    return {
+        name: _table(name, run_id, recorder.columns.get(name) or makers[name](recorder))
+        for name in tables
+        if name != "runs"
+    }
 
 
 def _table(name: str, run_id: str, columns: list[Any]) -> pa.Table:
@@ -60,6 +65,7 @@ def _publications(recorder: Recorder) -> list[Any]:
         [(r.owed & r.received & core).bit_count() for r in records],
         [(r.owed & ~core).bit_count() for r in records],
         [(r.owed & r.received & ~core).bit_count() for r in records],
+        [r.reachable.bit_count() for r in records],
     ]
 
 
@@ -76,6 +82,13 @@ def _traffic(recorder: Recorder) -> list[Any]:
     width = recorder.bin_ns / NANOSECONDS
     time = np.fromiter(number, np.int64) * width
     return [kind, time, count, misrouted, cost, size, nodes]
+
+
+def _routes(recorder: Recorder) -> list[Any]:
+    rows = [(why, number, *sums) for (number, why), sums in sorted(recorder.routes.items())]
+    why, number, count, hops, deterministic = _turn(rows, 5)
+    width = recorder.bin_ns / NANOSECONDS
+    return [why, np.fromiter(number, np.int64) * width, count, hops, deterministic]
 
 
 def _links(recorder: Recorder) -> list[Any]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -50,6 +50,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     record: tuple[str, ...] = ("publications", "traffic", "links", "repairs")
     bin: Annotated[float, msgspec.Meta(ge=1e-6, le=1e6)] = 0.1
     """Width of the time bins of the traffic table, in seconds."""
+    data_plane: Literal["auto", "objects", "arrays"] = "auto"
+    """What forwards events: the routing's objects, or arrays by the same rule; tables are equal."""
     invariants: bool = True
     """Stop with an error when a table at rest is wrong; if not, the run only says so."""
     modules: tuple[str, ...] = ()

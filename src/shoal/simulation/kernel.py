@@ -42,6 +42,10 @@ class Channel:
         self.delay = 0
         self.ns_per_byte = 0.0
         self.free_at = 0
+        self.quality = 1.0
+        """The share of events that get through; all other messages are repeated until they do."""
+        self.number = -1
+        """Its row in a data plane, if there is one."""
         self.beyond = -1
         """The nodes that lie beyond this channel, as a bitset kept by the oracle."""
         self._alone: Fan | None = None
@@ -98,6 +102,10 @@ class Kernel:
         """Messages on their way (one sent to several neighbours at once counts once)."""
         self.armed = 0
         """Timers that will fire, background ones not counted."""
+        self.posted = 0
+        """Things put on the queue so far, counted while ``orders`` is kept."""
+        self.orders: dict[int, list[int]] | None = None
+        """Beside each bucket, when each of its entries was posted; kept for a data plane only."""
         self.buckets: dict[int, list[tuple[Fan | None, int, object]]] = {}
         self.instants: list[int] = []
         self._last_at = -1
@@ -110,6 +118,8 @@ class Kernel:
             self._last_at = at
             self._last_bucket = self._bucket(at)
         self._last_bucket.append((fan, but, message))
+        if self.orders is not None:
+            self._number(self.orders, at)
         self.waiting += 1
 
     def call_at(self, at: int, callback: Callable[[], None], background: bool = False) -> SimTimer:
@@ -120,6 +130,8 @@ class Kernel:
         if not background:
             self.armed += 1
         self._bucket(at).append((None, 0, timer))
+        if self.orders is not None:
+            self._number(self.orders, at)
         return timer
 
     def _bucket(self, at: int) -> list[tuple[Fan | None, int, object]]:
@@ -130,13 +142,21 @@ class Kernel:
             heappush(self.instants, at)
         return bucket
 
+    def _number(self, orders: dict[int, list[int]], at: int) -> None:
+        numbers = orders.get(at)
+        if numbers is None:
+            orders[at] = [self.posted]
+        else:
+            numbers.append(self.posted)
+        self.posted += 1
+
     def run(self, until: int) -> None:
         """Let everything happen up to and including an instant."""
         collecting = gc.isenabled()
         gc.disable()  # the loop makes no cycles; scanning the queue again and again costs a third
         try:
             while self.instants and self.instants[0] <= until:
-                self._instant(heappop(self.instants))
+                self.instant(heappop(self.instants))
             if until > self.now:
                 self.now = until
         finally:
@@ -148,20 +168,42 @@ class Kernel:
         while self.instants and self.instants[0] <= until:
             if self.at_rest():
                 return True
-            self._instant(heappop(self.instants))
+            self.instant(heappop(self.instants))
         return self.at_rest()
 
     def at_rest(self) -> bool:
         """Whether nothing is going on: nothing in flight, no timer armed."""
         return self.armed == 0 and self.waiting == 0
 
-    def _instant(self, at: int) -> None:
+    def take(self, at: int) -> list[tuple[Fan | None, int, object]]:
+        """Take what happens at an instant off the queue."""
         self.now = at
         self._last_at = -1
+        return self.buckets.pop(at)
+
+    def handle(self, fan: Fan | None, but: int, what: object) -> None:
+        """Let one thing happen: a timer fires, or a message arrives."""
+        if fan is None:
+            assert isinstance(what, SimTimer)
+            what.fire()
+            return
+        self.waiting -= 1
+        if fan.kind is not type(what):
+            fan.prepare(type(what))  # type: ignore[arg-type]  # a Message
+        for i, target in enumerate(fan.targets):
+            if target != but:
+                if fan.whole or fan.channels[i].up:
+                    self.handled += 1
+                    fan.receivers[i].receive(fan.source, what)
+                else:
+                    self.lost += 1
+
+    def instant(self, at: int) -> None:
+        """Let everything happen that is due at an instant, which is off the heap already."""
         handled = 0
         lost = 0
         waited = 0
-        for fan, but, what in self.buckets.pop(at):
+        for fan, but, what in self.take(at):
             if fan is None:
                 assert isinstance(what, SimTimer)
                 what.fire()

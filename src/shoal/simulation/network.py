@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from shoal.simulation.kernel import NANOSECONDS, Channel, Fan, Kernel, to_ns
 from shoal.simulation.recorder import Recorder
+from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Layer, Reconfiguration, Routing
 
@@ -21,6 +24,23 @@ if TYPE_CHECKING:
 
 FANS_KEPT: Final = 64
 """Sets of neighbours remembered per node; nodes with few neighbours have few."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Plane:
+    """What forwards events on arrays in place of the hosts' objects, if anything does."""
+
+    def connected(self, channel: Channel) -> None:
+        """A channel comes up."""
+        raise NotImplementedError
+
+    def disconnected(self, channel: Channel) -> None:
+        """A channel goes down."""
+        raise NotImplementedError
+
+    def transmit(self, channel: Channel, duration: int) -> int:
+        """A message takes its turn on a channel; when it has left."""
+        raise NotImplementedError
 
 
 class SimHost(Host):
@@ -65,12 +85,12 @@ class SimHost(Host):
         size = self.recorder.sent(fan, but, message)
         at = self.kernel.now
         network = self.network
+        if network.lossy or (network.ns_per_byte and self.busy_until > at):
+            for channel in fan.channels:  # then copies may be lost, or leave at different times
+                if channel.target != but:
+                    self._transmit(channel, message, size)
+            return
         if network.ns_per_byte:
-            if self.busy_until > at:  # then the copies may leave at different times
-                for channel in fan.channels:
-                    if channel.target != but:
-                        self._transmit(channel, message, size)
-                return
             at += int(size * network.ns_per_byte)
             for channel in fan.channels:
                 if channel.target != but:
@@ -100,13 +120,31 @@ class SimHost(Host):
         """Send over one channel, behind what it is still busy with."""
         at = self.kernel.now
         if channel.ns_per_byte:
-            if channel.free_at > at:
-                at = channel.free_at
-            at += int(size * channel.ns_per_byte)
-            channel.free_at = at
-            if at > self.busy_until:
-                self.busy_until = at
+            duration = int(size * channel.ns_per_byte)
+            plane = self.network.plane
+            if plane is not None:
+                at = plane.transmit(channel, duration)
+            else:
+                if channel.free_at > at:
+                    at = channel.free_at
+                at += duration
+                channel.free_at = at
+                if at > self.busy_until:
+                    self.busy_until = at
+        if channel.quality < 1.0 and self._loses(channel, message):
+            self.kernel.lost += 1
+            return
         self.kernel.post(at + channel.delay, channel.alone(), LOCAL, message)
+
+    def _loses(self, channel: Channel, message: Message) -> bool:
+        """Whether a link of poor quality loses this message. Only events are lost for good."""
+        event = getattr(message, "event", None)
+        if event is None:
+            return False
+        uniform = Chance(self.seed, "losses").uniform(
+            event.publisher, event.sequence, channel.source, channel.target
+        )
+        return uniform >= channel.quality
 
     def send_direct(self, to: NodeId, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -138,6 +176,10 @@ class SimHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.delivered(self.node, event, hops)
 
+    def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self.recorder.stopped(why, 1, hops, deterministic)
+
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.noted(self.node, what, peer, value)
@@ -160,6 +202,10 @@ class Network:
         self.ns_per_byte = 8 * NANOSECONDS / bandwidth if bandwidth else 0.0
         self.direct_delay = self.delay if direct_delay is None else to_ns(direct_delay)
         self.hosts: list[SimHost] = []
+        self.plane: Plane | None = None
+        self.lossy = False
+        """Whether there are links that lose events."""
+        self.qualities: dict[tuple[NodeId, NodeId], float] = {}
 
     def add_host(self, seed: int) -> SimHost:
         """One more node; ids count from 0."""
@@ -172,6 +218,12 @@ class Network:
         host.routing = routing
         for kind in routing.handlers():
             host.layers[kind] = routing
+
+    def set_quality(self, a: NodeId, b: NodeId, forth: float, back: float) -> None:
+        """From its next appearance on, a link loses events: what share gets through each way."""
+        self.qualities[a, b] = forth
+        self.qualities[b, a] = back
+        self.lossy = True
 
     def linked(self, a: NodeId, b: NodeId) -> bool:
         """Whether there is a link between two nodes."""
@@ -189,14 +241,20 @@ class Network:
             channel = Channel(source, target, self.hosts[target].layers)
             channel.delay = self.delay
             channel.ns_per_byte = self.ns_per_byte
+            channel.quality = self.qualities.get((source, target), 1.0)
             self.hosts[source].channels[target] = channel
             self.hosts[source].drop_fans()
+            if self.plane is not None:
+                self.plane.connected(channel)
 
     def disconnect(self, a: NodeId, b: NodeId) -> None:
         """A link vanishes, and with it what is in flight on it; nobody is told yet."""
         for source, target in ((a, b), (b, a)):
-            self.hosts[source].channels.pop(target).take_down()
+            channel = self.hosts[source].channels.pop(target)
+            channel.take_down()
             self.hosts[source].drop_fans()
+            if self.plane is not None:
+                self.plane.disconnected(channel)
 
     def link_up(self, a: NodeId, b: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """A link appears and both ends are told."""

@@ -28,6 +28,7 @@ class Oracle:
         self._table: FilterTable | None = None
         """Finds the numbers of the filters that match: they are its sources."""
         self._stale = True
+        self._components: dict[NodeId, int] = {}
         self.version = 0
         """Changes with every (un)subscription."""
 
@@ -67,8 +68,29 @@ class Oracle:
         return nodes
 
     def links_changed(self) -> None:
-        """What lies beyond a link has to be worked out again."""
+        """What lies beyond a link, and who reaches whom, has to be worked out again."""
         self._stale = True
+        if self._components:
+            self._components = {}
+
+    def component_of(self, start: NodeId) -> int:
+        """The nodes that links lead to from a node, itself included."""
+        known = self._components.get(start)
+        if known is not None:
+            return known
+        seen = {start}
+        found = [start]
+        for node in found:
+            for neighbour in self._channels[node]:
+                if neighbour not in seen:
+                    seen.add(neighbour)
+                    found.append(neighbour)
+        nodes = 0
+        for node in found:
+            nodes |= 1 << node
+        for node in found:
+            self._components[node] = nodes
+        return nodes
 
     def refresh(self) -> None:
         """Bring ``Channel.beyond`` up to date, for a forest."""

@@ -44,6 +44,11 @@ class Player:
 
     def start(self) -> None:
         """Schedule the first acts."""
+        self.start_subscriptions()
+        self._schedule()
+
+    def start_subscriptions(self) -> None:
+        """Schedule every (un)subscription and advertisement."""
         for at, node, pattern, subscribe in self.workload.subscriptions:
             act = partial(self.world.subscription, node, pattern, subscribe)
             self.kernel.call_at(at, act)
@@ -51,7 +56,6 @@ class Player:
             for at, node, pattern, advertise in self.workload.advertisements:
                 act = partial(self.world.advertisement, node, pattern, advertise)
                 self.kernel.call_at(at, act)
-        self._schedule()
 
     def _schedule(self) -> None:
         if self._next < len(self._times):
@@ -63,7 +67,7 @@ class Player:
             publisher = self._publishers[self._next]
             sequence = self._sequences.get(publisher, 0)
             self._sequences[publisher] = sequence + 1
-            content = Patterns(self.workload.contents[self._next])
+            content = Patterns(self.workload.content(self._next))
             self._next += 1
             self.world.publication(Event(publisher, sequence, content))
         self._schedule()

@@ -54,6 +54,8 @@ class PublicationRecord:
         self.wanted = wanted
         """Who wants it now, as of oracle version ``version``."""
         self.version = version
+        self.reachable = 0
+        """Which of them links led to then."""
         self.received = 0
 
 
@@ -80,6 +82,8 @@ class Recorder:
         self.acyclic = False
         """Whether links must form a forest at every instant; only there, events can be misrouted:
         on a graph no node lies beyond one link alone."""
+        self.owes_publisher = True
+        """Whether a publisher that wants its own event is one of its receivers."""
         self.core = 0
         """The nodes of the stable core, as a bitset."""
         self.unlinked = 0
@@ -92,9 +96,13 @@ class Recorder:
         self.deliveries: array[int] = array("q")
         """Six numbers each: publisher, sequence, node, time, hops, whether wanted."""
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
+        self.routes: dict[tuple[int, str], tuple[int, int, int]] = {}
+        """Per time bin and reason: copies that went no further, hops, deterministic hops."""
         self.links: list[tuple[int, int, int, str, int]] = []
         self.repairs: list[RepairRecord] = []
         self.messages: list[tuple[int, str, int, int, str]] = []
+        self.columns: dict[str, list[Any]] = {}
+        """Tables that a data plane has as columns already."""
         self.notes: list[tuple[int, int, str, int, str]] = []
         self._event: object = None
         self._publication: PublicationRecord | None = None
@@ -143,6 +151,15 @@ class Recorder:
             ]
         return size
 
+    def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
+        """A data plane sent events in this time bin, to so many nodes that had none in it."""
+        kind = self._count_of(sample)
+        if self.kernel.now >= self._bin_end:
+            self.close_bin()
+        kind.count += count
+        kind.misrouted += misrouted
+        kind.nodes += nodes
+
     def _count_of(self, message: Message) -> KindCount:
         """The counter of a message's type, kept at hand: the next message is mostly of it too."""
         count = self._kinds.get(type(message))
@@ -174,7 +191,7 @@ class Recorder:
         assert publication is not None
         if publication.version != oracle.version:
             publication.version = oracle.version
-            publication.wanted = oracle.wanted_by(event.content)
+            publication.wanted = self._wanted(oracle, event)
         oracle.refresh()
         wanted = publication.wanted
         misrouted = 0
@@ -214,11 +231,26 @@ class Recorder:
     def publish(self, event: Event) -> None:
         """An application publishes."""
         oracle = self.oracle
-        wanted = 0 if oracle is None else oracle.wanted_by(event.content)
-        version = 0 if oracle is None else oracle.version
-        record = PublicationRecord(self.kernel.now, event, wanted, version)
+        if oracle is None:
+            record = PublicationRecord(self.kernel.now, event, 0, 0)
+        else:
+            record = PublicationRecord(
+                self.kernel.now, event, self._wanted(oracle, event), oracle.version
+            )
+            record.reachable = record.owed & oracle.component_of(event.publisher)
         self.published[event.publisher].append(record)
         self.publications.append(record)
+
+    def _wanted(self, oracle: Oracle, event: Event) -> int:
+        """Who should get an event, as things are."""
+        wanted = oracle.wanted_by(event.content)
+        return wanted if self.owes_publisher else wanted & ~(1 << event.publisher)
+
+    def stopped(self, why: str, copies: int, hops: int, deterministic: int) -> None:
+        """Copies of an event go no further."""
+        key = (self.kernel.now // self.bin_ns, why)
+        before = self.routes.get(key, (0, 0, 0))
+        self.routes[key] = (before[0] + copies, before[1] + hops, before[2] + deterministic)
 
     def delivered(self, node: NodeId, event: Event, hops: int) -> None:
         """A routing hands an event to an application; never twice the same."""

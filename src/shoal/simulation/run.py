@@ -7,10 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 import shoal.routing  # registers the routings
-import shoal.simulation.graph  # registers the static graph
+import shoal.simulation.graph  # registers the random graphs
+import shoal.simulation.radio  # registers moving radios and recorded links
 import shoal.simulation.tree  # noqa: F401  # registers the abstract tree
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
@@ -23,10 +25,14 @@ from shoal.simulation.player import Player
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.workload import plan_workload
-from shoal.stack import LOCAL
+from shoal.stack import LOCAL, StackError
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
+    from shoal.simulation.dataplane.plane import DataPlane
+
+WORTH_ARRAYS = 50_000
+"""Events times nodes from which on compiled arrays pay."""
 
 REST_LIMIT = 60.0
 """Simulated seconds after the end of a run within which it must come to rest."""
@@ -71,15 +77,38 @@ class Simulation:
         self.advertisers = Oracle(self.recorder.channels)
         if "tree" in self.stack.overlay.provides:
             self.recorder.acyclic = True
-        self.overlay = self.stack.overlay.make(
-            self.stack.parameters["overlay"], self.network, config.nodes, config.seed
-        )
+        self.recorder.owes_publisher = config.workload.own_events
         self.advertises = self.stack.routing.make is AdvertisementForwarding
         self.workload = plan_workload(
             config.workload, config.nodes, config.duration, config.seed, self.advertises
         )
+        self.plane = self._data_plane()
+        self.overlay = self.stack.overlay.make(
+            self.stack.parameters["overlay"], self.network, config.nodes, config.seed
+        )
         for node in self.workload.core:
             self.recorder.core |= 1 << node
+
+    def _data_plane(self) -> DataPlane | None:
+        """Arrays in place of objects for the events, if asked for or worth it, and possible."""
+        config = self.config
+        if config.data_plane == "objects":
+            return None
+        events = len(self.workload.times)
+        if config.data_plane == "auto" and events * config.nodes < WORTH_ARRAYS:
+            return None
+        # Here, as the compiled kernel takes a second to load and small runs do without.
+        from shoal.simulation.dataplane.plane import DataPlane, why_not
+
+        reason = why_not(self.stack, config.record, self.network)
+        if reason is None:
+            numbers = [p.number for _, _, p, _ in self.workload.subscriptions]
+            numbers += [int(self.workload.numbers.max())] if events else []
+            patterns = 1 + max(numbers, default=0)
+            return DataPlane(self.network, self.recorder, self.workload, patterns, config.seed)
+        if config.data_plane == "arrays":
+            raise StackError(f"data_plane = 'arrays' cannot be: {reason}; use 'auto'")
+        return None
 
     def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
         """An application subscribes or unsubscribes."""
@@ -116,10 +145,19 @@ class Simulation:
     def run(self) -> None:
         """Play the workload and the changes of the overlay to the end, then wait for rest."""
         self.overlay.start()
-        Player(self.kernel, self.workload, self, self.advertises).start()
+        player = Player(self.kernel, self.workload, self, self.advertises)
         end = to_ns(self.config.duration)
-        self.kernel.run(end)
-        if not self.kernel.run_to_rest(end + to_ns(REST_LIMIT)):
+        if self.plane is None:
+            player.start()
+            self.kernel.run(end)
+            rests = self.kernel.run_to_rest(end + to_ns(REST_LIMIT))
+        else:
+            player.start_subscriptions()
+            self.plane.start()
+            self.plane.run(end)
+            rests = self.plane.run_to_rest(end + to_ns(REST_LIMIT))
+            self.plane.finish()
+        if not rests:
             raise InvariantViolation(
                 f"not at rest {REST_LIMIT:g} s after the end: {self.kernel.waiting} messages "
                 f"on their way, {self.kernel.armed} timers armed"
@@ -195,11 +233,16 @@ def fingerprint(simulation: Simulation) -> str:
     """
     recorder = simulation.recorder
     digest = hashlib.blake2b(digest_size=16)
-    for record in recorder.publications:
-        digest.update(
-            b"%d,%d,%d,%x,%x;"
-            % (record.time, record.publisher, record.sequence, record.owed, record.received)
-        )
+    if simulation.plane is not None:
+        simulation.plane.digest(digest.update)
+    else:
+        width = 8 * ((recorder.nodes + 63) // 64)
+        for name in ("time", "publisher", "sequence"):
+            values = [getattr(record, name) for record in recorder.publications]
+            digest.update(np.array(values, np.int64).tobytes())
+        for record in recorder.publications:
+            digest.update(record.owed.to_bytes(width, "little"))
+            digest.update(record.received.to_bytes(width, "little"))
     for row in recorder.traffic:
         digest.update(repr(row).encode())
     for change in recorder.links:

@@ -1,7 +1,6 @@
 """What applications do: who subscribes to what, who publishes what, and when (Frey, section 7.1).
 
-Everything is drawn from the seed before the run, whatever the protocol. Each publisher publishes
-once per period of ``1 / publish_rate``, at a random instant within it.
+Everything is drawn from the seed before the run, whatever the protocol.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import numpy.typing as npt
 
 from shoal.content import Pattern
 from shoal.content.patterns import Number
-from shoal.simulation.draws import uniform_array
 from shoal.simulation.kernel import to_ns
+from shoal.simulation.publications import plan_publications
 from shoal.stack import Chance, StackError
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -42,8 +41,18 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     patterns_per_subscriber: Count = 7
     patterns_per_event: Count = 9
     subscribers: Share = 0.2
+    distinct: bool = False
+    """Whether the patterns of an event are all different."""
+    receivers: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Choose each event's patterns so that exactly this many others want it."""
     publish_rate: Rate = 1.0
     """Events per second and dispatcher."""
+    publishing: Literal["periodic", "poisson"] = "periodic"
+    """Once in each period of 1 / rate, or at random with that rate."""
+    publish_window: tuple[Seconds, Seconds] | None = None
+    """When events are published; the whole run if not given."""
+    own_events: bool = True
+    """Whether a publisher that wants its own event counts among its receivers."""
     subscribe_window: tuple[Seconds, Seconds] = (0.0, 1.0)
     core: Share = 1.0
     """The stable core: the share of dispatchers whose subscriptions stay as they are."""
@@ -59,8 +68,15 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
                 f"{self.patterns_per_subscriber} patterns per subscriber cannot be distinct "
                 f"among {self.patterns}; raise patterns or lower patterns_per_subscriber"
             )
-        for name in ("subscribe_window", "churn_window"):
-            start, end = getattr(self, name)
+        if self.distinct and self.patterns_per_event > self.patterns:
+            raise StackError(
+                f"{self.patterns_per_event} patterns per event cannot be distinct among "
+                f"{self.patterns}; raise patterns or lower patterns_per_event"
+            )
+        if self.receivers is not None and self.churn_rate:
+            raise StackError("a fixed number of receivers needs churn_rate = 0")
+        for name in ("subscribe_window", "churn_window", "publish_window"):
+            start, end = getattr(self, name) or (0.0, 0.0)
             if start > end:
                 raise StackError(f"{name} ends before it starts; give [{end:g}, {start:g}]")
 
@@ -76,7 +92,20 @@ class Workload:
     """(instant, node, pattern, True to advertise)."""
     times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     publishers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    contents: list[tuple[int, ...]] = field(default_factory=list)
+    numbers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The patterns of all events, one event after the other."""
+    ends: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Where the patterns of each event end in ``numbers``."""
+
+    def content(self, event: int) -> tuple[int, ...]:
+        """The patterns of one event."""
+        start = int(self.ends[event - 1]) if event else 0
+        return tuple(self.numbers[start : int(self.ends[event])].tolist())
+
+    @property
+    def contents(self) -> list[tuple[int, ...]]:
+        """The patterns of all events."""
+        return [self.content(event) for event in range(len(self.times))]
 
 
 def plan_workload(
@@ -96,7 +125,7 @@ def plan_workload(
     )
     workload = Workload(core)
     _plan_subscriptions(workload, parameters, nodes, duration, seed)
-    _plan_publications(workload, parameters, nodes, duration, seed)
+    plan_publications(workload, parameters, nodes, duration, seed)
     if advertised and len(workload.times):
         patterns = [Pattern(number) for number in range(parameters.patterns)]
         workload.advertisements = [(0, node, p, True) for node in range(nodes) for p in patterns]
@@ -120,7 +149,8 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
     published.sort(key=lambda p: p[0])
     workload.times = np.array([p[0] for p in published], np.int64)
     workload.publishers = np.array([p[1] for p in published], np.int64)
-    workload.contents = [p[2] for p in published]
+    workload.numbers = np.array([n for p in published for n in p[2]], np.int64)
+    workload.ends = np.cumsum([len(p[2]) for p in published], dtype=np.int64)
     return workload
 
 
@@ -174,25 +204,3 @@ def _churn(
                 now.append(taken)
                 plan.append((at, node, taken, True))
     return plan
-
-
-def _plan_publications(
-    workload: Workload, parameters: WorkloadParameters, nodes: int, duration: float, seed: int
-) -> None:
-    """Times and contents of all events, drawn as arrays."""
-    rate = parameters.publish_rate
-    periods = ceil(duration * rate)  # the last one may go beyond the end
-    if not periods:
-        return
-    node = np.repeat(np.arange(nodes, dtype=np.uint64), periods)
-    k = np.tile(np.arange(periods, dtype=np.uint64), nodes)
-    phase = uniform_array(seed, "publication times", node, k)
-    times = np.rint((k + phase) / rate * 1e9).astype(np.int64)
-    order = np.lexsort((node, times))
-    order = order[times[order] < to_ns(duration)]
-    each = np.arange(parameters.patterns_per_event, dtype=np.uint64)[:, None]
-    drawn = uniform_array(seed, "publications", node[order], k[order], each)
-    numbers = (drawn * parameters.patterns).astype(np.int64)
-    workload.times = times[order]
-    workload.publishers = node[order].astype(np.int64)
-    workload.contents = list(zip(*numbers.tolist(), strict=True))

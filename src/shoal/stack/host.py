@@ -68,6 +68,9 @@ class Host:
         """Hand an event to the application."""
         raise NotImplementedError
 
+    def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
+        """Say that a copy of an event goes no further, and how far it came by what kind of hop."""
+
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """Tell whoever watches that something happened inside the protocol."""
 

@@ -1,0 +1,215 @@
+"""Measures of routing on a graph: how much is sent, how far events go, what the ideal would send."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
+
+from shoal.pipeline.measure import Tables, delivery, done, measure, tidy, with_value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+OVERHEAD = ("event", "sub", "unsub")
+"""What Costa and Picco count: every event and (un)subscription sent."""
+
+
+def _sent(tables: Tables, kinds: Sequence[str]) -> DataFrame:
+    counted = tables["traffic"].where(F.col("kind").isin(list(kinds)))
+    return counted.groupBy("run_id").agg(F.sum("count").cast("double").alias("sent"))
+
+
+def _published(tables: Tables) -> DataFrame:
+    return tables["publications"].groupBy("run_id").agg(F.count("*").alias("published"))
+
+
+@measure
+def messages(plan: DataFrame, tables: Tables, kinds: Sequence[str] = OVERHEAD) -> DataFrame:
+    """All events and (un)subscriptions sent in a run, the laying of the first ones included."""
+    values = _sent(tables, kinds).select("run_id", F.col("sent").alias("value"))
+    return with_value(plan, tables, values, 0.0)
+
+
+@measure
+def messages_per_event(
+    plan: DataFrame, tables: Tables, kinds: Sequence[str] = ("event",)
+) -> DataFrame:
+    """Messages sent for each event published."""
+    values = _sent(tables, kinds).join(_published(tables), "run_id")
+    share = F.try_divide("sent", "published").alias("value")
+    return with_value(plan, tables, values.select("run_id", share), None)
+
+
+@measure
+def control_share(plan: DataFrame, tables: Tables) -> DataFrame:
+    """(Un)subscriptions sent for each event sent."""
+    control = _sent(tables, ("sub", "unsub")).withColumnRenamed("sent", "control")
+    values = _sent(tables, ("event",)).join(control, "run_id", "left")
+    share = F.try_divide(F.coalesce("control", F.lit(0.0)), "sent").alias("value")
+    return with_value(plan, tables, values.select("run_id", share), None)
+
+
+def _routes(tables: Tables, why: str, value: str, by: str) -> DataFrame:
+    ended = tables["routes"].where(F.col("why") == why).groupBy("run_id")
+    return ended.agg(F.try_divide(F.sum(value), F.sum(by)).alias("value"))
+
+
+@measure
+def route_length(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Links that a copy of an event crosses until a node drops it that had it already."""
+    return with_value(plan, tables, _routes(tables, "duplicate", "hops", "count"), None)
+
+
+@measure
+def deterministic_share(plan: DataFrame, tables: Tables) -> DataFrame:
+    """The share of these links that a subscription chose."""
+    return with_value(plan, tables, _routes(tables, "duplicate", "deterministic", "hops"), None)
+
+
+@measure
+def reachable_share(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Of the deliveries owed, those to nodes that links led to when the event was published."""
+    share = F.try_divide(F.sum("reachable"), F.sum("owed")).alias("value")
+    return with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
+
+
+@measure
+def delivery_of_reachable(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Deliveries made of those owed to nodes that links led to."""
+    share = F.try_divide(F.sum("received"), F.sum("reachable")).alias("value")
+    return with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
+
+
+def _degrees(tables: Tables) -> DataFrame:
+    """Every degree that a node has after a change, once the graph stands."""
+    sign = F.when(F.col("change") == "up", 1).when(F.col("change") == "down", -1).otherwise(0)
+    ends = tables["links"].select(
+        "run_id", "time", sign.alias("step"), F.explode(F.array("a", "b")).alias("node")
+    )
+    steps = ends.groupBy("run_id", "node", "time").agg(F.sum("step").alias("step"))
+    so_far = Window.partitionBy("run_id", "node").orderBy("time")
+    return steps.select("run_id", F.sum("step").over(so_far).alias("degree"))
+
+
+@measure
+def least_degree(plan: DataFrame, tables: Tables) -> DataFrame:
+    """The fewest links that a node ever has."""
+    values = _degrees(tables).groupBy("run_id").agg(F.min("degree").cast("double").alias("value"))
+    return with_value(plan, tables, values, None)
+
+
+@measure
+def greatest_degree(plan: DataFrame, tables: Tables) -> DataFrame:
+    """The most links that a node ever has."""
+    values = _degrees(tables).groupBy("run_id").agg(F.max("degree").cast("double").alias("value"))
+    return with_value(plan, tables, values, None)
+
+
+@measure
+def reconfiguration_rate(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Links that vanish per second, from the first to the last."""
+    gone = tables["links"].where("change = 'down'").groupBy("run_id")
+    span = F.max("time") - F.min("time")
+    values = gone.agg(F.try_divide(F.count("*") - 1, span).alias("value"))
+    return with_value(plan, tables, values, None)
+
+
+@measure
+def gain(plan: DataFrame, tables: Tables, over: str = " static") -> DataFrame:
+    """How much more a variant delivers than its namesake with a suffix, seed by seed."""
+    values = delivery(plan, tables)
+    base = values.where(F.col("variant").endswith(over)).select(
+        "experiment",
+        "seed",
+        F.regexp_replace("variant", f"{over}$", "").alias("variant"),
+        F.col("value").alias("base"),
+    )
+    paired = values.join(base, ["experiment", "seed", "variant"])
+    return tidy(paired, F.col("value") - F.col("base"))
+
+
+# The ideal: events along the shortest ways, known for free (Costa and Picco, figure 3)
+
+
+@measure
+def ideal_messages(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Links on shortest ways from each publisher to all receivers, on a graph that stands still."""
+    runs = done(plan, tables).select("run_id", "configuration").distinct()
+    values = runs.mapInArrow(_ideal, "run_id string, value double")
+    return with_value(plan, tables, values, None)
+
+
+@measure
+def times_ideal(plan: DataFrame, tables: Tables) -> DataFrame:
+    """How many times as many messages are sent as the ideal would send."""
+    ideal = ideal_messages(plan, tables).withColumnRenamed("value", "ideal")
+    keys = ["experiment", "variant", "seed", "x"]
+    return tidy(messages(plan, tables).join(ideal, keys), F.try_divide("value", "ideal"))
+
+
+def _ideal(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Spark's side of it: the graph and the events follow from a run's configuration."""
+    import pyarrow as pa
+
+    known: dict[str, float] = {}
+    for batch in batches:
+        rows = batch.to_pylist()
+        values = []
+        for row in rows:
+            raw = json.loads(row["configuration"])
+            # Routing changes neither the graph nor the events.
+            key = json.dumps({**raw, "routing": None, "record": None}, sort_keys=True)
+            if key not in known:
+                known[key] = ideal_of(raw)
+            values.append(known[key])
+        yield pa.RecordBatch.from_pydict(
+            {"run_id": [row["run_id"] for row in rows], "value": values}
+        )
+
+
+def ideal_of(raw: dict[str, Any]) -> float:
+    """What the ideal sends in one run."""
+    from shoal.simulation.config import parse_config
+    from shoal.simulation.graph import initial_graph
+    from shoal.simulation.topology import adjacency
+    from shoal.simulation.workload import plan_workload
+
+    config = parse_config(raw)
+    links = initial_graph("static-graph", config.nodes, config.overlay["degree"], config.seed)
+    neighbours = adjacency(config.nodes, links)
+    workload = plan_workload(config.workload, config.nodes, config.duration, config.seed)
+    wanting: dict[int, set[int]] = {}
+    for _, node, pattern, _ in workload.subscriptions:
+        wanting.setdefault(pattern.number, set()).add(node)
+    towards: dict[int, list[int]] = {}
+    total = 0
+    for event, publisher in enumerate(workload.publishers.tolist()):
+        if publisher not in towards:
+            towards[publisher] = _shortest(neighbours, publisher)
+        way = towards[publisher]
+        reached = {publisher}
+        for number in workload.content(event):
+            for node in wanting.get(number, ()):
+                while node not in reached:
+                    reached.add(node)
+                    node = way[node]
+        total += len(reached) - 1
+    return float(total)
+
+
+def _shortest(neighbours: list[dict[int, None]], start: int) -> list[int]:
+    """Each node's next one on a shortest way to the start."""
+    way = [-1] * len(neighbours)
+    way[start] = start
+    found = [start]
+    for node in found:
+        for neighbour in neighbours[node]:
+            if way[neighbour] < 0:
+                way[neighbour] = node
+                found.append(neighbour)
+    return way

@@ -1,0 +1,145 @@
+"""What a dispatcher knows of the subscriptions around it: what, in which direction, how far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from shoal.content.tables import FilterTable, Source
+
+if TYPE_CHECKING:
+    from shoal.content import Content, Filter
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class HorizonWatcher:
+    """Is told of every change of a :class:`HorizonTable`."""
+
+    def entry(self, source: Source, filter: Filter, before: int, now: int) -> None:
+        """An entry's distance changes; -1 stands for no entry."""
+        raise NotImplementedError
+
+    def leaf(self, neighbour: Source, filters: tuple[Filter, ...] | None) -> None:
+        """A neighbour is a leaf that wants this, or no leaf."""
+        raise NotImplementedError
+
+    def tuned(self) -> None:
+        """The horizon or the number of links that events use changes."""
+        raise NotImplementedError
+
+
+class HorizonTable:
+    """Per source and filter the distance of the nearest subscriber; 0 is this node itself.
+
+    Iteration follows insertion order everywhere, so that a run does not depend on hashing.
+    """
+
+    def __init__(self) -> None:
+        self._distances: dict[Filter, dict[Source, int]] = {}
+        self._filters: dict[Source, dict[Filter, None]] = {}
+        self._matching: dict[int, FilterTable] = {}
+        self._leaves: dict[Source, tuple[Filter, ...]] = {}
+        self.watcher: HorizonWatcher | None = None
+
+    def put(self, source: Source, filter: Filter, distance: int) -> bool:
+        """Add an entry or change its distance; False if it was there just so."""
+        distances = self._distances.get(filter)
+        if distances is None:
+            distances = {}
+            self._distances[filter] = distances
+        before = distances.get(source, -1)
+        if before == distance:
+            return False
+        distances[source] = distance
+        if before >= 0:
+            self._matching[before].remove(source, filter)
+        else:
+            filters = self._filters.get(source)
+            if filters is None:
+                filters = {}
+                self._filters[source] = filters
+            filters[filter] = None
+        matching = self._matching.get(distance)
+        if matching is None:
+            matching = filter.table()
+            self._matching[distance] = matching
+        matching.insert(source, filter)
+        if self.watcher is not None:
+            self.watcher.entry(source, filter, before, distance)
+        return True
+
+    def remove(self, source: Source, filter: Filter) -> bool:
+        """Remove an entry; False if it was not there."""
+        distances = self._distances.get(filter)
+        if distances is None or source not in distances:
+            return False
+        before = distances.pop(source)
+        if not distances:
+            del self._distances[filter]
+        filters = self._filters[source]
+        del filters[filter]
+        if not filters:
+            del self._filters[source]
+        self._matching[before].remove(source, filter)
+        if self.watcher is not None:
+            self.watcher.entry(source, filter, before, -1)
+        return True
+
+    def nearest(self, filter: Filter, horizon: int) -> tuple[Source, int, int]:
+        """The nearest source within the horizon, its distance, and that of the nearest other one.
+
+        -1 stands for none.
+        """
+        first, near, next_near = -2, -1, -1
+        distances = self._distances.get(filter)
+        if distances is not None:
+            for source, distance in distances.items():
+                if distance >= horizon:
+                    continue
+                if near < 0 or distance < near:
+                    first, near, next_near = source, distance, near
+                elif next_near < 0 or distance < next_near:
+                    next_near = distance
+        return first, near, next_near
+
+    def filters(self) -> list[Filter]:
+        """Every distinct filter, in the order they came."""
+        return list(self._distances)
+
+    def filters_of(self, source: Source) -> list[Filter]:
+        """What lies in one direction, in the order it came."""
+        filters = self._filters.get(source)
+        return [] if filters is None else list(filters)
+
+    def match(self, content: Content, distance: int) -> list[Source]:
+        """The sources with a matching subscription at exactly this distance."""
+        matching = self._matching.get(distance)
+        return [] if matching is None else matching.match(content)
+
+    def put_leaf(self, neighbour: Source, filters: tuple[Filter, ...] | None) -> None:
+        """Remember that a neighbour has no other link, and what it wants; None: that it has."""
+        if filters is not None:
+            self._leaves[neighbour] = filters
+        elif self._leaves.pop(neighbour, None) is None:
+            return
+        if self.watcher is not None:
+            self.watcher.leaf(neighbour, filters)
+
+    def may_want(self, neighbour: Source, content: Content) -> bool:
+        """False if the neighbour leads nowhere and does not want the event itself."""
+        filters = self._leaves.get(neighbour)
+        if filters is None:
+            return True
+        for filter in filters:  # noqa: SIM110  # a generator would not be compiled
+            if filter.matches(content):
+                return True
+        return False
+
+    def entries(self) -> dict[tuple[Source, Filter], int]:
+        """The whole table, for comparison with another."""
+        return {
+            (source, filter): distance
+            for filter, distances in self._distances.items()
+            for source, distance in distances.items()
+        }

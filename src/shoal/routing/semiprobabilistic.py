@@ -1,0 +1,257 @@
+"""Semi-probabilistic routing on a graph (Costa and Picco 2005, section 3).
+
+Subscriptions travel ``horizon`` (phi) hops; within that reach an event follows them, beyond it
+links are drawn at random. Rules, for a dispatcher with l links:
+
+* A subscription lays (link, filter, distance): how far beyond the link the nearest subscriber is,
+  1 to phi. Over a link is announced the best distance of all *other* sources plus one, unless that
+  exceeds phi; a change of it is announced as a change. A new link is told everything so; what a
+  vanished link brought is gone, and the others are told what follows from that.
+* An event is taken on its first arrival only; later copies are dropped. It goes on over
+  f = ceil(tau (l - 1)) links other than the one it came by:
+
+  1. every link with a matching subscription at distance 1, even beyond f;
+  2. then matching links at distance 2, 3, ... while fewer than f are chosen, ties at random;
+  3. then random other links, up to f.
+
+  Links of 1 and 2 are deterministic hops, those of 3 probabilistic ones.
+* A publisher, having no incoming link, sends over all its links (``publisher``).
+* TTLs count links crossed: all of them (``ttl``), deterministic and probabilistic ones apart
+  (``ttl_deterministic``, ``ttl_probabilistic``). ``ttl_rule`` says what an exhausted one stops.
+* ``leaf_rule``: a dispatcher with a single link tells its neighbour so and what it wants, and gets
+  nothing else.
+
+``horizon = 0`` is purely probabilistic routing, ``threshold = 1`` flooding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.routing.horizon import HorizonTable
+from shoal.routing.parameters import SemiProbabilisticParameters
+from shoal.routing.seen import Seen
+from shoal.routing.semiprobabilistic_messages import Gone, Leaf, Near, Spread
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Handler, Reconfiguration, Routing
+from shoal.stack.registry import register
+
+if TYPE_CHECKING:
+    from shoal.content import Event, Filter
+    from shoal.stack.message import Message
+
+UNLIMITED = 1 << 30
+NOWHERE = (-2, -1, -1)
+"""What a table says of a filter that nobody within the horizon wants."""
+
+
+def share(threshold: float, links: int) -> int:
+    """ceil(tau links); products that should be whole numbers are, in spite of rounding."""
+    return math.ceil(threshold * links - 1e-9)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SemiProbabilistic(Routing):
+    """Events follow nearby subscriptions, and random links where there are none."""
+
+    def __init__(self, host: Host, parameters: SemiProbabilisticParameters) -> None:
+        super().__init__(host)
+        self.horizon = parameters.horizon
+        self.farthest = parameters.horizon
+        """The farthest that the horizon will ever be."""
+        self.threshold = parameters.threshold
+        self.ttl = parameters.ttl or UNLIMITED
+        self.ttl_deterministic = parameters.ttl_deterministic or UNLIMITED
+        self.ttl_probabilistic = parameters.ttl_probabilistic or UNLIMITED
+        self.either = parameters.ttl_rule == "either"
+        self.publisher = parameters.publisher
+        self.leaf_rule = parameters.leaf_rule
+        self.table = HorizonTable()
+        self.neighbours: dict[NodeId, None] = {}
+        self.told: dict[NodeId, dict[Filter, int]] = {}
+        """Per link, the distances announced over it."""
+        self.offered: dict[Filter, tuple[NodeId, int, int]] = {}
+        """Per filter, what the neighbours were last told about it follows from this."""
+        self.alone = False
+        """Whether the only neighbour was told that it is the only one."""
+        self.seen = Seen()
+        self.chance = host.chance("links")
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """Events, (un)subscriptions, and what leaves say."""
+        return {
+            Spread: self.on_event,
+            Near: self.on_subscription,
+            Gone: self.on_unsubscription,
+            Leaf: self.on_leaf,
+        }
+
+    # Events
+
+    def publish(self, event: Event) -> None:
+        """Send over the publisher's links."""
+        self.seen.add(event.publisher, event.sequence)
+        self._take(LOCAL, event, 0, 0)
+
+    def on_event(self, sender: NodeId, message: Message) -> None:
+        """On first arrival, deliver if wanted and pass on; drop any later copy."""
+        spread = cast("Spread", message)
+        event = spread.event
+        if self.seen.add(event.publisher, event.sequence):
+            self._take(sender, event, spread.hops, spread.deterministic)
+        else:
+            self.host.stopped(event, "duplicate", spread.hops, spread.deterministic)
+
+    def _take(self, sender: NodeId, event: Event, hops: int, deterministic: int) -> None:
+        if self.table.match(event.content, 0):
+            self.host.deliver(event, hops)
+        chosen, known = self._choose(sender, event, hops, deterministic)
+        if not chosen:
+            self.host.stopped(event, "end", hops, deterministic)
+            return
+        by_subscription = Spread(event, hops + 1, deterministic + 1)
+        by_chance = Spread(event, hops + 1, deterministic)
+        for i, neighbour in enumerate(chosen):
+            self.host.send(neighbour, by_subscription if i < known else by_chance)
+
+    def _choose(
+        self, sender: NodeId, event: Event, hops: int, deterministic: int
+    ) -> tuple[list[NodeId], int]:
+        """The links to use: first those (so many) that a subscription names, then random ones."""
+        may_follow = deterministic < self.ttl_deterministic
+        may_guess = hops - deterministic < self.ttl_probabilistic
+        if hops >= self.ttl or (self.either and not (may_follow and may_guess)):
+            return [], 0
+        table, content = self.table, event.content
+        left = [n for n in self.neighbours if n != sender and table.may_want(n, content)]
+        links = self.fanout(sender == LOCAL)
+        chosen: list[NodeId] = []
+        if may_follow:
+            for distance in range(1, self.horizon + 1):
+                if distance > 1 and len(chosen) >= links:
+                    break
+                matching = table.match(content, distance)
+                group = [n for n in left if n in matching]
+                if distance > 1:
+                    group = self._some(group, links - len(chosen), event, distance)
+                chosen += group
+                left = [n for n in left if n not in group]
+        known = len(chosen)
+        if may_guess and known < links:
+            chosen += self._some(left, links - known, event, 0)
+        return chosen, known
+
+    def fanout(self, publishing: bool) -> int:
+        """How many links to use."""
+        links = len(self.neighbours)
+        if not publishing or self.publisher == "others":
+            return share(self.threshold, links - 1)
+        return links if self.publisher == "all" else share(self.threshold, links)
+
+    def _some(self, links: list[NodeId], room: int, event: Event, question: int) -> list[NodeId]:
+        """All the links if there is room for them, or else so many drawn at random."""
+        if len(links) <= room:
+            return links
+        return self.chance.sample(
+            links, room, event.publisher, event.sequence, self.host.node, question
+        )
+
+    # Subscriptions
+
+    def subscribe(self, filter: Filter) -> None:
+        """The application wants this: a subscriber at distance 0."""
+        if self.table.put(LOCAL, filter, 0):
+            self.spread(filter)
+            self._tell_leaf()
+
+    def unsubscribe(self, filter: Filter) -> None:
+        """The application no longer wants this."""
+        if self.table.remove(LOCAL, filter):
+            self.spread(filter)
+            self._tell_leaf()
+
+    def on_subscription(self, sender: NodeId, message: Message) -> None:
+        """A subscriber at a distance beyond a link."""
+        near = cast("Near", message)
+        if sender in self.neighbours and self.table.put(sender, near.filter, near.distance):
+            self.spread(near.filter)
+
+    def on_unsubscription(self, sender: NodeId, message: Message) -> None:
+        """None beyond this link any more."""
+        filter = cast("Gone", message).filter
+        if self.table.remove(sender, filter):
+            self.spread(filter)
+
+    def spread(self, filter: Filter) -> None:
+        """Bring what the neighbours were told about a filter up to date."""
+        nearest = self.table.nearest(filter, self.horizon)
+        if nearest == self.offered.get(filter, NOWHERE):
+            return
+        if nearest == NOWHERE:
+            del self.offered[filter]
+        else:
+            self.offered[filter] = nearest
+        first, near, next_near = nearest
+        for neighbour in self.neighbours:
+            self._announce(neighbour, filter, next_near if neighbour == first else near)
+
+    def _announce(self, neighbour: NodeId, filter: Filter, distance: int) -> None:
+        """Say how far the nearest subscriber on this side is (-1: nowhere), if that is news."""
+        told = self.told[neighbour]
+        if distance >= 0:
+            if told.get(filter) != distance + 1:
+                told[filter] = distance + 1
+                self.host.send(neighbour, Near(filter, distance + 1))  # type: ignore[arg-type]  # wire union
+        elif filter in told:
+            del told[filter]
+            self.host.send(neighbour, Gone(filter))  # type: ignore[arg-type]  # wire union
+
+    # Links
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """Tell a new neighbour all that lies within its horizon."""
+        if self.alone:  # the neighbour that was the only one is no longer
+            self.alone = False
+            for only in self.neighbours:
+                self.host.send(only, Leaf(False))
+        self.neighbours[neighbour] = None
+        self.told[neighbour] = {}
+        for filter in self.table.filters():
+            self._announce(neighbour, filter, self.table.nearest(filter, self.horizon)[1])
+        self._tell_leaf()
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """As if the lost neighbour had unsubscribed from everything it brought."""
+        self.neighbours.pop(neighbour, None)
+        self.told.pop(neighbour, None)
+        self.table.put_leaf(neighbour, None)
+        for filter in self.table.filters_of(neighbour):
+            self.table.remove(neighbour, filter)
+            self.spread(filter)
+        self.alone = False
+        self._tell_leaf()
+
+    def _tell_leaf(self) -> None:
+        """With a single link: tell the neighbour at its end so, and what is wanted here."""
+        if self.leaf_rule and len(self.neighbours) == 1:
+            self.alone = True
+            for only in self.neighbours:
+                self.host.send(only, Leaf(True, tuple(self.table.filters_of(LOCAL))))  # type: ignore[arg-type]  # wire union
+
+    def on_leaf(self, sender: NodeId, message: Message) -> None:
+        """A neighbour has, or no longer has, this node as its only one."""
+        leaf = cast("Leaf", message)
+        if sender in self.neighbours:
+            self.table.put_leaf(sender, leaf.filters if leaf.alone else None)
+
+
+register(
+    "routing",
+    "semi-probabilistic",
+    SemiProbabilistic,
+    SemiProbabilisticParameters,
+    needs={"links"},
+)

@@ -1,0 +1,61 @@
+"""The messages of semi-probabilistic routing (Costa and Picco, section 3)."""
+
+from __future__ import annotations
+
+from shoal.content import AnyFilter, Event
+from shoal.stack import Message
+
+
+class Spread(Message, frozen=True, tag="event"):
+    """An event on its way: links crossed on arrival, and how many of them by subscriptions."""
+
+    event: Event
+    hops: int
+    deterministic: int
+
+    def involves(self) -> bool:
+        """Carrying an event is not repair."""
+        return False
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``event``."""
+        return "event"
+
+
+class Near(Message, frozen=True, tag="near"):
+    """A subscription: the nearest subscriber in the sender's direction is this many hops away.
+
+    Sent again with another distance when that changes.
+    """
+
+    filter: AnyFilter
+    distance: int
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``sub``."""
+        return "sub"
+
+
+class Gone(Message, frozen=True, tag="gone"):
+    """An unsubscription: no subscriber within the horizon in the sender's direction any more."""
+
+    filter: AnyFilter
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``unsub``."""
+        return "unsub"
+
+
+class Leaf(Message, frozen=True, tag="leaf"):
+    """The receiver is the sender's only neighbour (or not any more), and this is all it wants."""
+
+    alone: bool
+    filters: tuple[AnyFilter, ...] = ()
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``leaf``."""
+        return "leaf"

@@ -1,0 +1,89 @@
+"""Changes of the tables, carried out on the arrays many at a time. Compiled, cached on disk.
+
+A change is a row (what, node, source, a, b). Of a slot: ADD_SLOT (a: its channel), DROP_SLOT,
+POINT (a: another channel, -1 for none), PUT and CLEAR (a: level, b: pattern), IS_LEAF (a: whether),
+LEAF_WISH (a: pattern). Of a node: WISH (source: the pattern, a: whether it is wanted), LIMITS
+(source: horizon, a: links to use, b: links a publisher uses), HANG (source: parent, a: channel).
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
+
+from __future__ import annotations
+
+from numba import njit
+
+from shoal.simulation.dataplane import state as s
+from shoal.simulation.dataplane.rules import ZERO, bit_of
+from shoal.simulation.dataplane.state import State
+
+ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG = range(10)
+
+SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
+SOURCE, CHANNEL, TARGET, LEAF = s.SOURCE, s.CHANNEL, s.TARGET, s.LEAF
+VERSION = s.VERSION
+
+
+@njit(cache=True)
+def carry_out(changes, state: State):
+    """Bring the arrays up to date. A change of a slot that is no more is none."""
+    limits, slot, parent = state.nodes.limits, state.nodes.slot, state.nodes.parent
+    mask, leaf_mask, local = state.nodes.mask, state.nodes.leaf_mask, state.nodes.local
+    subscribers, now = state.subscribers, state.now
+    for i in range(len(changes)):
+        what, node, source = changes[i, 0], changes[i, 1], changes[i, 2]
+        a, b = changes[i, 3], changes[i, 4]
+        if what == LIMITS:
+            limits[node, HORIZON] = source
+            limits[node, FANOUT] = a
+            limits[node, PUBLISHER_FANOUT] = b
+            continue
+        if what == HANG:
+            parent[node, 0] = source
+            parent[node, 1] = a
+            continue
+        if what == WISH:
+            if a:
+                local[node, source >> 6] |= bit_of(source)
+                subscribers[source, node >> 6] |= bit_of(node)
+            else:
+                local[node, source >> 6] &= ~bit_of(source)
+                subscribers[source, node >> 6] &= ~bit_of(node)
+            now[VERSION] += 1
+            continue
+        if what == POINT and parent[node, 0] == source:
+            parent[node, 1] = a
+        count = limits[node, SLOTS]
+        if what == ADD_SLOT:
+            slot[node, count, SOURCE] = source
+            slot[node, count, CHANNEL] = a
+            slot[node, count, TARGET] = source
+            slot[node, count, LEAF] = 0
+            for level in range(mask.shape[2]):
+                for w in range(mask.shape[3]):
+                    mask[node, count, level, w] = ZERO
+            limits[node, SLOTS] = count + 1
+            continue
+        k = 0
+        while k < count and slot[node, k, SOURCE] != source:
+            k += 1
+        if k == count:
+            continue
+        if what == PUT:
+            mask[node, k, a, b >> 6] |= bit_of(b)
+        elif what == CLEAR:
+            mask[node, k, a, b >> 6] &= ~bit_of(b)
+        elif what == POINT:
+            slot[node, k, CHANNEL] = a
+        elif what == IS_LEAF:
+            slot[node, k, LEAF] = a
+            for w in range(leaf_mask.shape[2]):
+                leaf_mask[node, k, w] = ZERO
+        elif what == LEAF_WISH:
+            leaf_mask[node, k, a >> 6] |= bit_of(a)
+        else:
+            for j in range(k, count - 1):
+                slot[node, j] = slot[node, j + 1]
+                mask[node, j] = mask[node, j + 1]
+                leaf_mask[node, j] = leaf_mask[node, j + 1]
+            limits[node, SLOTS] = count - 1

@@ -1,0 +1,400 @@
+"""Advances all events in flight up to the next control event. Compiled, cached on disk.
+
+Messages are handled in the order (instant, number of posting), as the object kernel does. One
+function, because every call that passes arrays costs as much as handling a message.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from shoal.simulation.dataplane import state as s
+from shoal.simulation.dataplane.rules import (
+    ZERO,
+    bit_of,
+    choose_links,
+    count_in_component,
+    direction_matches,
+    drop_top,
+    is_lost,
+    mix,
+    overlap,
+    push,
+    receivers_of,
+)
+from shoal.simulation.dataplane.state import Rule, State
+
+# Numba compiles global constants, not attributes of modules.
+DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = s.DONE, s.BIN, s.FULL_QUEUE, s.FULL_LOG, s.TWICE
+FLOODING, TABLE_FORWARDING = s.FLOODING, s.TABLE_FORWARDING
+HIERARCHICAL_FORWARDING, SEMI_PROBABILISTIC = s.HIERARCHICAL_FORWARDING, s.SEMI_PROBABILISTIC
+NOW, ORDER, HEAD, TAIL, HEAP = s.NOW, s.ORDER, s.HEAD, s.TAIL, s.HEAP
+NEXT, NEXT_ORDER, FREE_PLACES = s.NEXT, s.NEXT_ORDER, s.FREE_PLACES
+HANDLED, LOST, SENT, MISROUTED, REACHED = s.HANDLED, s.LOST, s.SENT, s.MISROUTED, s.REACHED
+UNLINKED, DELIVERIES, MESSAGES = s.UNLINKED, s.DELIVERIES, s.MESSAGES
+VERSION, COMPONENTS, DUE = s.VERSION, s.COMPONENTS, s.DUE
+DUPLICATES, ENDS = s.DUPLICATES, s.ENDS
+WRONG_EVENT, WRONG_NODE = s.WRONG_EVENT, s.WRONG_NODE
+SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
+SOURCE, CHANNEL, TARGET = s.SOURCE, s.CHANNEL, s.TARGET
+FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
+NEVER = 1 << 62
+PARENT = -1
+"""Stands for the parent among the chosen slots."""
+
+
+@njit(cache=True)
+def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
+    """Handle all before (until, until_order); stop early at the end of a bin or of memory."""
+    kind, tree, owes_publisher = rule.kind, rule.tree, rule.owes_publisher
+    transmission, usual = rule.transmission, rule.usual
+    keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
+    remembers = kind in (FLOODING, SEMI_PROBABILISTIC)
+    nodes, channels, events = state.nodes, state.channels, state.events
+    limits, slot, parent = nodes.limits, nodes.slot, nodes.parent
+    leaf_mask, mask, local = nodes.leaf_mask, nodes.mask, nodes.local
+    component, last_bin = nodes.component, nodes.last_bin
+    receipts, duplicates = nodes.receipts, nodes.duplicates
+    ends, channel_times = channels.ends, channels.times
+    quality, beyond = channels.quality, channels.beyond
+    times, publisher, sequence = events.time, events.publisher, events.sequence
+    start, end, numbers, bits = events.start, events.end, events.numbers, events.bits
+    draws, owed, wanted, version = events.draws, events.owed, events.wanted, events.version
+    received, reachable = events.received, events.reachable
+    in_flight, place_of = events.in_flight, events.place
+    ring, ring_what = state.flights.ring, state.flights.ring_what
+    heap, heap_what = state.flights.heap, state.flights.heap_what
+    delivery_time, delivery = state.logs.delivery_time, state.logs.delivery
+    message_time, message = state.logs.message_time, state.logs.message
+    subscribers, seen, places, picks = state.subscribers, state.seen, state.places, state.picks
+    now = state.now
+
+    ring_mask = ring.shape[0] - 1
+    room = slot.shape[1] + 1  # no node sends more messages at once: to all slots and its parent
+    planned = times.shape[0]
+    head, tail, waiting = now[HEAD], now[TAIL], now[HEAP]
+    following, following_order = now[NEXT], now[NEXT_ORDER]
+    posted, free_places = now[ORDER], now[FREE_PLACES]
+    handled = lost = sent = misrouted = reached = 0
+    copies = 0
+    copy_hops = copy_deterministic = np.int64(0)
+    status = DONE
+    clock = now[NOW]
+    while True:
+        # What comes next: a message in the ring or on the heap, or a publication.
+        at = NEVER
+        order = NEVER
+        come_from = -1
+        if head < tail:
+            at = ring[head & ring_mask, 0]
+            order = ring[head & ring_mask, 1]
+            come_from = 0
+        if waiting:
+            top = heap[0, 0]
+            if top < at or (top == at and heap[0, 1] < order):
+                at = top
+                order = heap[0, 1]
+                come_from = 1
+        if following < planned:
+            due = times[following]
+            if due < at or (due == at and following_order < order):
+                at = due
+                order = following_order
+                come_from = 2
+        now[DUE] = at
+        if at > until or (at == until and order >= until_order) or come_from < 0:
+            break
+        if at >= bin_end:
+            status = BIN
+            break
+        if tail - head + room > ring_mask or waiting + room > heap.shape[0] or free_places == 0:
+            status = FULL_QUEUE
+            break
+        if (keeps_messages and now[MESSAGES] + room > message.shape[0]) or (
+            keeps_deliveries and now[DELIVERIES] >= delivery.shape[0]
+        ):
+            status = FULL_LOG
+            break
+        clock = at
+
+        # Who takes which event from whom.
+        if come_from == 2:
+            event = following
+            node = np.int64(publisher[event])
+            sender = np.int64(-1)
+            hops = np.int64(0)
+            deterministic = np.int64(0)
+            following += 1
+            for i in range(start[event], end[event]):
+                bits[event, numbers[i] >> 6] |= bit_of(numbers[i])
+            receivers_of(owed, event, start, end, numbers, subscribers, owes_publisher, publisher)
+            if now[COMPONENTS] > 1:
+                reachable[event] = count_in_component(owed, event, component, node)
+            else:
+                reachable[event] = -1  # all of them
+            if tree:
+                version[event] = now[VERSION]
+                for w in range(owed.shape[1]):
+                    wanted[event, w] = owed[event, w]
+            draws[event] = mix(mix(rule.key ^ np.uint64(node)) ^ np.uint64(sequence[event]))
+            free_places -= 1
+            place_of[event] = places[free_places]
+            seen[place_of[event], node >> 6] |= bit_of(node)
+        else:
+            if come_from == 0:
+                place = head & ring_mask
+                channel = np.int64(ring_what[place, 0])
+                event = np.int64(ring_what[place, 1])
+                hops = np.int64(ring_what[place, 2])
+                deterministic = np.int64(ring_what[place, 3])
+                head += 1
+            else:
+                channel = np.int64(heap_what[0, 0])
+                event = np.int64(heap_what[0, 1])
+                hops = np.int64(heap_what[0, 2])
+                deterministic = np.int64(heap_what[0, 3])
+                drop_top(heap, heap_what, waiting)
+                waiting -= 1
+            in_flight[event] -= 1
+            taken = False
+            node = np.int64(ends[channel, TO])
+            sender = np.int64(ends[channel, FROM])
+            if ends[channel, UP] == 0:
+                lost += 1
+            else:
+                handled += 1
+                taken = True
+                if remembers:
+                    bit = bit_of(node)
+                    if seen[place_of[event], node >> 6] & bit:
+                        taken = False
+                        duplicates[node] += 1
+                        copies += 1
+                        copy_hops += hops
+                        copy_deterministic += deterministic
+                    else:
+                        seen[place_of[event], node >> 6] |= bit
+            if not taken:
+                if in_flight[event] == 0:  # nobody will ask where it was any more
+                    for w in range(seen.shape[1]):
+                        seen[place_of[event], w] = ZERO
+                    places[free_places] = place_of[event]
+                    free_places += 1
+                continue
+            receipts[node] += 1
+
+        # Deliver.
+        if overlap(local, node, bits, event):
+            if received[event, node >> 6] & bit_of(node):
+                now[WRONG_EVENT] = event
+                now[WRONG_NODE] = node
+                status = TWICE
+                break
+            received[event, node >> 6] |= bit_of(node)
+            if keeps_deliveries:
+                row = now[DELIVERIES]
+                delivery_time[row] = clock
+                delivery[row, 0] = event
+                delivery[row, 1] = node
+                delivery[row, 2] = hops
+                now[DELIVERIES] = row + 1
+
+        # Choose links.
+        chosen = 0
+        known = 0
+        count = limits[node, SLOTS]
+        if kind == SEMI_PROBABILISTIC:
+            may_follow = deterministic < rule.ttl_deterministic
+            may_guess = hops - deterministic < rule.ttl_probabilistic
+            if hops < rule.ttl and not (rule.either and not (may_follow and may_guess)):
+                links = limits[node, PUBLISHER_FANOUT if sender < 0 else FANOUT]
+                chosen, known = choose_links(
+                    picks, count, slot, leaf_mask, mask, bits, limits[node, HORIZON], links, draws,
+                    node, sender, event, may_follow, may_guess,
+                )  # fmt: skip  # as it is defined
+            if chosen == 0:
+                now[ENDS] += 1
+                now[ENDS + 1] += hops
+                now[ENDS + 2] += deterministic
+        elif kind in (TABLE_FORWARDING, HIERARCHICAL_FORWARDING):
+            above = np.int64(-1)
+            if kind == HIERARCHICAL_FORWARDING:
+                above = np.int64(parent[node, 0])
+                if above >= 0 and above != sender:
+                    picks[chosen] = PARENT
+                    chosen += 1
+            for k in range(count):
+                near = slot[node, k, SOURCE]
+                if near not in (sender, above) and direction_matches(mask, node, k, 0, bits, event):
+                    picks[chosen] = k
+                    chosen += 1
+        else:
+            for k in range(count):
+                if slot[node, k, SOURCE] != sender:
+                    picks[chosen] = k
+                    chosen += 1
+
+        # Send.
+        for i in range(chosen):
+            if picks[i] == PARENT:
+                channel = np.int64(parent[node, 1])
+                target = parent[node, 0]
+            else:
+                channel = np.int64(slot[node, picks[i], CHANNEL])
+                target = slot[node, picks[i], TARGET]
+            if channel < 0:
+                now[UNLINKED] += 1
+                continue
+            sent += 1
+            further = deterministic + 1 if i < known else deterministic
+            if last_bin[target] != bin_number:
+                last_bin[target] = bin_number
+                reached += 1
+            if tree:
+                if version[event] != now[VERSION]:
+                    version[event] = now[VERSION]
+                    receivers_of(
+                        wanted, event, start, end, numbers, subscribers, owes_publisher, publisher
+                    )
+                if not overlap(wanted, event, beyond, channel):
+                    misrouted += 1
+            if keeps_messages:
+                row = now[MESSAGES]
+                message_time[row] = clock
+                message[row, 0] = channel
+                message[row, 1] = event
+                message[row, 2] = hops + 1
+                message[row, 3] = further
+                now[MESSAGES] = row + 1
+            at = clock
+            if transmission:
+                at = max(at, channel_times[channel, FREE_AT]) + transmission
+                channel_times[channel, FREE_AT] = at
+            at += channel_times[channel, DELAY]
+            if rule.lossy and is_lost(
+                rule.loss_key, publisher[event], sequence[event], node, target, quality[channel]
+            ):
+                lost += 1
+                continue
+            in_flight[event] += 1
+            if at == clock + usual:
+                place = tail & ring_mask
+                ring[place, 0] = at
+                ring[place, 1] = posted
+                ring_what[place, 0] = channel
+                ring_what[place, 1] = event
+                ring_what[place, 2] = hops + 1
+                ring_what[place, 3] = further
+                tail += 1
+            else:
+                push(heap, heap_what, waiting, at, posted, channel, event, hops + 1, further)
+                waiting += 1
+            posted += 1
+
+        # Everything due at one instant is published by one timer, set anew when it is done.
+        if come_from == 2 and (following >= planned or times[following] > clock):
+            following_order = posted
+            if following < planned:
+                posted += 1
+        if in_flight[event] == 0:
+            for w in range(seen.shape[1]):
+                seen[place_of[event], w] = ZERO
+            places[free_places] = place_of[event]
+            free_places += 1
+
+    now[NOW] = clock
+    now[ORDER] = posted
+    now[HEAD], now[TAIL], now[HEAP] = head, tail, waiting
+    now[NEXT], now[NEXT_ORDER] = following, following_order
+    now[FREE_PLACES] = free_places
+    now[HANDLED] = handled
+    now[LOST] = lost
+    now[SENT] = sent
+    now[MISROUTED] = misrouted
+    now[REACHED] = reached
+    now[DUPLICATES] = copies
+    now[DUPLICATES + 1] = copy_hops
+    now[DUPLICATES + 2] = copy_deterministic
+    return status
+
+
+@njit(cache=True)
+def work_out_components(live, ends, component):
+    """Number the connected components of the links; each node gets the smallest node of its own."""
+    nodes = len(component)
+    for node in range(nodes):
+        component[node] = node
+    for i in range(len(live)):
+        a = ends[live[i], FROM]
+        b = ends[live[i], TO]
+        while component[a] != a:
+            component[a] = component[component[a]]
+            a = component[a]
+        while component[b] != b:
+            component[b] = component[component[b]]
+            b = component[b]
+        if a < b:
+            component[b] = a
+        else:
+            component[a] = b
+    count = 0
+    for node in range(nodes):  # a node's number is never above its own, so one pass settles all
+        component[node] = component[component[node]]
+        if component[node] == node:
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def work_out_beyond(live, ends, beyond, nodes):
+    """For a forest: the set of nodes beyond each channel."""
+    first = np.full(nodes, -1, np.int32)
+    follow = np.zeros(len(live), np.int32)
+    for i in range(len(live)):
+        node = ends[live[i], FROM]
+        follow[i] = first[node]
+        first[node] = i
+    up = np.full(nodes, -1, np.int32)  # the channel back to where the walk came from
+    down = np.full(nodes, -1, np.int32)  # the channel it came by
+    order = np.empty(nodes, np.int32)
+    visited = np.zeros(nodes, np.uint8)
+    below = np.zeros((nodes, beyond.shape[1]), np.uint64)
+    filled = 0
+    for root in range(nodes):
+        if visited[root]:
+            continue
+        begin = filled
+        visited[root] = 1
+        order[filled] = root
+        filled += 1
+        here = begin
+        while here < filled:
+            node = order[here]
+            here += 1
+            i = first[node]
+            while i >= 0:
+                channel = live[i]
+                far = ends[channel, TO]
+                if not visited[far]:
+                    visited[far] = 1
+                    down[far] = channel
+                    order[filled] = far
+                    filled += 1
+                elif down[node] >= 0 and ends[down[node], FROM] == far:
+                    up[node] = channel
+                i = follow[i]
+        for p in range(filled - 1, begin - 1, -1):
+            node = order[p]
+            below[node, node >> 6] |= bit_of(node)
+            if down[node] >= 0:
+                for w in range(beyond.shape[1]):
+                    below[ends[down[node], FROM], w] |= below[node, w]
+        for p in range(begin + 1, filled):
+            node = order[p]
+            for w in range(beyond.shape[1]):
+                beyond[down[node], w] = below[node, w]
+                beyond[up[node], w] = below[root, w] & ~below[node, w]

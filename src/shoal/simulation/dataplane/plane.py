@@ -1,0 +1,445 @@
+"""Runs the objects' control plane and the arrays' data plane in step."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from heapq import heappop
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from shoal.content import Event, Patterns
+from shoal.routing import (
+    AdvertisementForwarding,
+    EventForwarding,
+    Flooding,
+    Forward,
+    HierarchicalForwarding,
+    SemiProbabilistic,
+    SubscriptionForwarding,
+)
+from shoal.routing.semiprobabilistic_messages import Spread
+from shoal.simulation.dataplane import engine
+from shoal.simulation.dataplane import state as s
+from shoal.simulation.dataplane.mirror import (
+    HierarchyTap,
+    Mirror,
+    NeighbourTap,
+    SemiProbabilisticTap,
+    Tap,
+    Tapping,
+    table_tap,
+)
+from shoal.simulation.invariants import InvariantViolation
+from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel
+from shoal.simulation.network import Network, Plane
+from shoal.simulation.recorder import Recorder
+from shoal.stack import Message
+from shoal.stack.chance import mix, purpose_word
+
+if TYPE_CHECKING:
+    from shoal.simulation.workload import Workload
+    from shoal.stack.layer import Routing
+    from shoal.stack.registry import Stack
+
+UNLIMITED = 1 << 30
+
+
+class Kind(NamedTuple):
+    """How a routing's events are forwarded on arrays."""
+
+    rule: int
+    tap: Tapping
+    message: Any
+    """Makes the message that objects would send: of an event, hops, deterministic hops."""
+
+
+KINDS: dict[type[Routing], Kind] = {
+    EventForwarding: Kind(s.EVENT_FORWARDING, NeighbourTap, lambda e, h, d: Forward(e, h)),
+    Flooding: Kind(s.FLOODING, NeighbourTap, lambda e, h, d: Forward(e, h)),
+    SubscriptionForwarding: Kind(s.TABLE_FORWARDING, table_tap, lambda e, h, d: Forward(e, h)),
+    AdvertisementForwarding: Kind(s.TABLE_FORWARDING, table_tap, lambda e, h, d: Forward(e, h)),
+    HierarchicalForwarding: Kind(
+        s.HIERARCHICAL_FORWARDING, HierarchyTap, lambda e, h, d: Forward(e, h)
+    ),
+    SemiProbabilistic: Kind(s.SEMI_PROBABILISTIC, SemiProbabilisticTap, Spread),
+}
+"""The routings that have a rule on arrays; a subclass has not, unless it is listed."""
+
+
+def why_not(stack: Stack, record: tuple[str, ...], network: Network) -> str | None:
+    """Why a stack's events cannot be forwarded on arrays; None if they can."""
+    kind = type(network.hosts[0].routing)
+    if kind not in KINDS:
+        return f"routing '{stack.routing.name}' has no rule on arrays"
+    if stack.recovery is not None:
+        return f"recovery '{stack.recovery.name}' works on the objects of events"
+    if "notes" in record:
+        return "notes are taken by objects"
+    return None
+
+
+class DataPlane(Plane):
+    """All events of a run, on arrays; everything else stays with the kernel and its objects."""
+
+    def __init__(
+        self, network: Network, recorder: Recorder, workload: Workload, patterns: int, seed: int
+    ) -> None:
+        self.network = network
+        self.kernel: Kernel = network.kernel
+        self.recorder = recorder
+        self.workload = workload
+        routing = network.hosts[0].routing
+        assert routing is not None
+        self.kind = KINDS[type(routing)]
+        self.sample: Message = self.kind.message(Event(0, 0, Patterns(())), 1, 0)
+        self.rule = _rule(self.kind.rule, routing, network, recorder, self.sample, seed)
+        self.mirror = Mirror(
+            _state(self.rule, routing, len(network.hosts), workload, recorder, patterns)
+        )
+        self.due = int(workload.times[0]) if len(workload.times) else engine.NEVER
+        """When the earliest event in flight arrives or is published."""
+        self.names: list[tuple[int, int]] = []
+        """Ends of every channel, for the messages table."""
+        self.kernel.orders = {}
+        network.plane = self
+        for host in network.hosts:
+            assert host.routing is not None
+            host.routing = self.kind.tap(self.mirror, host.routing)
+
+    # What the network tells
+
+    def connected(self, channel: Channel) -> None:
+        """See :class:`Plane`."""
+        if channel.quality < 1.0:
+            self.rule = self.rule._replace(lossy=True)
+        channel.number = self.mirror.add_channel(
+            channel.source, channel.target, channel.delay, channel.quality
+        )
+
+    def disconnected(self, channel: Channel) -> None:
+        """See :class:`Plane`."""
+        self.mirror.drop_channel(channel.source, channel.target, channel.number)
+
+    def transmit(self, channel: Channel, duration: int) -> int:
+        """See :class:`Plane`."""
+        times = self.mirror.state.channels.times
+        at = max(int(times[channel.number, s.FREE_AT]), self.kernel.now) + duration
+        times[channel.number, s.FREE_AT] = at
+        return at
+
+    # Running
+
+    def start(self) -> None:
+        """The first publication takes its place in the queue."""
+        if self.due < engine.NEVER:
+            self.mirror.state.now[s.NEXT_ORDER] = self.kernel.posted
+            self.kernel.posted += 1
+
+    def run(self, until: int) -> None:
+        """Let everything happen up to and including an instant."""
+        kernel = self.kernel
+        collecting = gc.isenabled()
+        gc.disable()  # as the kernel does, for the same reason
+        try:
+            while kernel.instants and kernel.instants[0] <= until:
+                self._control(kernel.instants[0])
+            self._advance(until, engine.NEVER)
+            if until > kernel.now:
+                kernel.now = until
+        finally:
+            if collecting:
+                gc.enable()
+
+    def run_to_rest(self, until: int) -> bool:
+        """Run until no timer is armed and no message on its way; False if that has not come."""
+        kernel = self.kernel
+        while not (kernel.at_rest() and self.due == engine.NEVER):
+            at = kernel.instants[0] if kernel.instants else engine.NEVER
+            if min(at, self.due) > until:
+                return False
+            if self.due < at:
+                self._advance(min(at, until), 0)
+            else:
+                self._control(at)
+        return True
+
+    def _control(self, at: int) -> None:
+        """Everything before an instant, then the control events of that instant in their turn."""
+        kernel = self.kernel
+        if self.due < at:
+            self._advance(at, 0)
+        heappop(kernel.instants)
+        orders = kernel.orders
+        assert orders is not None
+        if self.due > at:  # nothing to interleave with
+            del orders[at]
+            kernel.instant(at)
+            return
+        for (fan, but, what), order in zip(kernel.take(at), orders.pop(at), strict=True):
+            if self.due <= at:
+                self._advance(at, order)
+            kernel.now = at
+            kernel.handle(fan, but, what)
+
+    def _advance(self, until: int, order: int) -> None:
+        """Forward events up to, not including, the control event posted as number ``order``."""
+        if self.due > until:
+            return
+        self.mirror.carry_out()
+        if self.mirror.stale:
+            self._work_out()
+        kernel, bin_ns = self.kernel, self.recorder.bin_ns
+        self.mirror.state.now[s.ORDER] = kernel.posted
+        while True:
+            state = self.mirror.state
+            number = self.due // bin_ns
+            end = (number + 1) * bin_ns
+            status = engine.advance(self.rule, state, until, order, number, end)
+            self.due = int(state.now[s.DUE])
+            self._flush(state)
+            if status == s.DONE:
+                break
+            if status == s.TWICE:
+                self._delivered_twice(state)
+            if status == s.FULL_QUEUE:
+                self._more_room(state)
+            elif status == s.FULL_LOG:
+                self._more_log(state)
+        kernel.posted = int(state.now[s.ORDER])
+
+    def _flush(self, state: s.State) -> None:
+        """Tell the kernel and the recorder what went on."""
+        counts = state.now.tolist()
+        kernel, recorder = self.kernel, self.recorder
+        kernel.now = max(kernel.now, counts[s.NOW])
+        kernel.handled += counts[s.HANDLED]
+        kernel.lost += counts[s.LOST]
+        recorder.unlinked += counts[s.UNLINKED]
+        if counts[s.SENT]:
+            recorder.events_sent(
+                self.sample, counts[s.SENT], counts[s.MISROUTED], counts[s.REACHED]
+            )
+        if self.rule.kind == s.SEMI_PROBABILISTIC:
+            for why, at in (("duplicate", s.DUPLICATES), ("end", s.ENDS)):
+                if counts[at]:
+                    recorder.stopped(why, *counts[at : at + 3])
+        if counts[s.MESSAGES]:
+            self._write_messages(state, counts[s.MESSAGES])
+        state.now[s.COUNTS_FROM :] = 0
+
+    def _write_messages(self, state: s.State, count: int) -> None:
+        kind = type(self.sample).kind()
+        channels, events = state.channels, state.events
+        times = state.logs.message_time[:count].tolist()
+        for time, row in zip(times, state.logs.message[:count].tolist(), strict=True):
+            channel, event, hops, deterministic = row
+            content = Patterns(self.workload.content(event))
+            published = Event(int(events.publisher[event]), int(events.sequence[event]), content)
+            self.recorder.messages.append(
+                (
+                    time,
+                    kind,
+                    int(channels.ends[channel, s.FROM]),
+                    int(channels.ends[channel, s.TO]),
+                    str(self.kind.message(published, hops, deterministic)),
+                )
+            )
+
+    def _delivered_twice(self, state: s.State) -> None:
+        event, node = int(state.now[s.WRONG_EVENT]), int(state.now[s.WRONG_NODE])
+        publisher, sequence = state.events.publisher[event], state.events.sequence[event]
+        raise InvariantViolation(
+            f"event {publisher}/{sequence} delivered twice to node {node} "
+            f"at {int(state.now[s.NOW]) / NANOSECONDS:.6f} s"
+        )
+
+    def _more_room(self, state: s.State) -> None:
+        """Twice as many messages on their way, and events."""
+        old = state.flights
+        room = 2 * len(old.ring)
+        flights = s.make_flights(room)
+        head, tail = int(state.now[s.HEAD]), int(state.now[s.TAIL])
+        places = np.arange(head, tail)
+        flights.ring[places % room] = old.ring[places % (room // 2)]
+        flights.ring_what[places % room] = old.ring_what[places % (room // 2)]
+        flights.heap[: room // 2] = old.heap
+        flights.heap_what[: room // 2] = old.heap_what
+        rows = len(state.seen)
+        free = int(state.now[s.FREE_PLACES])
+        stack = np.zeros(2 * rows, np.int32)
+        stack[:free] = state.places[:free]
+        stack[free : free + rows] = np.arange(rows, 2 * rows)
+        state.now[s.FREE_PLACES] = free + rows
+        self.mirror.state = state._replace(
+            flights=flights, seen=_grown(state.seen, 2 * rows), places=stack
+        )
+
+    def _more_log(self, state: s.State) -> None:
+        logs = state.logs
+        self.mirror.state = state._replace(
+            logs=logs._replace(
+                delivery_time=_grown(logs.delivery_time, 2 * len(logs.delivery)),
+                delivery=_grown(logs.delivery, 2 * len(logs.delivery)),
+                message_time=_grown(logs.message_time, 2 * len(logs.message)),
+                message=_grown(logs.message, 2 * len(logs.message)),
+            )
+        )
+
+    def _work_out(self) -> None:
+        """After links changed: who reaches whom, and who lies beyond what."""
+        mirror, state = self.mirror, self.mirror.state
+        mirror.stale = False
+        live = np.fromiter(mirror.channels.values(), np.int32, len(mirror.channels))
+        channels, component = state.channels, state.nodes.component
+        ends = channels.ends
+        state.now[s.COMPONENTS] = engine.work_out_components(live, ends, component)
+        if self.rule.tree:
+            engine.work_out_beyond(live, ends, channels.beyond, len(component))
+
+    # Afterwards
+
+    def digest(self, update: Callable[[bytes], None]) -> None:
+        """Feed what was published and what it reached to a hash, for a run's fingerprint."""
+        events = self.mirror.state.events
+        for column in (events.time, events.publisher, events.sequence):
+            update(column.astype(np.int64).tobytes())
+        update(np.stack([events.owed, events.received], axis=1).astype("<u8").tobytes())
+
+    def finish(self) -> None:
+        """Take the taps off, and give the recorder its publications and deliveries as columns."""
+        for host in self.network.hosts:
+            if isinstance(host.routing, Tap):
+                host.routing = host.routing.routing
+        state = self.mirror.state
+        events = state.events
+        core = np.array(_as_words(self.recorder.core, events.owed.shape[1]), np.uint64)
+        owed = events.owed
+        got = owed & events.received
+        count = np.bitwise_count
+        self.recorder.columns["publications"] = [
+            events.publisher,
+            events.sequence,
+            events.time / NANOSECONDS,
+            count(owed).sum(axis=1, dtype=np.int32),
+            count(got).sum(axis=1, dtype=np.int32),
+            count(owed & core).sum(axis=1, dtype=np.int32),
+            count(got & core).sum(axis=1, dtype=np.int32),
+            count(owed & ~core).sum(axis=1, dtype=np.int32),
+            count(got & ~core).sum(axis=1, dtype=np.int32),
+            np.where(events.reachable < 0, count(owed).sum(axis=1), events.reachable),
+        ]
+        if self.recorder.keeps_deliveries:
+            rows = int(state.now[s.DELIVERIES])
+            event, node, hops = state.logs.delivery[:rows].T
+            bits = owed[event, node >> 6] >> (node & 63).astype(np.uint64)
+            self.recorder.columns["deliveries"] = [
+                events.publisher[event],
+                events.sequence[event],
+                node,
+                state.logs.delivery_time[:rows] / NANOSECONDS,
+                hops,
+                (bits & np.uint64(1)).astype(bool),
+                np.zeros(rows, bool),
+            ]
+
+
+def _rule(
+    kind: int,
+    routing: Routing,
+    network: Network,
+    recorder: Recorder,
+    sample: Message,
+    seed: int,
+) -> s.Rule:
+    def key(purpose: str) -> np.uint64:
+        return np.uint64(mix((seed & 0xFFFF_FFFF_FFFF_FFFF) ^ mix(purpose_word(purpose))))
+
+    transmission = int(sample.size() * network.ns_per_byte)
+    return s.Rule(
+        kind=kind,
+        tree=recorder.acyclic,
+        owes_publisher=recorder.owes_publisher,
+        ttl=getattr(routing, "ttl", UNLIMITED),
+        ttl_deterministic=getattr(routing, "ttl_deterministic", UNLIMITED),
+        ttl_probabilistic=getattr(routing, "ttl_probabilistic", UNLIMITED),
+        either=getattr(routing, "either", False),
+        key=key("links"),
+        lossy=False,
+        loss_key=key("losses"),
+        transmission=transmission,
+        usual=transmission + network.delay,
+        keeps_deliveries=recorder.keeps_deliveries,
+        keeps_messages=recorder.keeps_messages,
+    )
+
+
+def _state(
+    rule: s.Rule,
+    routing: Routing,
+    nodes: int,
+    workload: Workload,
+    recorder: Recorder,
+    patterns: int,
+) -> s.State:
+    node_words, pattern_words = s.words(nodes), s.words(patterns)
+    levels = max(1, getattr(routing, "farthest", 1))
+    events = len(workload.times)
+    slots = 8
+    if rule.kind in (s.EVENT_FORWARDING, s.FLOODING):
+        levels = 0
+    made = s.make_nodes(nodes, slots, levels, pattern_words)
+    if not getattr(routing, "leaf_rule", False):
+        made = made._replace(leaf_mask=np.zeros((nodes, slots, 0), np.uint64))
+    starts = np.concatenate([np.zeros(1, np.int64), workload.ends[:-1]])[:events]
+    places = 64
+    now = np.zeros(s.COUNTERS, np.int64)
+    now[s.FREE_PLACES] = places
+    return s.State(
+        nodes=made,
+        channels=s.make_channels(8 * nodes, node_words if rule.tree else 0),
+        events=s.Events(
+            time=workload.times,
+            publisher=workload.publishers.astype(np.int32),
+            sequence=_sequences(workload),
+            start=starts,
+            end=workload.ends,
+            numbers=workload.numbers.astype(np.int32),
+            bits=np.zeros((events, pattern_words), np.uint64),
+            draws=np.zeros(events, np.uint64),
+            owed=np.zeros((events, node_words), np.uint64),
+            wanted=np.zeros((events if rule.tree else 0, node_words), np.uint64),
+            version=np.zeros(events, np.int64),
+            received=np.zeros((events, node_words), np.uint64),
+            reachable=np.zeros(events, np.int32),
+            in_flight=np.zeros(events, np.int32),
+            place=np.zeros(events, np.int32),
+        ),
+        flights=s.make_flights(4096),
+        logs=s.make_logs(1024 if rule.keeps_deliveries else 0, 1024 if rule.keeps_messages else 0),
+        subscribers=np.zeros((patterns, node_words), np.uint64),
+        seen=np.zeros((places, node_words), np.uint64),
+        places=np.arange(places, dtype=np.int32),
+        picks=np.zeros(2 * slots, np.int32),
+        now=now,
+    )
+
+
+def _sequences(workload: Workload) -> s.Ints:
+    """Each event's number among those of its publisher."""
+    publishers = workload.publishers
+    order = np.argsort(publishers, kind="stable")
+    ranked = publishers[order]
+    first = np.searchsorted(ranked, ranked)
+    sequence = np.zeros(len(publishers), np.int32)
+    sequence[order] = np.arange(len(publishers)) - first
+    return sequence
+
+
+def _as_words(bits: int, words: int) -> list[int]:
+    return [bits >> (64 * i) & 0xFFFF_FFFF_FFFF_FFFF for i in range(words)]
+
+
+def _grown(array: Any, size: int) -> Any:
+    return s.grown(array, 0, size)

@@ -1,0 +1,222 @@
+"""The parts of the forwarding rules on arrays, compiled into the loop that uses them.
+
+Each is the same rule as a routing has on objects, message for message. Arrays are passed one by one
+and never as rows: every row would be an object of its own to count references to.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from shoal.simulation.dataplane import state as s
+
+_GAMMA = np.uint64(0x9E37_79B9_7F4A_7C15)
+_FIRST = np.uint64(0xBF58_476D_1CE4_E5B9)
+_SECOND = np.uint64(0x94D0_49BB_1331_11EB)
+_LOW = np.uint64(0xFFFF_FFFF)
+_S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
+SOURCE, LEAF = s.SOURCE, s.LEAF
+ZERO, ONE = np.uint64(0), np.uint64(1)
+
+
+@njit(cache=True)
+def mix(word):
+    """:func:`shoal.stack.chance.mix`."""
+    word = word + _GAMMA
+    word = (word ^ (word >> _S30)) * _FIRST
+    word = (word ^ (word >> _S27)) * _SECOND
+    return word ^ (word >> _S31)
+
+
+@njit(cache=True)
+def below(bits, limit):
+    """The upper half of the 128-bit product, as :meth:`shoal.stack.chance.Chance.below`."""
+    limit = np.uint64(limit)
+    return np.int64(((bits >> _S32) * limit + (((bits & _LOW) * limit) >> _S32)) >> _S32)
+
+
+@njit(cache=True)
+def bit_of(member):
+    """The bit of a member in its word of a set."""
+    return ONE << np.uint64(member & 63)
+
+
+@njit(cache=True)
+def is_lost(key, publisher, sequence, source, target, quality):
+    """Whether a link of this quality loses an event, as ``SimHost`` draws it."""
+    word = mix(key ^ np.uint64(publisher))
+    word = mix(word ^ np.uint64(sequence))
+    word = mix(word ^ np.uint64(source))
+    word = mix(mix(word ^ np.uint64(target)))
+    return np.float64(word >> _S11) * (1.0 / 9007199254740992.0) >= quality
+
+
+@njit(cache=True, inline="always")
+def overlap(sets, i, others, j):
+    """Whether row i of one matrix of sets has a member in common with row j of another."""
+    common = ZERO
+    for w in range(sets.shape[1]):  # without a way out: that is what a vector unit likes
+        common |= sets[i, w] & others[j, w]
+    return common != ZERO
+
+
+@njit(cache=True, inline="always")
+def direction_matches(mask, node, k, level, bits, event):
+    """Whether a slot has a pattern of the event at a level."""
+    common = ZERO
+    for w in range(mask.shape[3]):
+        common |= mask[node, k, level, w] & bits[event, w]
+    return common != ZERO
+
+
+@njit(cache=True, inline="always")
+def leaf_wants(leaf_mask, node, k, bits, event):
+    """Whether a leaf wants the event."""
+    common = ZERO
+    for w in range(leaf_mask.shape[2]):
+        common |= leaf_mask[node, k, w] & bits[event, w]
+    return common != ZERO
+
+
+@njit(cache=True, inline="always")
+def draw_some(picks, start, count, room, word):
+    """Fisher-Yates on ``picks[start:start + count]``, as ``Chance.sample`` does it."""
+    for i in range(room):
+        j = i + below(mix(mix(word ^ np.uint64(i))), count - i)
+        held = picks[start + i]
+        picks[start + i] = picks[start + j]
+        picks[start + j] = held
+
+
+@njit(cache=True, inline="always")
+def choose_links(
+    picks, slots, slot, leaf_mask, mask, bits, horizon, room, draws, node, sender, event,
+    may_follow, may_guess,
+):  # fmt: skip  # what it sees, then what it is asked
+    """The semi-probabilistic choice: slots in ``picks``; how many, and how many by subscription.
+
+    ``picks`` holds the chosen in its first half, and what is left to choose from in its second.
+    """
+    base = slot.shape[1]
+    left = 0
+    for k in range(slots):
+        if slot[node, k, SOURCE] != sender and (
+            slot[node, k, LEAF] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
+        ):
+            picks[base + left] = k
+            left += 1
+    chosen = 0
+    if may_follow:
+        for level in range(horizon):
+            if level > 0 and chosen >= room:
+                break
+            group = 0
+            kept = 0
+            for i in range(left):
+                k = picks[base + i]
+                if direction_matches(mask, node, k, level, bits, event):
+                    picks[chosen + group] = k
+                    group += 1
+                else:
+                    picks[base + kept] = k
+                    kept += 1
+            if level > 0 and group > room - chosen:
+                word = mix(mix(draws[event] ^ np.uint64(node)) ^ np.uint64(level + 1))
+                draw_some(picks, chosen, group, room - chosen, word)
+                group = room - chosen
+            left = kept
+            chosen += group
+    known = chosen
+    if may_guess and known < room:
+        wish = room - known
+        if left > wish:
+            word = mix(mix(draws[event] ^ np.uint64(node)) ^ ZERO)
+            draw_some(picks, base, left, wish, word)
+            left = wish
+        for i in range(left):
+            picks[chosen + i] = picks[base + i]
+        chosen += left
+    return chosen, known
+
+
+@njit(cache=True, inline="always")
+def receivers_of(sets, event, start, end, numbers, subscribers, owes_publisher, publisher):
+    """Fill an event's row with those who want it, as things are."""
+    for w in range(sets.shape[1]):
+        wanting = ZERO
+        for i in range(start[event], end[event]):
+            wanting |= subscribers[numbers[i], w]
+        sets[event, w] = wanting
+    if not owes_publisher:
+        node = publisher[event]
+        sets[event, node >> 6] &= ~bit_of(node)
+
+
+@njit(cache=True)
+def count_in_component(sets, event, component, node):
+    """How many of an event's receivers links lead to from a node."""
+    count = 0
+    for w in range(sets.shape[1]):
+        word = sets[event, w]
+        bit = 0
+        while word:
+            if word & ONE and component[64 * w + bit] == component[node]:
+                count += 1
+            word >>= ONE
+            bit += 1
+    return count
+
+
+@njit(cache=True)
+def push(heap, what, size, at, order, channel, event, hops, deterministic):
+    """Put a message on a heap of ``size``."""
+    i = size
+    while i:
+        up = (i - 1) >> 1
+        if heap[up, 0] < at or (heap[up, 0] == at and heap[up, 1] < order):
+            break
+        for c in range(2):
+            heap[i, c] = heap[up, c]
+        for c in range(4):
+            what[i, c] = what[up, c]
+        i = up
+    heap[i, 0] = at
+    heap[i, 1] = order
+    what[i, 0] = channel
+    what[i, 1] = event
+    what[i, 2] = hops
+    what[i, 3] = deterministic
+
+
+@njit(cache=True)
+def drop_top(heap, what, size):
+    """Take the earliest message off a heap of ``size``; it has been read."""
+    last = size - 1
+    at = heap[last, 0]
+    order = heap[last, 1]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= last:
+            break
+        right = child + 1
+        if right < last and (
+            heap[right, 0] < heap[child, 0]
+            or (heap[right, 0] == heap[child, 0] and heap[right, 1] < heap[child, 1])
+        ):
+            child = right
+        if at < heap[child, 0] or (at == heap[child, 0] and order < heap[child, 1]):
+            break
+        for c in range(2):
+            heap[i, c] = heap[child, c]
+        for c in range(4):
+            what[i, c] = what[child, c]
+        i = child
+    for c in range(2):
+        heap[i, c] = heap[last, c]
+    for c in range(4):
+        what[i, c] = what[last, c]

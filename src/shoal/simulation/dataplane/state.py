@@ -1,0 +1,244 @@
+"""The arrays that the data plane works on, and how they are made and enlarged.
+
+Sets of nodes and of patterns are rows of 64-bit words. A *slot* is one entry of a node's list of
+sources (neighbours, or directions in which subscriptions lie), in the order in which the objects
+keep them; a *channel* is one direction of one link during one epoch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Longs: TypeAlias = npt.NDArray[np.int64]
+Ints: TypeAlias = npt.NDArray[np.int32]
+Reals: TypeAlias = npt.NDArray[np.float64]
+
+(
+    EVENT_FORWARDING,
+    FLOODING,
+    TABLE_FORWARDING,
+    HIERARCHICAL_FORWARDING,
+    SEMI_PROBABILISTIC,
+) = range(5)
+"""The forwarding rules."""
+
+DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
+"""Why ``advance`` returned: nothing left to do, end of a time bin, no room, a broken promise."""
+
+
+class Rule(NamedTuple):
+    """What does not change during a run."""
+
+    kind: int
+    tree: bool
+    owes_publisher: bool
+    ttl: int
+    ttl_deterministic: int
+    ttl_probabilistic: int
+    either: bool
+    key: np.uint64
+    """Of the draws that choose links."""
+    lossy: bool
+    loss_key: np.uint64
+    """Of the draws that lose messages on bad links."""
+    transmission: int
+    """Nanoseconds that a link is busy with one event."""
+    usual: int
+    """Nanoseconds from sending to arrival on a free link of the usual delay."""
+    keeps_deliveries: bool
+    keeps_messages: bool
+
+
+class Nodes(NamedTuple):
+    """One row per node."""
+
+    limits: Ints
+    """[node, (slots in use, horizon, links to use, links a publisher uses)]."""
+    slot: Ints
+    """[node, slot, (source, channel, target, whether it is a leaf)]."""
+    parent: Ints
+    """[node, (parent, channel)]; -1: none."""
+    mask: Words
+    """[node, slot, level, word]: patterns in that direction; level is distance - 1."""
+    leaf_mask: Words
+    """[node, slot, word]: what a leaf wants."""
+    local: Words
+    """[node, word]: what the node itself wants."""
+    component: Ints
+    last_bin: Longs
+    receipts: Longs
+    duplicates: Longs
+
+
+class Channels(NamedTuple):
+    """One row per channel."""
+
+    ends: Ints
+    """[channel, (source, target, whether it is up)]."""
+    times: Longs
+    """[channel, (delay, when it is free)]."""
+    quality: Reals
+    beyond: Words
+    """[channel, word]: the nodes beyond it (trees only)."""
+
+
+class Events(NamedTuple):
+    """One row per event of the run."""
+
+    time: Longs
+    publisher: Ints
+    sequence: Ints
+    start: Longs
+    end: Longs
+    numbers: Ints
+    bits: Words
+    draws: Words
+    """The chance of choosing links, with the event's id already mixed in."""
+    owed: Words
+    wanted: Words
+    version: Longs
+    received: Words
+    reachable: Ints
+    in_flight: Ints
+    place: Ints
+    """The row of ``seen`` that the event uses while it is in flight."""
+
+
+class Flights(NamedTuple):
+    """Messages on their way: a ring in order of time for the usual delay, a heap for all others."""
+
+    ring: Longs
+    """[place, (at, order)]."""
+    ring_what: Ints
+    """[place, (channel, event, hops, deterministic)]."""
+    heap: Longs
+    heap_what: Ints
+
+
+class Logs(NamedTuple):
+    """What is written down one by one."""
+
+    delivery_time: Longs
+    delivery: Ints
+    """[row, (event, node, hops)]."""
+    message_time: Longs
+    message: Ints
+    """[row, (channel, event, hops, deterministic)]."""
+
+
+class State(NamedTuple):
+    """Everything the compiled kernel sees."""
+
+    nodes: Nodes
+    channels: Channels
+    events: Events
+    flights: Flights
+    logs: Logs
+    subscribers: Words
+    """[pattern, word]: who wants it."""
+    seen: Words
+    """[place, word]: which nodes an event in flight has visited."""
+    places: Ints
+    """Stack of unused rows of ``seen``."""
+    picks: Ints
+    """Scratch space of the link choice."""
+    now: Longs
+    """The counters below."""
+
+
+# Columns of Nodes.limits, Nodes.slot, Channels.ends and Channels.times.
+SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = range(4)
+SOURCE, CHANNEL, TARGET, LEAF = range(4)
+FROM, TO, UP = range(3)
+DELAY, FREE_AT = range(2)
+
+# Indices into State.now.
+NOW = 0
+ORDER = 1
+HEAD = 2
+TAIL = 3
+HEAP = 4
+NEXT = 5
+NEXT_ORDER = 6
+FREE_PLACES = 7
+VERSION = 8
+COMPONENTS = 9
+DUE = 10
+DELIVERIES = 11
+WRONG_EVENT = 12
+WRONG_NODE = 13
+COUNTS_FROM = 14  # what follows counts what happened since it was last looked at
+HANDLED = 14
+LOST = 15
+SENT = 16
+MISROUTED = 17
+REACHED = 18
+UNLINKED = 19
+MESSAGES = 20
+DUPLICATES = 21  # and their hops, and the deterministic ones of them
+ENDS = 24  # likewise
+COUNTERS = 27
+
+
+def words(count: int) -> int:
+    """Words that a set of so many members takes."""
+    return (count + 63) // 64
+
+
+def grown(array: npt.NDArray[np.generic], axis: int, size: int) -> npt.NDArray[np.generic]:
+    """A larger copy along one axis; what is new is zero."""
+    shape = list(array.shape)
+    shape[axis] = size
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(slice(0, n) for n in array.shape)] = array
+    return larger
+
+
+def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes:
+    """Nodes without links and wishes."""
+    return Nodes(
+        limits=np.zeros((nodes, 4), np.int32),
+        slot=np.zeros((nodes, slots, 4), np.int32),
+        parent=np.full((nodes, 2), -1, np.int32),
+        mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
+        leaf_mask=np.zeros((nodes, slots, pattern_words), np.uint64),
+        local=np.zeros((nodes, pattern_words), np.uint64),
+        component=np.zeros(nodes, np.int32),
+        last_bin=np.full(nodes, -1, np.int64),
+        receipts=np.zeros(nodes, np.int64),
+        duplicates=np.zeros(nodes, np.int64),
+    )
+
+
+def make_channels(channels: int, node_words: int) -> Channels:
+    """Room for channels."""
+    return Channels(
+        ends=np.zeros((channels, 4), np.int32),
+        times=np.zeros((channels, 2), np.int64),
+        quality=np.ones(channels, np.float64),
+        beyond=np.zeros((channels, node_words), np.uint64),
+    )
+
+
+def make_flights(room: int) -> Flights:
+    """Room for messages on their way; a power of two."""
+    return Flights(
+        ring=np.zeros((room, 2), np.int64),
+        ring_what=np.zeros((room, 4), np.int32),
+        heap=np.zeros((room, 2), np.int64),
+        heap_what=np.zeros((room, 4), np.int32),
+    )
+
+
+def make_logs(deliveries: int, messages: int) -> Logs:
+    """Room for what is written down one by one."""
+    return Logs(
+        delivery_time=np.zeros(deliveries, np.int64),
+        delivery=np.zeros((deliveries, 3), np.int32),
+        message_time=np.zeros(messages, np.int64),
+        message=np.zeros((messages, 4), np.int32),
+    )

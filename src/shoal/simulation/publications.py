@@ -1,0 +1,139 @@
+"""When events are published and what is in them, drawn as arrays."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.simulation.draws import uniform_array
+from shoal.simulation.kernel import NANOSECONDS, to_ns
+from shoal.stack import Chance, StackError
+
+if TYPE_CHECKING:
+    from shoal.simulation.workload import Workload, WorkloadParameters
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+def plan_publications(
+    workload: Workload, parameters: WorkloadParameters, nodes: int, duration: float, seed: int
+) -> None:
+    """Draw times and contents of all events into a workload whose subscriptions are drawn."""
+    start, end = parameters.publish_window or (0.0, duration)
+    draw = _periodic if parameters.publishing == "periodic" else _poisson
+    node, k, seconds = draw(nodes, parameters.publish_rate, min(end, duration) - start, seed)
+    times = np.rint((start + seconds) * NANOSECONDS).astype(np.int64)
+    order = np.lexsort((node, times))
+    order = order[times[order] < to_ns(min(end, duration))]
+    node, k = node[order], k[order]
+    workload.times = times[order]
+    workload.publishers = node.astype(np.int64)
+    if parameters.receivers is not None:
+        _choose_receivers(workload, parameters, parameters.receivers, seed)
+        return
+    count = parameters.patterns_per_event
+    if parameters.distinct:
+        numbers = _distinct(node, k, count, parameters.patterns, seed)
+    else:
+        numbers = _numbers(node, k, count, parameters.patterns, seed)
+    workload.numbers = numbers.ravel()
+    workload.ends = np.arange(1, len(node) + 1, dtype=np.int64) * count
+
+
+def _periodic(nodes: int, rate: float, span: float, seed: int) -> tuple[Words, Words, Floats]:
+    """Each dispatcher once in every period, at a random instant within it."""
+    periods = max(0, ceil(span * rate))  # the last one may go beyond the end
+    node = np.repeat(np.arange(nodes, dtype=np.uint64), periods)
+    k = np.tile(np.arange(periods, dtype=np.uint64), nodes)
+    phase = uniform_array(seed, "publication times", node, k)
+    return node, k, (k + phase) / rate if periods else phase
+
+
+def _poisson(nodes: int, rate: float, span: float, seed: int) -> tuple[Words, Words, Floats]:
+    """Each dispatcher after exponentially distributed pauses."""
+    mean = max(0.0, span * rate)
+    enough = int(mean + 8 * mean**0.5 + 16)
+    node = np.arange(nodes, dtype=np.uint64)[:, None]
+    k = np.arange(enough, dtype=np.uint64)[None, :]
+    drawn = uniform_array(seed, "publication pauses", node, k)
+    if not rate:
+        drawn = drawn[:, :0]
+    at = np.cumsum(-np.log1p(-drawn), axis=1) / (rate or 1.0)
+    row, column = np.nonzero(at < span)
+    return row.astype(np.uint64), column.astype(np.uint64), at[row, column]
+
+
+def _numbers(node: Words, k: Words, count: int, patterns: int, seed: int) -> Ints:
+    """Independent draws: one row per event."""
+    each = np.arange(count, dtype=np.uint64)
+    drawn = uniform_array(seed, "publications", node[:, None], k[:, None], each[None, :])
+    return (drawn * patterns).astype(np.int64)
+
+
+def _distinct(node: Words, k: Words, count: int, patterns: int, seed: int) -> Ints:
+    """The first ``count`` different ones among independent draws."""
+    events = len(node)
+    rows = np.arange(events)
+    taken = np.zeros((events, patterns), bool)
+    found = np.zeros(events, np.int64)
+    numbers = np.zeros((events, count), np.int64)
+    draw = 0
+    while events and int(found.min()) < count:
+        which = np.full(events, draw, np.uint64)
+        drawn = uniform_array(seed, "publications", node, k, which)
+        number = (drawn * patterns).astype(np.int64)
+        new = ~taken[rows, number] & (found < count)
+        taken[rows, number] = True
+        numbers[rows[new], found[new]] = number[new]
+        found += new
+        draw += 1
+    return numbers
+
+
+def _choose_receivers(
+    workload: Workload, parameters: WorkloadParameters, receivers: int, seed: int
+) -> None:
+    """Patterns in random order, each taken unless it would bring in too many receivers."""
+    wanted: list[set[int]] = [set() for _ in range(parameters.patterns)]
+    for _, node, pattern, _ in workload.subscriptions:
+        wanted[pattern.number].add(node)
+    chance = Chance(seed, "receivers")
+    numbers: list[int] = []
+    ends: list[int] = []
+    for event, publisher in enumerate(workload.publishers.tolist()):
+        _one_content(wanted, publisher, receivers, chance, event, numbers)
+        ends.append(len(numbers))
+    workload.numbers = np.array(numbers, np.int64)
+    workload.ends = np.array(ends, np.int64)
+
+
+def _one_content(
+    wanted: list[set[int]],
+    publisher: int,
+    receivers: int,
+    chance: Chance,
+    event: int,
+    numbers: list[int],
+) -> None:
+    chosen: set[int] = set()
+    pool = list(range(len(wanted)))
+    for i in range(len(pool)):
+        j = i + chance.below(len(pool) - i, event, i)
+        pool[i], pool[j] = pool[j], pool[i]
+        number = pool[i]
+        both = chosen | wanted[number]
+        both.discard(publisher)
+        if len(both) <= receivers and len(both) > len(chosen):
+            chosen = both
+            numbers.append(number)
+            if len(chosen) == receivers:
+                return
+    raise StackError(
+        f"workload: no event of node {publisher} has exactly {receivers} receivers; "
+        "ask for fewer, or for more patterns"
+    )

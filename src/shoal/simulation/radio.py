@@ -1,0 +1,258 @@
+"""Overlays of nodes that are linked while their radios reach each other.
+
+``radio`` moves nodes by a random model in a rectangle; ``tracks`` follows positions recorded in a
+file; ``contacts`` takes links over time from a file; ``mesh`` is a static graph from a file, with
+the quality of each link. Links are looked at every ``step`` seconds, as beacons would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from shoal.simulation.importers import (
+    Contact,
+    read_contacts,
+    read_mesh,
+    read_tracks,
+)
+from shoal.simulation.kernel import to_ns
+from shoal.simulation.mobility import (
+    Area,
+    Point,
+    Tracks,
+    links_within,
+    random_direction,
+    random_waypoint,
+)
+from shoal.simulation.network import Network
+from shoal.simulation.topology import connected
+from shoal.stack import Chance, StackError, register
+
+Metres = Annotated[float, msgspec.Meta(gt=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Step = Annotated[float, msgspec.Meta(gt=0)]
+PLACEMENTS = 1000
+"""Placements drawn before one that must be connected is given up."""
+HORIZON = 3600.0
+"""Seconds for which movement is drawn; no run on moving radios is longer."""
+
+
+class RadioParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A field of moving radios."""
+
+    width: Metres = 2000.0
+    height: Metres = 2000.0
+    reach: Metres = 250.0
+    """How far a radio is heard."""
+    model: Literal["random direction", "random waypoint"] = "random direction"
+    speed: Annotated[float, msgspec.Meta(ge=0)] = 2.0
+    slowest: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """Random waypoint: speeds are drawn from here to ``speed``; all the same if not given."""
+    pause: Seconds = 0.0
+    step: Step = 0.1
+    """Seconds between two looks at who hears whom."""
+    connected: bool = True
+    """Draw placements until all nodes are connected at the start."""
+
+
+class TracksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Positions over time from a file."""
+
+    path: str
+    format: Literal["bonnmotion", "ns2", "positions"] = "positions"
+    reach: Metres = 250.0
+    step: Step = 1.0
+    start: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """Seconds of the recording to leave out."""
+    area: tuple[float, float, float, float] | None = None
+    """Least x and y, greatest x and y: a position outside is an error."""
+
+
+class ContactsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Links over time from a file in the format of the ONE simulator's connectivity reports."""
+
+    path: str
+    start: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+class MeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A static graph with the quality of each link, from a file of a community mesh."""
+
+    path: str
+    lossy: bool = True
+    """Whether links lose events according to their quality."""
+
+
+class Moving:
+    """Links that follow from positions."""
+
+    def __init__(
+        self, network: Network, tracks: Tracks, reach: float, step: float, start: float
+    ) -> None:
+        self.network = network
+        self.tracks = tracks
+        self.reach = reach
+        self.step = step
+        self.begin = start
+        self.links: list[tuple[int, int]] = sorted(self._links(0))
+
+    def _links(self, look: int) -> set[tuple[int, int]]:
+        return links_within(self.tracks.at(self.begin + look * self.step), self.reach)
+
+    def start(self) -> None:
+        """Raise the first links and look again after a step."""
+        self._now = dict.fromkeys(self.links)
+        for a, b in self.links:
+            self.network.link_up(a, b)
+        self._schedule(1)
+
+    def _schedule(self, look: int) -> None:
+        # In the background: a run is over when its messages are, not when its nodes stand still.
+        at = to_ns(look * self.step)
+        self.network.kernel.call_at(at, partial(self._look, look), True)
+
+    def _look(self, look: int) -> None:
+        links = self._links(look)
+        for a, b in [link for link in self._now if link not in links]:
+            del self._now[a, b]
+            self.network.link_down(a, b)
+        for a, b in sorted(links - self._now.keys()):
+            self._now[a, b] = None
+            self.network.link_up(a, b)
+        self._schedule(look + 1)
+
+
+class Radio(Moving):
+    """Radios that move by a random model; a link is there while two hear each other."""
+
+    def __init__(
+        self, parameters: RadioParameters, network: Network, nodes: int, seed: int
+    ) -> None:
+        for attempt in range(PLACEMENTS):
+            tracks = Tracks(_draw(parameters, nodes, Chance(seed, f"radio {attempt}")))
+            super().__init__(network, tracks, parameters.reach, parameters.step, 0.0)
+            if not parameters.connected or connected(nodes, self.links):
+                return
+        raise StackError(
+            f"overlay 'radio': none of {PLACEMENTS} placements of {nodes} nodes is connected; "
+            "give more nodes, a longer reach or a smaller area, or set connected = false"
+        )
+
+
+def _draw(parameters: RadioParameters, nodes: int, chance: Chance) -> list[list[Point]]:
+    area = Area(parameters.width, parameters.height)
+    speed, pause = parameters.speed, parameters.pause
+    if parameters.model == "random direction":
+        return [random_direction(area, speed, pause, HORIZON, chance, n) for n in range(nodes)]
+    speeds = (parameters.slowest or speed, speed)
+    return [random_waypoint(area, speeds, pause, HORIZON, chance, n) for n in range(nodes)]
+
+
+class RecordedTracks(Moving):
+    """Nodes that move as recorded; a link is there while two are within reach."""
+
+    def __init__(
+        self, parameters: TracksParameters, network: Network, nodes: int, seed: int
+    ) -> None:
+        tracks = read_tracks(Path(parameters.path), parameters.format)
+        _check_count("tracks", parameters.path, len(tracks), nodes)
+        if parameters.area is not None:
+            _check_area(parameters.path, tracks, parameters.area)
+        super().__init__(
+            network, Tracks(tracks[:nodes]), parameters.reach, parameters.step, parameters.start
+        )
+
+
+class RecordedContacts:
+    """Links that come and go as recorded."""
+
+    def __init__(
+        self, parameters: ContactsParameters, network: Network, nodes: int, seed: int
+    ) -> None:
+        self.network = network
+        contacts, count = read_contacts(Path(parameters.path))
+        _check_count("contacts", parameters.path, count, nodes)
+        up: dict[tuple[int, int], None] = {}
+        later: list[Contact] = []
+        for contact in contacts:
+            if max(contact.a, contact.b) >= nodes:
+                continue
+            if contact.at > parameters.start:
+                later.append(contact._replace(at=contact.at - parameters.start))
+            elif contact.up:
+                up[contact.a, contact.b] = None
+            else:
+                up.pop((contact.a, contact.b), None)
+        self.links = list(up)
+        self._later: Iterator[Contact] = iter(later)
+
+    def start(self) -> None:
+        """Raise the links there are at the start and schedule the first change."""
+        for a, b in self.links:
+            self.network.link_up(a, b)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        contact = next(self._later, None)
+        if contact is not None:
+            self.network.kernel.call_at(to_ns(contact.at), partial(self._change, contact), True)
+
+    def _change(self, contact: Contact) -> None:
+        act = self.network.link_up if contact.up else self.network.link_down
+        if self.network.linked(contact.a, contact.b) != contact.up:
+            act(contact.a, contact.b)
+        self._schedule()
+
+
+class Mesh:
+    """A static graph of a community mesh; its links lose events according to their quality."""
+
+    def __init__(
+        self, parameters: MeshParameters, network: Network, nodes: int, seed: int
+    ) -> None:
+        self.network = network
+        links, count = read_mesh(Path(parameters.path))
+        _check_count("mesh", parameters.path, count, nodes)
+        kept = [link for link in links if max(link.a, link.b) < nodes]
+        self.links = [(link.a, link.b) for link in kept]
+        for link in kept:
+            if parameters.lossy:
+                network.set_quality(link.a, link.b, link.forth, link.back)
+
+    def start(self) -> None:
+        """Raise the links."""
+        for a, b in self.links:
+            self.network.link_up(a, b)
+
+
+def _check_area(
+    path: str, tracks: list[list[Point]], area: tuple[float, float, float, float]
+) -> None:
+    left, low, right, high = area
+    for node, track in enumerate(tracks):
+        for at, x, y in track:
+            if not math.isnan(x) and not (left <= x <= right and low <= y <= high):
+                raise StackError(
+                    f"overlay 'tracks': {path} has node {node} at ({x:g}, {y:g}) at {at:g} s, "
+                    f"outside the area ({left:g}, {low:g}) to ({right:g}, {high:g}); "
+                    "give a larger area"
+                )
+
+
+def _check_count(overlay: str, path: str, found: int, nodes: int) -> None:
+    if nodes > found:
+        raise StackError(
+            f"overlay '{overlay}': {path} has {found} nodes, not {nodes}; set nodes = {found}"
+        )
+
+
+register("overlay", "radio", Radio, RadioParameters, provides={"links"})
+register("overlay", "tracks", RecordedTracks, TracksParameters, provides={"links"})
+register("overlay", "contacts", RecordedContacts, ContactsParameters, provides={"links"})
+register("overlay", "mesh", Mesh, MeshParameters, provides={"links"})

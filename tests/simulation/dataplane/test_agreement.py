@@ -1,0 +1,212 @@
+"""Objects and arrays follow the same rules: whatever is recorded is equal, row by row.
+
+The property: for every routing that has a rule on arrays, on any graph that it runs on, while links
+break and appear and subscriptions change, both data planes send the same messages in the same order
+at the same instants, lose the same ones, and deliver the same events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shoal.simulation.config import parse_config
+from shoal.simulation.dataplane.plane import KINDS
+from shoal.simulation.invariants import InvariantViolation
+from shoal.simulation.run import RunResult, simulate
+from shoal.stack import StackError
+from shoal.stack.registry import protocols
+
+TABLES = ["publications", "deliveries", "traffic", "routes", "links", "repairs", "messages"]
+TREE_ROUTINGS = [
+    "event-forwarding",
+    "subscription-forwarding",
+    "advertisement-forwarding",
+    "hierarchical-forwarding",
+]
+REPAIRS = ["strawman", "timed", "notified"]
+hops = st.none() | st.integers(1, 6)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "patterns": draw(st.sampled_from([8, 70, 200])),
+        "patterns_per_subscriber": draw(st.integers(1, 4)),
+        "patterns_per_event": draw(st.integers(1, 6)),
+        "subscribers": draw(st.sampled_from([0.0, 0.3, 1.0])),
+        "publish_rate": draw(st.sampled_from([1.0, 6.0])),
+        "publishing": draw(st.sampled_from(["periodic", "poisson"])),
+        "own_events": draw(st.booleans()),
+        "core": draw(st.sampled_from([0.5, 1.0])),
+        "churn_rate": draw(st.sampled_from([0.0, 3.0])),
+        "churn_window": (0.5, 2.0),
+        "subscribe_window": (0.0, draw(st.sampled_from([0.0, 0.5]))),
+    }
+
+
+@st.composite
+def links(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "delay": draw(st.sampled_from([0.0001, 0.001, 0.02])),
+        "bandwidth": draw(st.sampled_from([0.0, 1e4, 1e6])),
+    }
+
+
+@st.composite
+def graph_runs(draw: st.DrawFn) -> dict[str, Any]:
+    degree = draw(st.integers(2, 6))
+    overlay: dict[str, Any] = {"name": "static-graph", "degree": degree}
+    if draw(st.booleans()):
+        overlay = {
+            "name": "reconfigured-graph",
+            "degree": degree,
+            "interval": draw(st.sampled_from([0.02, 0.2])),
+            "repair_time": draw(st.sampled_from([0.0, 0.1])),
+        }
+    routing: dict[str, Any] = {"name": "flooding"}
+    if draw(st.integers(0, 3)):
+        routing = {
+            "name": "semi-probabilistic",
+            "horizon": draw(st.integers(0, 4)),
+            "threshold": draw(st.sampled_from([0.1, 0.25, 0.5, 0.8, 1.0])),
+            "ttl": draw(hops),
+            "ttl_deterministic": draw(hops),
+            "ttl_probabilistic": draw(hops),
+            "ttl_rule": draw(st.sampled_from(["either", "own kind"])),
+            "publisher": draw(st.sampled_from(["all", "others", "degree"])),
+            "leaf_rule": draw(st.booleans()),
+        }
+    return {"nodes": draw(st.sampled_from([8, 20, 66])), "overlay": overlay, "routing": routing}
+
+
+@st.composite
+def tree_runs(draw: st.DrawFn) -> dict[str, Any]:
+    name = draw(st.sampled_from(TREE_ROUTINGS))
+    run: dict[str, Any] = {
+        "nodes": draw(st.sampled_from([5, 20, 66])),
+        "overlay": {
+            "name": "abstract-tree",
+            "shape": draw(st.sampled_from(["balanced", "random"])),
+            "rate": draw(st.sampled_from([0.0, 4.0, 20.0])),
+            "window": (0.6, 1.8),
+        },
+        "routing": {"name": name},
+        "invariants": False,
+    }
+    if name != "event-forwarding":
+        run["reconfiguration"] = {"name": draw(st.sampled_from(REPAIRS))}
+    return run
+
+
+def result(run: dict[str, Any], plane: str) -> RunResult | str:
+    """What a run leaves behind, or which promise it broke (slow links can, on a changing tree)."""
+    try:
+        return simulate(parse_config({**run, "record": TABLES, "data_plane": plane}))
+    except InvariantViolation as violation:
+        return str(violation)
+
+
+def both(run: dict[str, Any]) -> None:
+    """Run on objects and on arrays; everything recorded must be equal."""
+    objects, arrays = result(run, "objects"), result(run, "arrays")
+    if isinstance(objects, str) or isinstance(arrays, str):
+        assert objects == arrays
+        return
+    for name, table in objects.tables.items():
+        other = arrays.tables[name]
+        assert table.drop_columns(["run_id"]).equals(other.drop_columns(["run_id"])), name
+    assert objects.fingerprint == arrays.fingerprint
+    assert (objects.lost, objects.canonical) == (arrays.lost, arrays.canonical)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(graph_runs(), workloads(), links(), st.integers(0, 1000))
+def test_on_graphs(
+    run: dict[str, Any], workload: dict[str, Any], link: dict[str, Any], seed: int
+) -> None:
+    both({**run, "workload": workload, "link": link, "seed": seed, "duration": 2.0})
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tree_runs(), workloads(), links(), st.integers(0, 1000))
+def test_on_trees(
+    run: dict[str, Any], workload: dict[str, Any], link: dict[str, Any], seed: int
+) -> None:
+    both({**run, "workload": workload, "link": link, "seed": seed, "duration": 2.0})
+
+
+def test_when_everything_happens_at_once() -> None:
+    """Ties at one instant are broken by the order of posting, in both."""
+    script = [
+        {"at": 1.0, "node": 0, "do": "subscribe", "patterns": [1]},
+        {"at": 1.0, "node": 3, "do": "publish", "patterns": [1]},
+        {"at": 1.001, "node": 5, "do": "publish", "patterns": [1, 2]},
+        {"at": 1.001, "node": 4, "do": "subscribe", "patterns": [2]},
+        {"at": 1.002, "node": 5, "do": "publish", "patterns": [2]},
+        {"at": 1.002, "node": 6, "do": "publish", "patterns": [2]},
+        {"at": 1.003, "node": 4, "do": "unsubscribe", "patterns": [2]},
+    ]
+    schedule = [{"at": 1.002, "old": [0, 1], "new": [0, 2]}]
+    tree = {
+        "name": "abstract-tree",
+        "links": [[0, 1], [1, 2], [2, 3], [3, 4], [1, 5], [5, 6]],
+        "schedule": schedule,
+        "repair_time": 0.001,
+    }
+    for bandwidth in (0.0, 400_000.0):
+        for name in ("event-forwarding", "subscription-forwarding"):
+            run: dict[str, Any] = {
+                "nodes": 7,
+                "duration": 2.0,
+                "overlay": tree,
+                "routing": {"name": name},
+                "workload": {"script": script},
+                "link": {"delay": 0.001, "bandwidth": bandwidth},
+            }
+            if name == "subscription-forwarding":
+                run["reconfiguration"] = {"name": "strawman"}
+            both(run)
+
+
+def test_memory_grows_as_needed() -> None:
+    """More events and messages on their way than there is room for at first."""
+    workload = {
+        "publish_rate": 40.0,
+        "subscribers": 1.0,
+        "publish_window": (0.2, 0.8),
+    }
+    both(
+        {
+            "nodes": 66,
+            "duration": 1.0,
+            "overlay": {"name": "static-graph", "degree": 12},
+            "routing": {"name": "flooding"},
+            "workload": workload,
+            "link": {"delay": 0.1, "bandwidth": 0.0},
+        }
+    )
+
+
+def test_every_routing_on_arrays_is_one_of_those_compared() -> None:
+    made = {p.make: p.name for p in protocols("routing")}
+    compared = {*TREE_ROUTINGS, "flooding", "semi-probabilistic"}
+    assert {made[kind] for kind in KINDS} <= compared | {"adaptive"}
+
+
+def test_arrays_that_cannot_be_are_refused_with_the_reason() -> None:
+    with pytest.raises(StackError, match="notes are taken by objects; use 'auto'"):
+        simulate(
+            parse_config(
+                {
+                    "nodes": 10,
+                    "overlay": {"name": "static-graph", "degree": 3},
+                    "routing": {"name": "flooding"},
+                    "record": ["notes"],
+                    "data_plane": "arrays",
+                }
+            )
+        )
