@@ -24,6 +24,7 @@ from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from shoal.content import values
+from shoal.content.language.evaluate import holds
 from shoal.content.language.like import like
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class Number:
 @dataclass(frozen=True, slots=True)
 class Text:
     """Read as text, the value is one of ``among``; or has this prefix, suffix and so on.
+
+    ``x IN (1, 2)`` is such a set, ``('1', '2')``: CESQL casts the list to the value's type, so the
+    number 2 and the text ``'2'`` are in it and ``'02'`` is not. A number equals one of ``among``
+    iff its digits do (:func:`shoal.content.values.text`): look it up under that spelling.
 
     Where ``among`` is given every other field is empty (they were applied to it). ``like`` and
     ``unlike`` are LIKE patterns as written in a filter. A pattern in ``like`` that begins or ends
@@ -143,8 +148,6 @@ class Conjunction:
 
     def matches(self, attributes: Mapping[str, object]) -> bool:
         """Whether an event's attributes satisfy the conjunction (the reference for evaluators)."""
-        from shoal.content.language.evaluate import holds  # it would import this module back
-
         for predicate in self.predicates:
             value = values.native(attributes.get(predicate.attribute))
             if value is None:

@@ -97,28 +97,21 @@ def parse_integer(spelt: str) -> int | None:
 
 def parse_number(spelt: str) -> Number | None:
     """The number a text spells, ``5`` or ``-2.5e3``, or None."""
-    if not spelt or spelt[-1] not in "0123456789.":  # most text fails here
+    if not spelt or spelt[-1] not in "0123456789.f":  # most text fails here
         return None
     found = parse_integer(spelt)
-    if found is None and _DECIMAL.fullmatch(spelt) is not None:
-        decimal = float(spelt)
-        return decimal if abs(decimal) != float("inf") else None
+    if found is None:
+        if spelt == "inf" or spelt == "-inf":  # as an infinite number reads as text
+            return float(spelt)
+        if _INTEGER.fullmatch(spelt) or _DECIMAL.fullmatch(spelt):
+            decimal = float(spelt)
+            return decimal if abs(decimal) != float("inf") else None
     return found
 
 
 def spellings(wanted: str) -> list[bool | int | float | str]:
     """Every value whose text is ``wanted``: that text, and the number or boolean it spells."""
-    found: list[bool | int | float | str] = [wanted]
-    if wanted in ("true", "false"):
-        found.append(wanted == "true")
-    elif wanted in ("inf", "-inf"):
-        found.append(float(wanted))
-    else:
-        spelt = parse_number(wanted)
-        if spelt is not None and text(spelt) == wanted:
-            found.append(spelt)
-        elif spelt is None and _INTEGER.fullmatch(wanted) is not None and len(wanted) < 320:
-            large = float(wanted)  # an integer beyond 64 bits is read as a decimal
-            if abs(large) != float("inf") and text(large) == wanted:
-                found.append(large)
-    return found
+    if wanted == "true" or wanted == "false":
+        return [wanted, wanted == "true"]
+    spelt = parse_number(wanted)
+    return [wanted] if spelt is None or text(spelt) != wanted else [wanted, spelt]

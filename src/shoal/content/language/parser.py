@@ -5,7 +5,8 @@ As CESQL 1.0 (section 3.6) orders them, tightest first: functions; ``NOT`` and m
 level, read from the left. So ``a OR b AND c`` is ``(a OR b) AND c`` and ``NOT a = b`` is
 ``(NOT a) = b``: the printer writes such parentheses out.
 
-Recursion is bounded by :data:`MAX_DEPTH`, so no filter can exhaust the stack.
+Recursion is bounded by :data:`MAX_DEPTH` levels, each perhaps in parentheses, so no filter can
+exhaust the stack.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class _Parser:
     def expression(self, level: int) -> _Node:
         """The longest expression whose operators bind at least as tightly as ``level``."""
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > 2 * MAX_DEPTH:  # each level may stand in parentheses
             raise self.too_deep()
         left = self.prefix()
         while (found := self.infix_level()) >= level:
