@@ -8,14 +8,14 @@ clears bits in place. All changes are visible to the next event.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterable, Mapping
-from typing import Final, Protocol
+from bisect import bisect_right
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
-from shoal.content import values
 from shoal.content.index import kernels as k
+from shoal.content.index.events import SLACK, Events, Matches, Scratch
 from shoal.content.index.layout import Array, Flat, Segment, Snapshot, lay_out
 from shoal.content.index.lanes import lanes_of
 from shoal.content.index.merging import choose_cuts, merge
@@ -27,14 +27,7 @@ RECENT: Final = 1024  # lanes that wait for their segment
 FAN_OUT: Final = 4
 CREDIT: Final = 160  # work on merges that one change pays for, in lanes looked at
 PORTION: Final = 8192  # work done at a time
-
-
-class Normalised(Protocol):
-    """A filter that knows its normal form."""
-
-    @property
-    def normal(self) -> NormalForm:
-        """The filter as a disjunction of conjunctions."""
+PORTION_IDS: Final = 1 << 20  # ids handed out at a time from a batch
 
 
 class MatchIndex:
@@ -51,6 +44,8 @@ class MatchIndex:
         self._recent = Recent()
         self._arrays: dict[str, Array] = {}
         self._firsts: list[int] = []
+        self._settled = 0
+        self._sort_by = -1
         self._merge: _Merge | None = None
         self._credit = 0
         self._dirty = self._moved = True
@@ -192,6 +187,7 @@ class MatchIndex:
         self._changed()
 
     def _changed(self) -> None:
+        self._settled = sum(s.ids.size for s in self.segments)
         self._firsts = [int(s.handles[0]) for s in self.segments]
         self._dirty = self._moved = True
 
@@ -235,6 +231,52 @@ class MatchIndex:
         self._snapshot = segment.snapshot
         self._changed()
 
+    # Questions
+
+    def match(self, attributes: Mapping[str, object]) -> list[int]:
+        """The handles of the filters that match an event, each once, in no particular order."""
+        index = self.publish()
+        scratch = self._scratch
+        count = scratch.spread(attributes, self.vocabulary.attributes)
+        out = scratch.out(self.lanes)
+        found: list[int] = out[
+            : k.match_one(
+                index, scratch.entries_at, count, scratch.codes_at, scratch.keys_at,
+                scratch.present_at, scratch.out_at,
+            )
+        ].tolist()  # fmt: skip
+        return self._decide(found, attributes) if self.opaque else found
+
+    def _decide(self, found: list[int], attributes: Mapping[str, object]) -> list[int]:
+        """Let the reference say which of the filters that only may match do."""
+        sure = [handle for handle in found if handle < k.OPAQUE]
+        maybe = {handle & k.ID_MASK: None for handle in found if handle >= k.OPAQUE}
+        return sure + [handle for handle in maybe if self.opaque[handle].matches(attributes)]
+
+    def match_batch(self, batch: object) -> Matches:
+        """The handles of the filters that match each row of an Arrow record batch."""
+        return Matches.join(list(self.stream(batch, reuse=False)))
+
+    def stream(self, batch: object, *, reuse: bool = True) -> Iterator[Matches]:
+        """As :meth:`match_batch`, in portions; with ``reuse`` one is gone when the next comes."""
+        index = self.publish()
+        events = Events(batch, self.vocabulary)
+        lanes, scratch = self.lanes, self._scratch
+        snapshots = list({id(s.snapshot): s.snapshot for s in self.segments}.values())
+        dense, listed, order = events.tables(snapshots, self._sort_by)
+        room = max(2 * lanes, PORTION_IDS)
+        begin = 0
+        ends = np.zeros(events.rows, np.int64)
+        while begin < events.rows:
+            out = scratch.out(room + lanes) if reuse else np.empty(room + lanes + SLACK, np.uint32)
+            stop = k.match_many(
+                index, dense, listed, order, begin, 4 * room, scratch.codes_at, scratch.keys_at,
+                scratch.present_at, out.ctypes.data, ends,
+            )  # fmt: skip
+            found = Matches(order[begin:stop], ends[begin:stop], out[: ends[stop - 1]])
+            yield found.decided(events, self.opaque) if self.opaque else found
+            begin = stop
+
     # The tables that the kernels read
 
     def publish(self) -> int:
@@ -256,23 +298,26 @@ class MatchIndex:
         if not self._moved and columns <= table[k.COLUMNS]:
             return
         self._moved = False
-        columns = max(columns, 2 * int(table[k.COLUMNS])) if table[k.COLUMNS] else columns
+        if columns > table[k.COLUMNS]:
+            self._scratch = Scratch(2 * columns)
+            table[k.COLUMNS] = 2 * columns
         snapshots = list({id(s.snapshot): s.snapshot for s in self.segments}.values())
-        for snapshot in snapshots:
-            snapshot.reserve(columns)
         for segment in self.segments:
             segment.table[k.SNAPSHOT] = snapshots.index(segment.snapshot)
         arrays["segments"] = np.array([s.table.ctypes.data for s in self.segments], np.int64)
         arrays["snapshots"] = np.array([s.table.ctypes.data for s in snapshots], np.int64)
-        table[k.COLUMNS] = columns
         table[k.SEGMENTS], table[k.SNAPSHOTS] = len(self.segments), len(snapshots)
         table[k.SEGMENT_TABLE] = arrays["segments"].ctypes.data
         table[k.SNAPSHOT_TABLE] = arrays["snapshots"].ctypes.data
+        self._sort_by = max(
+            ((int(g[k.BLOCKS]), int(g[k.KEYS])) for s in self.segments for g in s.groups if g[k.WIDTH]),
+            default=(0, -1),
+        )[1]
 
     @property
     def lanes(self) -> int:
         """Lanes held, dead ones included: no event can match more."""
-        return sum(s.ids.size for s in self.segments) + len(self._recent)
+        return self._settled + len(self._recent)
 
     @property
     def nbytes(self) -> int:

@@ -121,6 +121,13 @@ def codes_of(keys: Any, cuts: Any, codes: Any) -> Any:
 
 
 @_fast
+def codes_by_column(columns: Any, keys: Any, snapshot: Any, codes: Any) -> Any:
+    """The codes of keys of various columns."""
+    for i in range(len(keys)):
+        codes[i] = code_of(keys[i], snapshot + 8 * CUT_SIZE * np.int64(columns[i]))
+
+
+@_fast
 def _fresh(index: Any, identity: Any) -> Any:
     """Whether this event has not met this id yet (a set that a new serial number empties)."""
     table, mask = load_i64(index + 8 * SEEN), load_i64(index + 8 * SEEN_MASK)

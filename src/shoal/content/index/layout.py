@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from shoal.content.index import kernels as k
 from shoal.content.index import ordering
+from shoal.content.index.vocabulary import MAX_COLUMNS
 
 Array: TypeAlias = NDArray[Any]
 STEP = 1 << 14  # lanes handled between two yields
@@ -53,20 +54,13 @@ class Flat:
 class Snapshot:
     """A generation of cuts, by column. A column's cuts never change within a snapshot."""
 
-    def __init__(self, capacity: int = 64) -> None:
-        self.table = np.zeros((capacity, k.CUT_SIZE), np.int64)
+    def __init__(self) -> None:
+        # Room for all columns there may be: it must not move, and untouched pages cost nothing.
+        self.table = np.zeros((MAX_COLUMNS, k.CUT_SIZE), np.int64)
         self.cuts: dict[int, tuple[Array, Array]] = {}
-
-    def reserve(self, columns: int) -> None:
-        """Make room for this many columns (those without cuts have one code for all values)."""
-        if columns > len(self.table):
-            table = np.zeros((max(columns, 2 * len(self.table)), k.CUT_SIZE), np.int64)
-            table[: len(self.table)] = self.table
-            self.table = table
 
     def cut(self, column: int, cuts: Array) -> None:
         """Set a column's cuts: ascending, distinct, finite, at most ``MAX_CUTS``."""
-        self.reserve(column + 1)
         if not len(cuts):
             self.cuts[column] = (cuts, cuts)
             return
@@ -87,7 +81,7 @@ class Snapshot:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self.table.nbytes + sum(a.nbytes + b.nbytes for a, b in self.cuts.values())
+        return sum(8 * k.CUT_SIZE + a.nbytes + b.nbytes for a, b in self.cuts.values())
 
 
 @dataclass(eq=False)
@@ -218,15 +212,14 @@ def _arrange(bounds: Array) -> Generator[int, None, Array]:
 def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None, Segment]:
     """Build a segment from lanes, step by step."""
     count = len(flat)
-    snapshot.reserve(columns)
+    table = snapshot.table.ctypes.data
     low, high = np.empty(len(flat.columns), np.uint16), np.empty(len(flat.columns), np.uint16)
     for a, b in steps(len(low), 2 * STEP):
-        table = snapshot.table.ctypes.data  # it may move between two steps
         ordering.code_bounds(
             flat.columns[a:b], flat.low[a:b], flat.high[a:b], table, low[a:b], high[a:b]
         )
         yield b - a
-    cut = snapshot.table[:, k.CUT_COUNT].astype(np.float64)
+    cut = snapshot.table[:columns, k.CUT_COUNT].astype(np.float64)
     sets, lanes, starts = yield from _groups(flat, low, high, cut)
     sizes = np.diff(starts)
     blocks = -(-sizes // ordering.BLOCK)

@@ -67,6 +67,20 @@ class Attribute:
         self.memory: dict[str | bool, bytes] = {}
 
     @property
+    def plain(self) -> bool:
+        """Whether filters read this attribute as a number only."""
+        return self.number >= 0 > self.present and self.truth < 0 and not self.textual
+
+    @property
+    def named(self) -> bool:
+        """Whether filters only ask which text this attribute is."""
+        return (
+            self.text >= 0
+            and not (self.prefixes or self.suffixes or self.fragments)
+            and max(self.number, self.truth, self.present) < 0
+        )
+
+    @property
     def textual(self) -> bool:
         """Whether some filter reads this attribute as text."""
         return self.text >= 0 or bool(self.prefixes or self.suffixes or self.fragments)
