@@ -169,14 +169,19 @@ class Events:
                 f"column {attribute.name!r} holds {kind}, which no filter can read; "
                 "cast it to text, a number or a boolean"
             )
-        if attribute.plain and kind.rstrip("0123456789") in _NUMBERS:
+        numeric = kind.rstrip("0123456789") in _NUMBERS
+        if numeric and not attribute.textual:
             keys = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-            self._dense.append((attribute.number, np.ascontiguousarray(keys), None, None))
+            if attribute.number >= 0:
+                self._dense.append((attribute.number, np.ascontiguousarray(keys), None, None))
+            if attribute.present >= 0:
+                there = np.where(np.isnan(keys), nan, 1.0)
+                self._dense.append((attribute.present, there, None, None))
             return
         coded = column if kind.startswith("dictionary<") else column.dictionary_encode()
         at = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
         distinct = coded.dictionary.to_pylist()
-        if attribute.named and kind != "bool" and kind.rstrip("0123456789") not in _NUMBERS:
+        if attribute.named and kind != "bool" and not numeric:
             names = attribute.texts
             keys = np.array([*(names.get(text, nan) for text in distinct), nan])
             self._dense.append((attribute.text, keys.take(at, mode="wrap"), keys, at))

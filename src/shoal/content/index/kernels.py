@@ -39,7 +39,7 @@ MAX_CUTS = 32764
 NEGATED = 0x80000000  # a predicate that must not hold, flagged in its column
 MAX_KEYS = 4  # columns of a group
 MAX_SNAPSHOTS = 4  # generations of cuts alive at once
-CELLS = 8192  # of the table that starts the search for a value's code
+MAX_CELLS = 8192  # of the table that starts the search for a value's code
 
 # The index: one table of 64-bit numbers. Each name is a position in it.
 (
@@ -70,15 +70,17 @@ WIDTH, KEYS, EXACT = 0, 1, 1 + MAX_KEYS
     ALIVE,
     ZONES,
     SUPERS,
+    SLOTS,
+    SLOT_COUNT,
     RESIDUAL_START,
     RESIDUAL_COLUMNS,
     RESIDUAL_CODES,
     RESIDUAL_EXACT,
     SPECIAL,
     GROUP_SIZE,
-) = range(1 + 2 * MAX_KEYS, 13 + 2 * MAX_KEYS)
+) = range(1 + 2 * MAX_KEYS, 15 + 2 * MAX_KEYS)
 # One column's cuts in a snapshot.
-CUTS, CUT_COUNT, CUT_CELLS, CUT_BASE, CUT_SCALE, CUT_SIZE = range(6)
+CUTS, CUT_COUNT, CUT_CELLS, CUT_BASE, CUT_SCALE, CUT_LAST_CELL, CUT_SIZE = range(7)
 
 _ONE, _ALL, _ODD = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint16(1)
 _U0 = np.uint64(0)
@@ -93,10 +95,11 @@ def code_of(key: Any, cuts: Any) -> Any:
     if count == 0:
         return np.uint16(2)
     base, scale = load_f64(cuts + 8 * CUT_BASE), load_f64(cuts + 8 * CUT_SCALE)
+    last = load_i64(cuts + 8 * CUT_LAST_CELL)
     scaled = (key - base) * scale
     cell = 0
-    if scaled >= CELLS:
-        cell = CELLS - 1
+    if scaled >= last:
+        cell = last
     elif scaled > 0.0:
         cell = np.int64(scaled)
     table = load_i64(cuts + 8 * CUT_CELLS) + 2 * cell
@@ -178,6 +181,23 @@ def _emit(out: Any, ids: Any, chosen: Any) -> Any:
 
 
 @_fast
+def _slot(at: Any, codes: Any, chosen: Any) -> Any:
+    """The chosen lanes whose predicate in this slot holds, without a branch per lane.
+
+    A predicate is a column, a lowest code and a width, modulo 2**16: a negated one wraps around.
+    """
+    kept = _U0
+    while chosen != _U0:
+        lane = first_bit(chosen)
+        chosen &= chosen - _ONE
+        here = at + 2 * lane
+        code = np.int64(load_u16(codes + 2 * np.int64(load_u16(here))))
+        low, width = np.int64(load_u16(here + 256)), np.int64(load_u16(here + 512))
+        kept |= np.uint64(((code - low) & 65535) <= width) << np.uint64(lane)
+    return kept
+
+
+@_fast
 def _residual(group: Any, codes: Any, keys: Any, ids_base: Any, chosen: Any) -> Any:
     """The chosen lanes whose residual predicates hold too."""
     starts = load_i64(group + 8 * RESIDUAL_START) + 4 * ids_base
@@ -244,6 +264,7 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
     bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
     alive, zones = load_i64(group + 8 * ALIVE), load_i64(group + 8 * ZONES)
     supers = load_i64(group + 8 * SUPERS)
+    slots, slot_count = load_i64(group + 8 * SLOTS), load_i64(group + 8 * SLOT_COUNT)
     residual = load_i64(group + 8 * RESIDUAL_START)
     special = load_i64(group + 8 * SPECIAL)
     exact0, exact1 = load_i64(group + 8 * EXACT), load_i64(group + 8 * (EXACT + 1))
@@ -271,7 +292,7 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
                 outer &= within64(at, at + 128, code)
                 inner &= within64(at + 256, at + 384, code)
                 at += 512
-            if width == 0 and residual != 0:
+            if width == 0 and slot_count + residual != 0:
                 inner = _U0
             left = blocks - 64 * chunk
             if left < 64:
@@ -284,15 +305,7 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
                 for half in range(2):
                     chosen = load_u64(alive + 16 * block + 8 * half)
                     here = ids + 512 * block + 256 * half
-                    if whole == _ONE:
-                        if special == 0:
-                            if chosen == _ALL:
-                                copy64(out, here)
-                                out += 256
-                            else:
-                                out = _emit(out, here, chosen)
-                            continue
-                    else:
+                    if whole == _U0:
                         at = bounds + (512 * width) * block + 128 * half
                         if width > 0:
                             chosen &= within64(at, at + 256, c0)
@@ -315,10 +328,18 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
                             chosen = _refine(group, 2, c2, keys, part, at + 1024, offset, chosen)
                         if exact3 != 0 and (c3 & _ODD) == 0:
                             chosen = _refine(group, 3, c3, keys, part, at + 1536, offset, chosen)
+                        for slot in range(slot_count):
+                            at = slots + 768 * (slot_count * block + slot) + offset
+                            chosen = _slot(at, codes, chosen)
                         if residual != 0 and chosen != _U0:
                             chosen = _residual(group, codes, keys, 64 * part, chosen)
                     if special != 0:
-                        out = _emit_special(index, out, here, chosen)
+                        odd = chosen & load_u64(special + 16 * block + 8 * half)
+                        out = _emit_special(index, out, here, odd)
+                        chosen &= ~odd
+                    if chosen == _ALL:
+                        copy64(out, here)
+                        out += 256
                     else:
                         out = _emit(out, here, chosen)
     return out

@@ -35,6 +35,9 @@ from shoal.content.index.vocabulary import MAX_COLUMNS
 Array: TypeAlias = NDArray[Any]
 STEP = 1 << 14  # lanes handled between two yields
 GROUP_AT = {4: 512, 3: 256, 2: 128, 1: 1}  # how many lanes justify a group of so many columns
+RARE = 64  # a column with fewer predicates is no key, as long as
+SLOTS = 3  # predicates beside the keys that lie in the block; more lie elsewhere
+STRAY = 1024  # at most so many lanes have no other and must be looked at for every event
 
 
 @dataclass
@@ -64,9 +67,10 @@ class Snapshot:
         if not len(cuts):
             self.cuts[column] = (cuts, cuts)
             return
-        cells = np.empty(k.CELLS + 1, np.uint16)
+        size = min(1 << len(cuts).bit_length(), k.MAX_CELLS)
+        cells = np.empty(size + 1, np.uint16)
         base, span = float(cuts[0]), float(cuts[-1]) - float(cuts[0])
-        scale = k.CELLS / span if 0 < span < np.inf else 0.0
+        scale = size / span if 0 < span < np.inf else 0.0
         scale = scale if scale < np.inf else 0.0
         ordering.fill_cells(cuts, base, scale, cells)
         self.cuts[column] = (cuts, cells)
@@ -76,6 +80,7 @@ class Snapshot:
             len(cuts),
             cells.ctypes.data,
         )
+        row[k.CUT_LAST_CELL] = size - 1
         row[[k.CUT_BASE, k.CUT_SCALE]] = np.array([base, scale]).view(np.int64)
 
     @property
@@ -125,9 +130,17 @@ def _groups(
     """Key columns of each group, lanes in group order, and where each group begins."""
     count = len(flat)
     chosen = np.empty((count, k.MAX_KEYS), np.int32)
-    for begin, end in steps(count):
-        ordering.choose_keys(flat.start, flat.columns, low, high, begin, end, cut, chosen)
-        yield end - begin
+    uses = np.zeros(len(cut), np.int64)
+    for begin, end in steps(len(flat.columns)):
+        part = flat.columns[begin:end]
+        uses += np.bincount(part[part < k.NEGATED], minlength=len(cut))
+        yield (end - begin) // 8
+    for allowed in (np.where(uses < RARE, -1.0, cut), cut):
+        for begin, end in steps(count):
+            ordering.choose_keys(flat.start, flat.columns, low, high, begin, end, allowed, chosen)
+            yield end - begin
+        if (chosen[:, 0] < 0).sum() <= STRAY:
+            break
     group_of = np.full(count, -1, np.int32)
     sets: list[tuple[int, ...]] = []
     left = np.arange(count, dtype=np.uint32)
@@ -279,14 +292,16 @@ def _fill(
     index = (yield from _arrange(bounds)) if width else np.arange(count, dtype=np.uint32)
 
     residual = np.zeros(blocks * ordering.BLOCK + 1, np.uint32)
+    picked = np.empty((count, SLOTS), np.int32)
     for a, b in steps(count):
-        ordering.count_residuals(
-            flat.start, flat.columns, lanes, index[a:b], key_columns, residual[a : b + 1]
+        ordering.pick_residuals(
+            flat.start, flat.columns, low, high, lanes, index, a, b, key_columns, picked, residual
         )
-        yield b - a
+        yield 2 * (b - a)
     np.cumsum(residual, out=residual)
     yield count // 4 + 512  # a group costs something however small it is
-    has_residual = bool(residual[-1])
+    slot_count = int((picked >= 0).any(axis=0).sum())  # they are filled from the first on
+    plain = not residual[-1] and not slot_count
     row = segment.groups[number]
     row[k.WIDTH] = width
     row[k.KEYS : k.KEYS + width] = keys
@@ -308,15 +323,23 @@ def _fill(
     row[k.BLOCKS], row[k.IDS], row[k.ALIVE] = blocks, ids.ctypes.data, alive.ctypes.data
     for a, b in steps(blocks, STEP // ordering.BLOCK):
         ordering.fill_blocks(
-            bounds, index, lanes, flat.ids, a, b, not has_residual, base,
+            bounds, index, lanes, flat.ids, a, b, plain, base,
             grid, zones, supers, ids, alive, segment.place,
         )  # fmt: skip
         yield 2 * ordering.BLOCK * (b - a)
-    flags = 0
-    for a, b in steps(blocks, 16 * STEP // ordering.BLOCK):
-        flags |= int(((ids[a:b] != k.DEAD) & (ids[a:b] > k.ID_MASK)).any())
-        yield ordering.BLOCK * (b - a) // 8
-    row[k.SPECIAL] = flags
+    special = np.zeros((blocks, 2), np.uint64)
+    for a, b in steps(blocks, 8 * STEP // ordering.BLOCK):
+        flagged = (ids[a:b] != k.DEAD) & (ids[a:b] > k.ID_MASK)
+        special[a:b] = np.packbits(flagged, axis=1, bitorder="little").view(np.uint64)
+        yield ordering.BLOCK * (b - a) // 4
+    if special.any():
+        keep(k.SPECIAL, "special", special)
+    if slot_count:
+        slots = keep(k.SLOTS, "slots", np.zeros((blocks, slot_count, 3, ordering.BLOCK), np.uint16))
+        row[k.SLOT_COUNT] = slot_count
+        for a, b in steps(count):
+            ordering.fill_slots(flat.columns, low, high, a, b, picked, slots)
+            yield b - a
     odd = np.full(2 * width, 1, np.uint16)
     for a, b in steps(count, 4 * STEP):
         odd &= np.bitwise_and.reduce(bounds[a:b], axis=0)
@@ -329,8 +352,11 @@ def _fill(
                     flat.start, flat.columns, flat.low, flat.high, lanes, index, a, b, column, exact
                 )
                 yield b - a
-    if has_residual:
-        yield from _fill_residuals(keep, flat, low, high, lanes, index, key_columns, residual)
+    if residual[-1]:
+        keep(k.RESIDUAL_START, "residual_start", residual)
+        yield from _fill_residuals(
+            keep, flat, low, high, lanes, index, key_columns, picked, residual
+        )
 
 
 def _fill_residuals(
@@ -341,10 +367,10 @@ def _fill_residuals(
     lanes: Array,
     index: Array,
     keys: Array,
+    picked: Array,
     start: Array,
 ) -> Generator[int, None, None]:
-    """Write the predicates that are not among the group's keys."""
-    keep(k.RESIDUAL_START, "residual_start", start)
+    """Write the predicates that are neither among the group's keys nor picked."""
     size = int(start[-1])
     columns = keep(k.RESIDUAL_COLUMNS, "residual_columns", np.zeros(size, np.uint32))
     codes = keep(k.RESIDUAL_CODES, "residual_codes", np.zeros((size, 2), np.uint16))
@@ -352,7 +378,7 @@ def _fill_residuals(
     for a, b in steps(len(lanes)):
         ordering.fill_residuals(
             flat.start, flat.columns, flat.low, flat.high, low, high, lanes, index, a, b, keys,
-            start, columns, codes, exact,
+            picked, start, columns, codes, exact,
         )  # fmt: skip
         yield b - a
     if not all((codes[a:b] & 1).all() for a, b in steps(size)):

@@ -31,8 +31,12 @@ def _survey(
         if (word >> np.uint64(position & 63)) & _ONE == _ONE:
             row = groups[block_group[position // BLOCK]]
             counts[i] = row[k.WIDTH]
+            inside = position - (row[k.IDS] - ids) // 4
+            slots = row[k.SLOT_COUNT]
+            for slot in range(slots):
+                here = row[k.SLOTS] + 768 * (slots * (inside // BLOCK) + slot)
+                counts[i] += 1 if load_u16(here + 512 + 2 * (inside % BLOCK)) != 65535 else 0
             if row[k.RESIDUAL_START] != 0:
-                inside = position - (row[k.IDS] - ids) // 4
                 at = row[k.RESIDUAL_START] + 4 * inside
                 counts[i] += np.int64(load_u32(at + 4)) - np.int64(load_u32(at))
 
@@ -73,6 +77,19 @@ def _unfold(
             low[at] = _value(np.int64(load_u16(bounds)), cuts, exact)
             high[at] = _value(np.int64(load_u16(bounds + 256)), cuts, exact + 8)
             at += 1
+        for slot in range(row[k.SLOT_COUNT]):
+            here = row[k.SLOTS] + 768 * (row[k.SLOT_COUNT] * block + slot) + 2 * lane
+            lower = np.int64(load_u16(here + 256))
+            upper = lower + np.int64(load_u16(here + 512))
+            if upper - lower != 65535:
+                column = np.int64(load_u16(here))
+                cuts = snapshot + 8 * k.CUT_SIZE * column
+                columns[at] = column
+                if upper > 65535:  # a negated predicate wraps around
+                    lower, upper = (upper + 1) & 65535, lower - 1
+                    columns[at] = column | k.NEGATED
+                low[at], high[at] = _value(lower, cuts, 0), _value(upper, cuts, 0)
+                at += 1
         if row[k.RESIDUAL_START] != 0:
             first = np.int64(load_u32(row[k.RESIDUAL_START] + 4 * inside))
             last = np.int64(load_u32(row[k.RESIDUAL_START] + 4 * inside + 4))

@@ -8,7 +8,6 @@ import numpy as np
 from numba import njit
 
 from shoal.content.index.kernels import (
-    CELLS,
     CUT_COUNT,
     CUT_SIZE,
     MAX_KEYS,
@@ -26,12 +25,12 @@ SAMPLE = 32  # lanes looked at to choose where to split
 @_fast
 def fill_cells(cuts: Any, base: float, scale: float, cells: Any) -> None:
     """``cells[c]``: the first cut that lies in cell c or above."""
-    at = 0
+    at, final = 0, len(cells) - 2
     for i in range(len(cuts)):
         scaled = (cuts[i] - base) * scale
         cell = 0
-        if scaled >= CELLS:
-            cell = CELLS - 1
+        if scaled >= final:
+            cell = final
         elif scaled > 0.0:
             cell = np.int64(scaled)
         while at <= cell:
@@ -58,13 +57,14 @@ def choose_keys(
 ) -> None:
     """Per lane its up to MAX_KEYS narrowest plain predicates, narrowest first (-1: no more).
 
-    ``cut[column]`` is the column's number of cuts: a predicate is narrow if it spans few of them.
+    ``cut[column]`` is the column's number of cuts (a predicate is narrow if it spans few of them)
+    or negative: not to be a key.
     """
     for lane in range(begin, end):
         for rank in range(MAX_KEYS):
             best, width = np.int64(-1), 1e300
             for at in range(start[lane], start[lane + 1]):
-                if columns[at] >= np.uint32(NEGATED):
+                if columns[at] >= np.uint32(NEGATED) or cut[columns[at]] < 0:
                     continue
                 taken = False
                 for earlier in range(rank):
@@ -262,20 +262,6 @@ def fill_exact(
 
 
 @_fast
-def count_residuals(start: Any, columns: Any, lanes: Any, index: Any, keys: Any, out: Any) -> None:
-    """``out[position + 1]``: how many predicates of the lane there are beside the keys."""
-    for position in range(len(index)):
-        lane = lanes[index[position]]
-        count = 0
-        for at in range(start[lane], start[lane + 1]):
-            kept = True
-            for key in range(len(keys)):
-                kept = kept and columns[at] != keys[key]
-            count += 1 if kept else 0
-        out[position + 1] = count
-
-
-@_fast
 def _rank(column: Any, low: Any, high: Any) -> Any:
     """Narrow predicates fail soonest, negated ones seldom."""
     span = np.int64(high) - np.int64(low)
@@ -283,18 +269,69 @@ def _rank(column: Any, low: Any, high: Any) -> Any:
 
 
 @_fast
+def pick_residuals(
+    start: Any, columns: Any, low: Any, high: Any, lanes: Any, index: Any, begin: int, end: int,
+    keys: Any, picked: Any, counts: Any,
+) -> None:
+    """Per lane the narrowest exact predicates beside the keys, and how many others there are."""
+    for position in range(begin, end):
+        lane = lanes[index[position]]
+        for slot in range(picked.shape[1]):
+            best, count = np.int64(-1), 0
+            for at in range(start[lane], start[lane + 1]):
+                kept = True
+                for key in range(len(keys)):
+                    kept = kept and columns[at] != keys[key]
+                for earlier in range(slot):
+                    kept = kept and picked[position, earlier] != at
+                if not kept:
+                    continue
+                count += 1
+                if (low[at] & 1) and (high[at] & 1) and low[at] <= high[at] and (
+                    best < 0
+                    or _rank(columns[at], low[at], high[at])
+                    < _rank(columns[best], low[best], high[best])
+                ):
+                    best = np.int64(at)
+            picked[position, slot] = best
+            counts[position + 1] = count - (1 if best >= 0 else 0)
+
+
+@_fast
+def fill_slots(
+    columns: Any, low: Any, high: Any, begin: int, end: int, picked: Any, slots: Any
+) -> None:
+    """Write the picked predicates as column, lowest code and width; without one anything holds."""
+    for position in range(begin, end):
+        block, spot = position // BLOCK, position % BLOCK
+        for slot in range(slots.shape[1]):
+            at = picked[position, slot]
+            column, lower, width = np.int64(0), np.int64(0), np.int64(65535)
+            if at >= 0:
+                column = np.int64(columns[at] & np.uint32(NEGATED - 1))
+                lower, upper = np.int64(low[at]), np.int64(high[at])
+                width = upper - lower
+                if columns[at] >= np.uint32(NEGATED):  # all other codes, around the end
+                    lower, width = upper + 1, (lower - upper - 2) & 65535
+            slots[block, slot, 0, spot] = column
+            slots[block, slot, 1, spot], slots[block, slot, 2, spot] = lower, width
+
+
+@_fast
 def fill_residuals(
     start: Any, columns: Any, lows: Any, highs: Any, low: Any, high: Any, lanes: Any, index: Any,
-    begin: int, end: int, keys: Any, out_start: Any, out_columns: Any, out_codes: Any,
-    out_exact: Any,
+    begin: int, end: int, keys: Any, picked: Any, out_start: Any, out_columns: Any,
+    out_codes: Any, out_exact: Any,
 ) -> None:
-    """The predicates beside the keys, narrowest first, in block order."""
+    """The predicates beside the keys and the one picked, narrowest first, in block order."""
     for position in range(begin, end):
         lane = lanes[index[position]]
         first = np.int64(out_start[position])
         count = 0
         for at in range(start[lane], start[lane + 1]):
             kept = True
+            for slot in range(picked.shape[1]):
+                kept = kept and at != picked[position, slot]
             for key in range(len(keys)):
                 kept = kept and columns[at] != keys[key]
             if not kept:
