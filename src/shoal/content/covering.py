@@ -82,8 +82,9 @@ def expression_of(form: NormalForm) -> Expression:
 
 def expression_of_conjunction(conjunction: Conjunction) -> Expression:
     """A filter that matches exactly what the conjunction does."""
-    parts = [part for p in conjunction.predicates for part in _parts(p)]
-    parts += (e for e in conjunction.residue if not isinstance(e, Attribute) or len(parts) > 1)
+    if any(isinstance(e, Attribute) for e in conjunction.residue):
+        return conjunction.residue[0]  # only the filter that is a bare attribute has such a residue
+    parts = [part for p in conjunction.predicates for part in _parts(p)] + [*conjunction.residue]
     if not parts:
         return Literal(True)
     if len(parts) == 1:

@@ -25,6 +25,7 @@ from collections.abc import Iterable
 
 from shoal.content.atoms import Disjuncts, Mode, atom, opaque
 from shoal.content.conjunctions import ALWAYS, conjoin, merge_alike, within
+from shoal.content.language.check import other_than_condition
 from shoal.content.language.limits import MAX_DISJUNCTS
 from shoal.content.language.syntax import And, Attribute, Exists, Expression, Literal, Not, Or, Xor
 from shoal.content.normal import Absent, Conjunction, NormalForm, Present, Truth
@@ -42,8 +43,10 @@ class _TooBig(Exception):  # noqa: N818  # never leaves this module
 
 def normalise(expression: Expression) -> NormalForm:
     """The normal form of a filter."""
+    # A filter must *be* true; text that reads as true is enough only for an operand.
+    if other_than_condition(expression):
+        return NormalForm(())
     if isinstance(expression, Attribute):
-        # A filter must *be* true; text that reads as true is enough only for an operand.
         here = Truth(expression.name, True)
         return NormalForm((Conjunction((here,), (expression,)),))
     return NormalForm(tuple(_Normaliser().outcome(expression, "true")))

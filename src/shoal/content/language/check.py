@@ -22,13 +22,13 @@ from shoal.content.language.syntax import (
 
 def check(expression: Expression) -> None:
     """Raise :class:`FilterError` if the expression cannot be a filter, or can never match."""
-    kind = _never_condition(expression)
+    kind = other_than_condition(expression)
     if kind:
         raise FilterError(f"{_short(expression)} is {kind}, not a condition", 0, "compare it: x > 5")
     _check_order(expression)
 
 
-def _never_condition(expression: Expression) -> str:
+def other_than_condition(expression: Expression) -> str:
     """What the expression is instead of a condition, or nothing."""
     if isinstance(expression, Literal) and not isinstance(expression.value, bool):
         return "text" if isinstance(expression.value, str) else "a number"
