@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from shoal.content import values
 from shoal.content.index import kernels as k
 from shoal.content.index.layout import Array, Snapshot
-from shoal.content.index.vocabulary import Attribute, Vocabulary
+from shoal.content.index.vocabulary import Attribute, Brief, Vocabulary
 from shoal.content.normal import NormalForm
 
 SLACK: Final = 64  # ids that a kernel may write beyond the last
@@ -46,24 +45,23 @@ class Scratch:
             self.out_at = self._out.ctypes.data
         return self._out
 
-    def spread(self, event: Mapping[str, object], known: Mapping[str, Attribute]) -> int:
+    def spread(self, event: Mapping[str, object], brief: Brief) -> int:
         """Write an event's (column, key) entries; how many."""
         buffer, at = self._entries, 0
         for name, value in event.items():
-            attribute = known.get(name)
-            if attribute is None:
+            known = brief.get(name)
+            if known is None:
                 continue
-            if type(value) is float and attribute.plain:
+            column, memory, pack = known
+            kind = type(value)
+            if kind is float and column >= 0:
                 if value == value:
-                    _ENTRY.pack_into(buffer, at, attribute.number, value)
+                    _ENTRY.pack_into(buffer, at, column, value)
                     at += 16
                 continue
-            found = attribute.memory.get(value) if type(value) is str else None
+            found = memory.get(value) if kind is str else None  # type: ignore[call-overload]  # it is text
             if found is None:
-                native = values.native(value)
-                if native is None:
-                    continue
-                found = attribute.entries(native)
+                found = pack(value)
             end = at + len(found)
             buffer[at:end] = found
             at = end
@@ -186,10 +184,7 @@ class Events:
             keys = np.array([*(names.get(text, nan) for text in distinct), nan])
             self._dense.append((attribute.text, keys.take(at, mode="wrap"), keys, at))
             return
-        parts = [
-            b"" if (value := values.native(one)) is None else attribute.entries(value)
-            for one in distinct
-        ]
+        parts = [attribute.pack(value) for value in distinct]
         start = np.zeros(len(parts) + 1, np.uint32)
         np.cumsum([len(part) >> 4 for part in parts], out=start[1:])
         entries = np.frombuffer(b"".join(parts), _ENTRIES)

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from shoal.content.index import kernels as k
+from shoal.content.index import single
 from shoal.content.index.events import SLACK, Events, Matches, Scratch
 from shoal.content.index.layout import Array, Flat, Segment, Snapshot, lay_out
 from shoal.content.index.lanes import lanes_of
@@ -235,17 +236,28 @@ class MatchIndex:
 
     def match(self, attributes: Mapping[str, object]) -> list[int]:
         """The handles of the filters that match an event, each once, in no particular order."""
-        index = self.publish()
+        found: list[int] = self.match_ids(attributes).tolist()
+        return found
+
+    def match_ids(self, attributes: Mapping[str, object]) -> Array:
+        """As :meth:`match`, as an array."""
+        index = self.publish() if self._dirty else self._address
         scratch = self._scratch
-        count = scratch.spread(attributes, self.vocabulary.attributes)
-        out = scratch.out(self.lanes)
-        found: list[int] = out[
-            : k.match_one(
-                index, scratch.entries_at, count, scratch.codes_at, scratch.keys_at,
-                scratch.present_at, scratch.out_at,
-            )
-        ].tolist()  # fmt: skip
-        return self._decide(found, attributes) if self.opaque else found
+        out = scratch.out(self._settled + len(self._recent))
+        if single.match is not None:
+            count = single.match(
+                attributes if type(attributes) is dict else dict(attributes),
+                self.vocabulary.brief, index, scratch.entries_at, scratch.codes_at,
+                scratch.keys_at, scratch.out_at,
+            )  # fmt: skip
+        else:
+            count = k.match_one(
+                index, scratch.entries_at, scratch.spread(attributes, self.vocabulary.brief),
+                scratch.codes_at, scratch.keys_at, scratch.present_at, scratch.out_at,
+            )  # fmt: skip
+        if self.opaque:
+            return np.array(self._decide(out[:count].tolist(), attributes), np.uint32)
+        return out[:count].copy()
 
     def _decide(self, found: list[int], attributes: Mapping[str, object]) -> list[int]:
         """Let the reference say which of the filters that only may match do."""

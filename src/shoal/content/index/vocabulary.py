@@ -23,7 +23,8 @@ An integer beyond 2**53 is rounded; a filter with a bound out there is checked b
 from __future__ import annotations
 
 import struct
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from shoal.content import values
 
@@ -32,6 +33,8 @@ MAX_LENGTHS: Final = 64  # of prefixes or suffixes of one attribute
 MAX_FRAGMENTS: Final = 4_096  # over all attributes
 MEMORY: Final = 1 << 16  # texts whose entries are remembered, per attribute
 EXACT_INTEGERS: Final = 2**53
+Brief: TypeAlias = dict[str, tuple[int, dict[str | bool, bytes], Callable[[object], bytes]]]
+"""By attribute: the number column if there is no other, remembered entries, and how to get more."""
 _ENTRY = struct.Struct("<qd")
 _GOLDEN, _WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
@@ -112,6 +115,11 @@ class Attribute:
             self.memory[value] = packed
         return packed
 
+    def pack(self, value: object) -> bytes:
+        """The entries of anything an event may hold: none for what counts as absent."""
+        native = values.native(value)
+        return b"" if native is None else self.entries(native)
+
     def _text_entries(self, text: str) -> list[tuple[int, float]]:
         found: list[tuple[int, float]] = []
         key = self.texts.get(text)
@@ -139,6 +147,7 @@ class Vocabulary:
 
     def __init__(self) -> None:
         self.attributes: dict[str, Attribute] = {}
+        self.brief: Brief = {}
         self.columns = 0
         self._fragments = 0
 
@@ -153,6 +162,7 @@ class Vocabulary:
         if self.columns >= MAX_COLUMNS:
             return -1
         attribute.memory.clear()
+        self.brief[attribute.name] = (-1, attribute.memory, attribute.pack)
         self.columns += 1
         return self.columns - 1
 
@@ -160,6 +170,8 @@ class Vocabulary:
         """The column of its numbers; -1, here and below, if there can be no more columns."""
         if attribute.number < 0:
             attribute.number = self._new(attribute)
+            if attribute.plain:
+                self.brief[attribute.name] = (attribute.number, attribute.memory, attribute.pack)
         return attribute.number
 
     def truth(self, attribute: Attribute) -> int:
