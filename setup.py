@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 COMPILED = [
     "src/shoal/content/tables.py",
@@ -19,22 +19,31 @@ COMPILED = [
     "src/shoal/routing/event_forwarding.py",
     "src/shoal/routing/flooding.py",
     "src/shoal/routing/subscription_forwarding.py",
+    "src/shoal/routing/hierarchical_forwarding.py",
+    "src/shoal/routing/advertisement_forwarding.py",
     "src/shoal/simulation/kernel.py",
-    "src/shoal/simulation/invariants.py",
     "src/shoal/simulation/oracle.py",
     "src/shoal/simulation/recorder.py",
     "src/shoal/simulation/network.py",
+    "src/shoal/simulation/player.py",
 ]
 
 
 def extensions() -> list[object]:
     """The compiled modules, or none."""
     if os.environ.get("SHOAL_NO_COMPILE") or not (shutil.which("cc") or shutil.which("gcc")):
-        print("shoal: no C compiler (or SHOAL_NO_COMPILE set): building pure Python", file=sys.stderr)
+        print(
+            "shoal: no C compiler (or SHOAL_NO_COMPILE set): building pure Python", file=sys.stderr
+        )
         return []
     from mypyc.build import mypycify
 
     return list(mypycify([*COMPILED, "--config-file=pyproject.toml"], opt_level="3"))
 
 
-setup(ext_modules=extensions())
+setup(
+    ext_modules=extensions(),
+    # The benchmarks come along, so that `shoal bench` works wherever Shoal is installed.
+    packages=[*find_packages("src"), "shoal.benchmarks"],
+    package_dir={"": "src", "shoal.benchmarks": "benchmarks"},
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ AnyContent: TypeAlias = Patterns | Attributes
 AnyFilter: TypeAlias = Pattern | AttributeFilter
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, dict=True):
     """Something that happened: who published it, its content, and an opaque body."""
 
     publisher: int
@@ -24,7 +25,7 @@ class Event(msgspec.Struct, frozen=True):
     content: AnyContent
     body: bytes = b""
 
-    @property
+    @cached_property
     def id(self) -> EventId:
         """Publisher and sequence number."""
         return (self.publisher, self.sequence)

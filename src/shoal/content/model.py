@@ -20,7 +20,7 @@ class Content(msgspec.Struct, frozen=True, dict=True):
 
 
 class Filter(msgspec.Struct, frozen=True, cache_hash=True):
-    """What a subscriber wants: a predicate over content. Filters are values: hashable, comparable."""
+    """A predicate over content: what a subscriber wants. A value: hashable, comparable."""
 
     def matches(self, content: Content) -> bool:
         """Whether content satisfies this filter."""

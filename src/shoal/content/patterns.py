@@ -6,35 +6,27 @@ subscription matches the events that contain its number.
 
 from __future__ import annotations
 
-from functools import cached_property
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 from shoal.content.model import Content, Filter
 from shoal.content.tables import FilterTable, PatternTable
+
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+"""Bounded, because tables are indexed by it."""
 
 
 class Patterns(Content, frozen=True, tag="patterns"):
     """An event's numbers."""
 
-    numbers: tuple[int, ...]
-
-    @cached_property
-    def mask(self) -> int:
-        """The numbers as a bitset."""
-        mask = 0
-        for number in self.numbers:
-            mask |= 1 << number
-        return mask
+    numbers: tuple[Number, ...]
 
 
 class Pattern(Filter, frozen=True, tag="pattern"):
     """A subscription to one number."""
 
-    number: int
-
-    @property
-    def mask(self) -> int:
-        """The number as a bitset."""
-        return 1 << self.number
+    number: Number
 
     def matches(self, content: Content) -> bool:
         """See :class:`~shoal.content.model.Filter`."""

@@ -19,7 +19,8 @@ class FilterTable:
     """Filters by source.
 
     Insertions and removals are visible to the next ``match``. The answer lists each source once,
-    in the order in which the sources came: nothing may depend on hash order.
+    in the order in which the sources came (nothing may depend on hash order), and is not the
+    caller's to change.
     """
 
     def insert(self, source: Source, filter: Filter) -> None:
@@ -69,26 +70,77 @@ class NaiveTable(FilterTable):
 
 
 class PatternTable(FilterTable):
-    """For the papers' patterns: one bitset per source, one AND per source and event."""
+    """For the papers' patterns: a bitset of sources per number, one OR per number of an event.
+
+    A source's place in the bitsets is its rank: sources are ranked in the order in which they came.
+    """
 
     def __init__(self) -> None:
-        self._masks: dict[Source, int] = {}
+        self._wanted: list[int] = []
+        """By number: who wants it, as a bitset of ranks."""
+        self._held: dict[Source, int] = {}
+        """How many numbers a source holds."""
+        self._rank: dict[Source, int] = {}
+        self._ranked: list[Source] = []
+        self._answers: dict[int, list[Source]] = {}
+        """Sources by bitset: few sources give few answers."""
 
     def insert(self, source: Source, filter: Filter) -> None:
         """See :class:`FilterTable`."""
-        pattern = cast("Pattern", filter)
-        self._masks[source] = self._masks.get(source, 0) | pattern.mask
+        number = cast("Pattern", filter).number
+        while len(self._wanted) <= number:
+            self._wanted.append(0)
+        if source not in self._rank:
+            self._rank[source] = len(self._ranked)
+            self._ranked.append(source)
+            self._held[source] = 0
+        bit = 1 << self._rank[source]
+        if not self._wanted[number] & bit:
+            self._wanted[number] |= bit
+            self._held[source] += 1
 
     def remove(self, source: Source, filter: Filter) -> None:
         """See :class:`FilterTable`."""
-        pattern = cast("Pattern", filter)
-        left = self._masks.get(source, 0) & ~pattern.mask
-        if left:
-            self._masks[source] = left
-        else:
-            self._masks.pop(source, None)
+        number = cast("Pattern", filter).number
+        bit = 1 << self._rank.get(source, len(self._ranked))
+        if number >= len(self._wanted) or not self._wanted[number] & bit:
+            return
+        self._wanted[number] ^= bit
+        self._held[source] -= 1
+        if not self._held[source]:
+            del self._rank[source], self._held[source]
+            self._answers.clear()
+            if len(self._ranked) > 2 * len(self._rank) + 8:
+                self._rank_anew()
 
     def match(self, content: Content) -> list[Source]:
         """See :class:`FilterTable`."""
-        wanted = cast("Patterns", content).mask
-        return [source for source, mask in self._masks.items() if mask & wanted]
+        wanted = self._wanted
+        ranks = 0
+        for number in cast("Patterns", content).numbers:
+            if number < len(wanted):
+                ranks |= wanted[number]
+        sources = self._answers.get(ranks)
+        if sources is None:
+            sources = self._sources(ranks)
+            if len(self._answers) >= 256:
+                self._answers.clear()
+            self._answers[ranks] = sources
+        return sources
+
+    def _sources(self, ranks: int) -> list[Source]:
+        """A bitset of ranks as a list of sources."""
+        sources: list[Source] = []
+        while ranks:
+            lowest = ranks & -ranks
+            sources.append(self._ranked[lowest.bit_length() - 1])
+            ranks ^= lowest
+        return sources
+
+    def _rank_anew(self) -> None:
+        """Close the gaps that departed sources left, or bitsets would grow without end."""
+        wanting = [self._sources(ranks) for ranks in self._wanted]
+        self._ranked = list(self._rank)
+        self._rank = {source: rank for rank, source in enumerate(self._ranked)}
+        for number, sources in enumerate(wanting):
+            self._wanted[number] = sum(1 << self._rank[source] for source in sources)

@@ -1,0 +1,33 @@
+"""One module per paper: its scenarios, its figures and what it claims.
+
+A paper's module has a ``PAPER``; :func:`papers` finds them all, :func:`find_paper` one by the name
+it has on the command line.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from shoal.stack.registry import suggestion
+
+if TYPE_CHECKING:
+    from shoal.pipeline.paper import Paper
+
+MODULES = {"frey-routing": "shoal.experiments.frey_routing"}
+"""Papers by name. Loaded when asked for: the command line's help must not wait for Spark."""
+
+
+def find_paper(name: str) -> Paper:
+    """The paper of that name; an unknown one is an error that says what there is."""
+    from shoal.pipeline.errors import PipelineError
+
+    if name not in MODULES:
+        raise PipelineError(f"unknown paper '{name}'{suggestion(name, list(MODULES))}", "")
+    paper: Paper = import_module(MODULES[name]).PAPER
+    return paper
+
+
+def papers() -> list[Paper]:
+    """All papers."""
+    return [find_paper(name) for name in MODULES]

@@ -65,7 +65,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("recovered", pa.bool_()),
         ]
     ),
-    # One row: a kind of message in a time bin. `misrouted` counts events sent where nobody wants them.
+    # One row: a kind of message in a time bin. `misrouted`: events sent where nobody wants them.
     "traffic": pa.schema(
         [
             _RUN,

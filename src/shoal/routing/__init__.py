@@ -2,19 +2,25 @@
 
 * :mod:`~shoal.routing.event_forwarding`, :mod:`~shoal.routing.flooding`: no tables.
 * :mod:`~shoal.routing.subscription_forwarding`: tables, repaired by a protocol of
-  :mod:`shoal.routing.reconfiguration` when links change.
+  :mod:`shoal.routing.reconfiguration` when links change. Its kin
+  :mod:`~shoal.routing.hierarchical_forwarding` and :mod:`~shoal.routing.advertisement_forwarding`
+  restrict where subscriptions travel.
 """
 
 import shoal.routing.reconfiguration  # noqa: F401  # registers the reconfiguration protocols
+from shoal.routing.advertisement_forwarding import AdvertisementForwarding
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.flooding import Flooding
+from shoal.routing.hierarchical_forwarding import HierarchicalForwarding
 from shoal.routing.messages import Forward, Subscribe, Unsubscribe
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
 
 __all__ = [
+    "AdvertisementForwarding",
     "EventForwarding",
     "Flooding",
     "Forward",
+    "HierarchicalForwarding",
     "ReconfigurationProtocol",
     "Subscribe",
     "SubscriptionForwarding",

@@ -1,4 +1,4 @@
-"""Event forwarding (Frey, section 2.4.1): subscriptions stay at home, every event visits every node.
+"""Event forwarding (Frey, section 2.4.1): subscriptions stay at home, events visit every node.
 
 On a tree each event crosses each link exactly once. There are no tables beyond the local one, so
 nothing needs repair when a link is replaced.
@@ -6,7 +6,7 @@ nothing needs repair when a link is replaced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from shoal.routing.messages import Forward
 from shoal.routing.table import SubscriptionTable
@@ -26,10 +26,11 @@ class EventForwarding(Routing):
         super().__init__(host)
         self.table = SubscriptionTable()
         self.neighbours: dict[NodeId, None] = {}
+        self._all: tuple[NodeId, ...] = ()
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Events only."""
-        return {Forward: self.on_event}
+        return {Forward: self.receive}
 
     def publish(self, event: Event) -> None:
         """Send to all neighbours."""
@@ -43,26 +44,24 @@ class EventForwarding(Routing):
         """Forget it here."""
         self.table.remove(LOCAL, filter)
 
-    def on_event(self, sender: NodeId, message: Message) -> None:
+    def receive(self, sender: NodeId, message: Forward) -> None:
         """Deliver if wanted here, and pass on to all neighbours but the sender."""
-        forward = cast("Forward", message)
-        self._forward(sender, forward.event, forward.hops)
+        self._forward(sender, message.event, message.hops)
 
     def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
         if self.table.match(event.content):
             self.host.deliver(event, hops)
-        onward = Forward(event, hops + 1)
-        for neighbour in self.neighbours:
-            if neighbour != sender:
-                self.host.send(neighbour, onward)
+        self.host.send_all(self._all, Forward(event, hops + 1), sender)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """One more neighbour."""
         self.neighbours[neighbour] = None
+        self._all = tuple(self.neighbours)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """One neighbour fewer."""
         self.neighbours.pop(neighbour, None)
+        self._all = tuple(self.neighbours)
 
 
 register("routing", "event-forwarding", EventForwarding, needs={"tree"})

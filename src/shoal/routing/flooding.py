@@ -5,7 +5,7 @@ The structure-less baseline of Frey (section 16.1) and of Costa and Picco (secti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.messages import Forward
@@ -13,8 +13,7 @@ from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.registry import NoParameters, register
 
 if TYPE_CHECKING:
-    from shoal.content import Event
-    from shoal.stack.message import Message
+    from shoal.content import Event, EventId
 
 
 class Flooding(EventForwarding):
@@ -22,21 +21,19 @@ class Flooding(EventForwarding):
 
     def __init__(self, host: Host, parameters: NoParameters) -> None:
         super().__init__(host, parameters)
-        self.seen: set[tuple[int, int]] = set()
+        self.seen: set[EventId] = set()
 
     def publish(self, event: Event) -> None:
         """Send to all neighbours."""
-        self.seen.add((event.publisher, event.sequence))
+        self.seen.add(event.id)
         self._forward(LOCAL, event, 0)
 
-    def on_event(self, sender: NodeId, message: Message) -> None:
+    def receive(self, sender: NodeId, message: Forward) -> None:
         """On first receipt, deliver if wanted and pass on to all neighbours but the sender."""
-        forward = cast("Forward", message)
-        event = forward.event
-        key = (event.publisher, event.sequence)
-        if key not in self.seen:
-            self.seen.add(key)
-            self._forward(sender, event, forward.hops)
+        event = message.event
+        if event.id not in self.seen:
+            self.seen.add(event.id)
+            self._forward(sender, event, message.hops)
 
 
 register("routing", "flooding", Flooding, needs={"links"})

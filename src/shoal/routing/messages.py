@@ -42,3 +42,25 @@ class Unsubscribe(Message, frozen=True, tag="unsub"):
     def kind(cls) -> str:
         """Recorded as ``unsub``."""
         return "unsub"
+
+
+class Advertise(Message, frozen=True, tag="adv"):
+    """ADV(a): somebody in the sender's direction will publish such events."""
+
+    filter: AnyFilter
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``adv``."""
+        return "adv"
+
+
+class Unadvertise(Message, frozen=True, tag="unadv"):
+    """UNADV(a): nobody in the sender's direction will publish such events any more."""
+
+    filter: AnyFilter
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``unadv``."""
+        return "unadv"

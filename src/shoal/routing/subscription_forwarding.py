@@ -1,4 +1,4 @@
-"""Subscription forwarding (Frey, sections 2.4.1 and 5.1): subscriptions lay the routes that events follow.
+"""Subscription forwarding (Frey, sections 2.4.1 and 5.1): subscriptions lay the routes of events.
 
 The rules, for one filter p at one dispatcher:
 
@@ -11,6 +11,9 @@ The rules, for one filter p at one dispatcher:
 At rest (n, p) is in the table iff a subscriber of p lies beyond n. What happens when a link comes
 or goes is the business of a :class:`ReconfigurationProtocol`.
 
+With ``covering``, a filter is not told over a link over which one that covers it has been told, and
+is told when that one goes (before it goes, so that no delivery is lost).
+
 ``announced`` remembers per link what has been told over it, which keeps the thesis's promise that a
 filter is not forwarded twice in the same direction also while the tree changes; the printed
 pseudo-code keeps it on a static tree only. ``announced = false`` is the literal reading.
@@ -18,8 +21,8 @@ pseudo-code keeps it on a static tree only. ``announced = false`` is the literal
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -39,7 +42,8 @@ if TYPE_CHECKING:
 class ReconfigurationProtocol:
     """How tables follow the tree. A protocol is one file in ``routing/reconfiguration``.
 
-    It acts through its routing: ``add_neighbour``, ``drop_neighbour``, ``announce``, ``withdraw``.
+    It acts through its routing: ``add_neighbour``, ``drop_neighbour``, ``announce_table``,
+    ``delete``, ``take`` and ``withdraw``.
     """
 
     def __init__(self, routing: SubscriptionForwarding) -> None:
@@ -67,6 +71,10 @@ class ReconfigurationProtocol:
         """Whether an UNSUB that just arrived must not be believed (Reconfiguration Path only)."""
         return False
 
+    def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
+        """Whether a filter is held back from a neighbour (Informed Link Activation only)."""
+        return False
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SubscriptionForwarding(Routing):
@@ -82,6 +90,7 @@ class SubscriptionForwarding(Routing):
         self.table = SubscriptionTable()
         self.neighbours: dict[NodeId, None] = {}
         self.remembers = parameters.announced
+        self.covering = parameters.covering
         self.announced: dict[NodeId, dict[Filter, None]] = {}
         self.reconfiguration = reconfiguration(self)
 
@@ -98,14 +107,21 @@ class SubscriptionForwarding(Routing):
 
     def publish(self, event: Event) -> None:
         """Send along the routes that match."""
-        self._forward(LOCAL, event, 0)
+        self.forward(LOCAL, event, 0)
 
-    def on_event(self, sender: NodeId, message: Message) -> None:
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """Most messages are events: they do not take the way over the handlers."""
+        if type(message) is Forward:
+            self.forward(sender, message.event, message.hops)
+        else:
+            super().receive(sender, message)
+
+    def on_event(self, sender: NodeId, message: Forward) -> None:
         """EVENT from a neighbour."""
-        forward = cast("Forward", message)
-        self._forward(sender, forward.event, forward.hops)
+        self.forward(sender, message.event, message.hops)
 
-    def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
+    def forward(self, sender: NodeId, event: Event, hops: int) -> None:
+        """Deliver an event if it is wanted here, and send it on to all other matching sources."""
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:
@@ -139,21 +155,21 @@ class SubscriptionForwarding(Routing):
     def insert(self, source: NodeId, filter: Filter) -> None:
         """The SUB rule."""
         before = self.table.sources(filter)
-        if not self.table.add(source, filter):
-            return
-        if self.host.watched:
-            self.host.note("entry added", source, str(filter))
-        if not before:
-            for neighbour in self.neighbours:
-                if neighbour != source:
-                    self.announce(neighbour, filter)
-        elif len(before) == 1 and before[0] != LOCAL:
-            self.announce(before[0], filter)
+        if self.put(source, filter):
+            self.spread(filter, source, before)
 
     def delete(self, source: NodeId, filter: Filter) -> None:
         """The UNSUB rule."""
         if self.take(source, filter):
             self.withdraw(filter, source)
+
+    def put(self, source: NodeId, filter: Filter) -> bool:
+        """Add an entry and tell nobody; False if it was there."""
+        if not self.table.add(source, filter):
+            return False
+        if self.host.watched:
+            self.host.note("entry added", source, str(filter))
+        return True
 
     def take(self, source: NodeId, filter: Filter) -> bool:
         """Remove an entry and tell nobody; False if it was not there."""
@@ -162,6 +178,15 @@ class SubscriptionForwarding(Routing):
         if self.host.watched:
             self.host.note("entry removed", source, str(filter))
         return True
+
+    def spread(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
+        """Tell those who do not know that somebody on this side wants it, except ``source``."""
+        if not before:
+            for neighbour in self.neighbours:
+                if neighbour != source:
+                    self.announce(neighbour, filter)
+        elif len(before) == 1 and before[0] != LOCAL:
+            self.announce(before[0], filter)
 
     def withdraw(self, filter: Filter, source: NodeId) -> None:
         """Tell those for whom nobody on this side wants the filter any more, except ``source``."""
@@ -173,11 +198,17 @@ class SubscriptionForwarding(Routing):
         elif len(left) == 1 and left[0] != LOCAL:
             self.retract(left[0], filter)
 
+    def allows(self, neighbour: NodeId, filter: Filter) -> bool:
+        """Whether subscriptions to this filter travel towards this neighbour at all."""
+        return True
+
     def announce(self, neighbour: NodeId, filter: Filter) -> None:
-        """Send SUB(p), unless it has been told over this link."""
+        """Send SUB(p), unless it, or a filter that covers it, has been told over this link."""
+        if not self.allows(neighbour, filter):
+            return
         if self.remembers:
             told = self.announced.get(neighbour)
-            if told is None or filter in told:
+            if told is None or filter in told or (self.covering and _covered(filter, told)):
                 return
             told[filter] = None
         self.host.send(neighbour, Subscribe(filter))  # type: ignore[arg-type]  # wire union
@@ -189,7 +220,22 @@ class SubscriptionForwarding(Routing):
             if told is None or filter not in told:
                 return
             del told[filter]
+            if self.covering:
+                self.uncover(neighbour, filter)
         self.host.send(neighbour, Unsubscribe(filter))  # type: ignore[arg-type]  # wire union
+
+    def uncover(self, neighbour: NodeId, gone: Filter) -> None:
+        """Tell what was not told over this link because ``gone`` covered it, widest first."""
+        hidden = [
+            filter
+            for filter in self.table.filters()
+            if filter != gone
+            and gone.covers(filter)
+            and self.table.wanted_beside(filter, neighbour)
+            and not self.reconfiguration.withholds(neighbour, filter)
+        ]
+        for filter in _widest_first(hidden):
+            self.announce(neighbour, filter)
 
     # Links
 
@@ -219,9 +265,49 @@ class SubscriptionForwarding(Routing):
 
     def announce_table(self, neighbour: NodeId) -> None:
         """Tell a new neighbour every filter that somebody other than itself wants."""
-        for filter in self.table.filters():
-            if self.table.wanted_beside(filter, neighbour):
-                self.announce(neighbour, filter)
+        filters = [
+            filter
+            for filter in self.table.filters()
+            if self.table.wanted_beside(filter, neighbour)
+            and not self.reconfiguration.withholds(neighbour, filter)
+        ]
+        for filter in _widest_first(filters) if self.covering else filters:
+            self.announce(neighbour, filter)
+
+    def assume_announced(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
+        """The neighbour knows these without having been told by SUB (Reconfiguration Path)."""
+        told = self.announced.get(neighbour)
+        if told is not None:
+            for filter in filters:
+                told[filter] = None
+
+    def assume_retracted(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
+        """The neighbour forgets these without being told by UNSUB (Reconfiguration Path)."""
+        told = self.announced.get(neighbour)
+        if told is not None:
+            for filter in filters:
+                if filter in told:
+                    del told[filter]
+                    if self.covering:
+                        self.uncover(neighbour, filter)
+
+
+def _covered(filter: Filter, told: dict[Filter, None]) -> bool:
+    """Whether something told covers this filter."""
+    for other in told:  # noqa: SIM110  # a generator costs more than the loop in compiled code
+        if other.covers(filter):
+            return True
+    return False
+
+
+def _widest_first(filters: list[Filter]) -> list[Filter]:
+    """Filters that no other one covers come first, so that fewer are told."""
+    covered = [
+        any(other.covers(filter) and not filter.covers(other) for other in filters)
+        for filter in filters
+    ]
+    first = [f for f, hidden in zip(filters, covered, strict=True) if not hidden]
+    return first + [f for f, hidden in zip(filters, covered, strict=True) if hidden]
 
 
 register(
@@ -230,5 +316,5 @@ register(
     SubscriptionForwarding,
     SubscriptionForwardingParameters,
     needs={"tree", "reconfiguration"},
-    provides={"tables"},
+    provides={"tables", "symmetric"},
 )

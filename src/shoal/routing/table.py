@@ -1,4 +1,4 @@
-"""The subscription table of a dispatcher (Frey, section 2.4.1): which filter is wanted by which sources."""
+"""A dispatcher's subscription table (Frey, section 2.4.1): which sources want which filter."""
 
 from __future__ import annotations
 

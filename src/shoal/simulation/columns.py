@@ -24,9 +24,7 @@ def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[st
         "messages": _messages,
         "notes": _notes,
     }
-    return {
-        name: _table(name, run_id, makers[name](recorder)) for name in tables if name != "runs"
-    }
+    return {name: _table(name, run_id, makers[name](recorder)) for name in tables if name != "runs"}
 
 
 def _table(name: str, run_id: str, columns: list[Any]) -> pa.Table:
@@ -34,7 +32,8 @@ def _table(name: str, run_id: str, columns: list[Any]) -> pa.Table:
     rows = len(columns[0])
     ids = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [run_id]).cast(pa.string())
     arrays = [
-        pa.array(column, field.type) for column, field in zip(columns, list(schema)[1:], strict=True)
+        pa.array(column, field.type)
+        for column, field in zip(columns, list(schema)[1:], strict=True)
     ]
     return pa.Table.from_arrays([ids, *arrays], schema=schema)
 

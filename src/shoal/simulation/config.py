@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import msgspec
 
 import shoal
 from shoal.record import TABLES
+from shoal.simulation.modules import load_module
 from shoal.simulation.workload import WorkloadParameters
 from shoal.stack import StackError
 from shoal.stack.registry import Choice, Stack, build, plain, suggestion
@@ -22,16 +24,20 @@ class LinkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Wired links: propagation delay in seconds, bandwidth in bit/s (0: unlimited)."""
 
     delay: Seconds = 0.001
-    bandwidth: Annotated[float, msgspec.Meta(ge=0)] = 10e6
+    bandwidth: Annotated[float, msgspec.Meta(ge=0, le=1e15)] = 10e6
     direct_delay: Seconds | None = None
     """Delay of messages out of band; as for a link if not given."""
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One run. Sections ``overlay``, ``routing``, ``reconfiguration``, ``recovery`` name a protocol and its parameters."""
+    """One run.
+
+    Sections ``overlay``, ``routing``, ``reconfiguration`` and ``recovery`` name a protocol and its
+    parameters.
+    """
 
     nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 100
-    seed: int = 0
+    seed: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] = 0
     duration: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
     overlay: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": "abstract-tree"})
     routing: dict[str, Any] = msgspec.field(
@@ -42,13 +48,17 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     link: LinkParameters = LinkParameters()
     workload: WorkloadParameters = WorkloadParameters()
     record: tuple[str, ...] = ("publications", "traffic", "links", "repairs")
-    bin: Annotated[float, msgspec.Meta(gt=0)] = 0.1
+    bin: Annotated[float, msgspec.Meta(ge=1e-6, le=1e6)] = 0.1
     """Width of the time bins of the traffic table, in seconds."""
     invariants: bool = True
     """Stop with an error when a table at rest is wrong; if not, the run only says so."""
+    modules: tuple[str, ...] = ()
+    """Python files (or modules) that register protocols of your own."""
 
     def stack(self) -> Stack:
         """The protocols, checked."""
+        for module in self.modules:
+            load_module(module)
         return build(
             _choice("overlay", self.overlay),
             _choice("routing", self.routing),
@@ -65,13 +75,12 @@ def _choice(kind: str, section: dict[str, Any]) -> Choice:
     return Choice(name, parameters)
 
 
-def parse_config(raw: dict[str, Any]) -> RunConfig:
+def parse_config(raw: Mapping[str, Any]) -> RunConfig:
     """A configuration from plain data, wholly checked; errors name the key and what is wrong."""
-    for key in raw:
-        if key not in RunConfig.__struct_fields__:
-            raise StackError(
-                f"unknown key '{key}'{suggestion(key, list(RunConfig.__struct_fields__))}"
-            )
+    _check_keys(raw, RunConfig, "")
+    for section, kind in (("link", LinkParameters), ("workload", WorkloadParameters)):
+        if isinstance(raw.get(section), Mapping):
+            _check_keys(raw[section], kind, f"{section}.")
     try:
         config = msgspec.convert(raw, RunConfig)
     except msgspec.ValidationError as error:
@@ -79,13 +88,39 @@ def parse_config(raw: dict[str, Any]) -> RunConfig:
     for table in config.record:
         if table not in TABLES:
             raise StackError(f"record: unknown table '{table}'{suggestion(table, list(TABLES))}")
+    for act in config.workload.script:
+        if act.node >= config.nodes:
+            raise StackError(
+                f"workload.script: there is no node {act.node}; nodes are 0 to {config.nodes - 1}"
+            )
+        if act.at > config.duration:
+            raise StackError(
+                f"workload.script: an act at {act.at:g} s comes after the end of the run, "
+                f"{config.duration:g} s; raise duration"
+            )
     config.stack()
     return config
 
 
+def _check_keys(raw: Mapping[str, Any], kind: type[msgspec.Struct], where: str) -> None:
+    known = list(kind.__struct_fields__)
+    for key in raw:
+        if key not in known:
+            raise StackError(f"unknown key '{where}{key}'{suggestion(key, known)}")
+
+
+def checked(config: RunConfig) -> RunConfig:
+    """A configuration made in Python, with the checks of one that was read."""
+    return parse_config(msgspec.to_builtins(config))
+
+
 def canonical_json(config: RunConfig) -> str:
-    """The configuration as JSON, keys sorted: equal configurations give equal text."""
-    return msgspec.json.encode(config, order="sorted").decode()
+    """The configuration as JSON, keys sorted, defaults written out: equal runs give equal text."""
+    config = checked(config)
+    whole: dict[str, Any] = msgspec.to_builtins(config)
+    for kind, parameters in config.stack().parameters.items():
+        whole[kind] = {"name": whole[kind]["name"], **msgspec.to_builtins(parameters)}
+    return msgspec.json.encode(whole, order="sorted").decode()
 
 
 @cache
@@ -101,6 +136,11 @@ def code_version() -> str:
 
 
 def run_id(config: RunConfig) -> str:
-    """A run's identity: its configuration (seed included) and the code it depends on."""
-    text = f"{code_version()}:{canonical_json(config)}"
+    """A run's identity: its configuration (seed included) and the code it depends on.
+
+    Modules count by what they contain, not by where they lie.
+    """
+    code = [code_version(), *map(load_module, config.modules)]
+    rest = msgspec.structs.replace(config, modules=()) if config.modules else config
+    text = f"{','.join(code)}:{canonical_json(rest)}"
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -1,4 +1,4 @@
-"""The draws of :mod:`shoal.stack.chance`, many at a time: bit for bit the same answers, as arrays."""
+"""The draws of :mod:`shoal.stack.chance`, many at a time: the same bits, as arrays."""
 
 from __future__ import annotations
 
@@ -29,4 +29,5 @@ def bits_array(seed: int, purpose: str, *counters: Words) -> Words:
 
 def uniform_array(seed: int, purpose: str, *counters: Words) -> npt.NDArray[np.float64]:
     """``Chance(seed, purpose).uniform(...)`` for arrays of counters."""
-    return (bits_array(seed, purpose, *counters) >> np.uint64(11)) * (1.0 / (1 << 53))
+    top = bits_array(seed, purpose, *counters) >> np.uint64(11)
+    return top.astype(np.float64) * (1.0 / (1 << 53))

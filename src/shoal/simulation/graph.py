@@ -20,7 +20,9 @@ class GraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StaticGraph:
     """A random connected graph in which every node has the same number of links."""
 
-    def __init__(self, parameters: GraphParameters, network: Network, nodes: int, seed: int) -> None:
+    def __init__(
+        self, parameters: GraphParameters, network: Network, nodes: int, seed: int
+    ) -> None:
         self.network = network
         try:
             self.links = random_regular_graph(nodes, parameters.degree, Chance(seed, "graph"))

@@ -7,16 +7,20 @@ delay. What is in flight when a link goes down is lost.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel, to_ns
+from shoal.simulation.kernel import NANOSECONDS, Channel, Fan, Kernel, to_ns
 from shoal.simulation.recorder import Recorder
-from shoal.stack.host import Host, NodeId, Timer
-from shoal.stack.layer import Handler, Reconfiguration, Routing
+from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.layer import Layer, Reconfiguration, Routing
 
 if TYPE_CHECKING:
     from shoal.content import Event
     from shoal.stack.message import Message
+
+
+FANS_KEPT: Final = 64
+"""Sets of neighbours remembered per node; nodes with few neighbours have few."""
 
 
 class SimHost(Host):
@@ -28,7 +32,13 @@ class SimHost(Host):
         self.kernel = network.kernel
         self.recorder = network.recorder
         self.channels: dict[NodeId, Channel] = {}
-        self.handlers: dict[type[Message], Handler] = {}
+        self.fans: dict[tuple[NodeId, ...], Fan] = {}
+        """The channels to several neighbours, as asked for since the links last changed."""
+        self.direct: dict[NodeId, Fan] = {}
+        """The ways out of band, as asked for."""
+        self.busy_until = 0
+        """When the last channel will have put its last message on the wire."""
+        self.layers: dict[type[Message], Layer] = {}
         self.routing: Routing | None = None
 
     def now(self) -> float:
@@ -41,23 +51,78 @@ class SimHost(Host):
         if channel is None:
             self.recorder.unlinked += 1
             return
-        kernel = self.kernel
-        at = kernel.now
-        self.recorder.sent(channel, message)
+        size = self.recorder.sent(channel.alone(), LOCAL, message)
+        self._transmit(channel, message, size)
+
+    def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        if not to or (len(to) == 1 and to[0] == but):
+            return
+        fan = self.fans.get(to)
+        if fan is None:
+            fan = self._fan(to)
+        size = self.recorder.sent(fan, but, message)
+        at = self.kernel.now
+        network = self.network
+        if network.ns_per_byte:
+            if self.busy_until > at:  # then the copies may leave at different times
+                for channel in fan.channels:
+                    if channel.target != but:
+                        self._transmit(channel, message, size)
+                return
+            at += int(size * network.ns_per_byte)
+            for channel in fan.channels:
+                if channel.target != but:
+                    channel.free_at = at
+            self.busy_until = at
+        self.kernel.post(at + network.delay, fan, but, message)
+
+    def _fan(self, to: tuple[NodeId, ...]) -> Fan:
+        """The channels to these neighbours; one that is not linked is left out, and counted."""
+        channels: list[Channel] = []
+        for node in to:
+            channel = self.channels.get(node)
+            if channel is None:
+                self.recorder.unlinked += 1
+            else:
+                channels.append(channel)
+        fan = Fan(channels)
+        if len(channels) < len(to):
+            fan.whole = False
+            return fan
+        if len(self.fans) >= FANS_KEPT:
+            self.drop_fans()
+        self.fans[to] = fan
+        return fan
+
+    def _transmit(self, channel: Channel, message: Message, size: int) -> None:
+        """Send over one channel, behind what it is still busy with."""
+        at = self.kernel.now
         if channel.ns_per_byte:
             if channel.free_at > at:
                 at = channel.free_at
-            at += int(message.size() * channel.ns_per_byte)
+            at += int(size * channel.ns_per_byte)
             channel.free_at = at
-        kernel.post(at + channel.delay, channel, message)
+            if at > self.busy_until:
+                self.busy_until = at
+        self.kernel.post(at + channel.delay, channel.alone(), LOCAL, message)
 
     def send_direct(self, to: NodeId, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         network = self.network
         target = network.hosts[to]
-        channel = Channel(self.node, to, target.handlers)
-        self.recorder.sent(channel, message)
-        self.kernel.post(self.kernel.now + network.direct_delay, channel, message)
+        fan = self.direct.get(to)
+        if fan is None:
+            fan = Channel(self.node, to, target.layers).alone()
+            self.direct[to] = fan
+        self.recorder.sent(fan, LOCAL, message)
+        self.kernel.post(self.kernel.now + network.direct_delay, fan, LOCAL, message)
+
+    def drop_fans(self) -> None:
+        """Work fans out anew; what is in flight on old ones is checked channel by channel."""
+        for fan in self.fans.values():
+            fan.whole = False
+        self.fans.clear()
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
         """See :class:`~shoal.stack.host.Host`."""
@@ -99,7 +164,8 @@ class Network:
     def attach(self, host: SimHost, routing: Routing) -> None:
         """Put a routing on a host."""
         host.routing = routing
-        host.handlers.update(routing.handlers())
+        for kind in routing.handlers():
+            host.layers[kind] = routing
 
     def linked(self, a: NodeId, b: NodeId) -> bool:
         """Whether there is a link between two nodes."""
@@ -112,15 +178,17 @@ class Network:
     def connect(self, a: NodeId, b: NodeId) -> None:
         """A link appears; nobody is told yet."""
         for source, target in ((a, b), (b, a)):
-            channel = Channel(source, target, self.hosts[target].handlers)
+            channel = Channel(source, target, self.hosts[target].layers)
             channel.delay = self.delay
             channel.ns_per_byte = self.ns_per_byte
             self.hosts[source].channels[target] = channel
+            self.hosts[source].drop_fans()
 
     def disconnect(self, a: NodeId, b: NodeId) -> None:
         """A link vanishes, and with it what is in flight on it; nobody is told yet."""
         for source, target in ((a, b), (b, a)):
-            self.hosts[source].channels.pop(target).up = False
+            self.hosts[source].channels.pop(target).take_down()
+            self.hosts[source].drop_fans()
 
     def link_up(self, a: NodeId, b: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """A link appears and both ends are told."""

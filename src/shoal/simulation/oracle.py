@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 
 class Oracle:
-    """Ground truth on subscriptions and on the forest that the links form. Sets of nodes are bitsets."""
+    """Ground truth on subscriptions and the forest of links. Sets of nodes are bitsets."""
 
     def __init__(self, channels: list[dict[NodeId, Channel]]) -> None:
         self._channels = channels
-        self._subscribers: dict[Filter, int] = {}
+        self._number: dict[Filter, int] = {}
+        """The filters ever subscribed to, numbered."""
+        self._subscribers: list[int] = []
+        """By a filter's number: the nodes that want it."""
         self._table: FilterTable | None = None
+        """Finds the numbers of the filters that match: they are its sources."""
         self._stale = True
         self.version = 0
         """Changes with every (un)subscription."""
@@ -31,24 +35,28 @@ class Oracle:
         """A node's application wants this."""
         if self._table is None:
             self._table = filter.table()
-        self._subscribers[filter] = self._subscribers.get(filter, 0) | (1 << node)
-        self._table.insert(node, filter)
+        number = self._number.get(filter, -1)
+        if number < 0:
+            number = len(self._subscribers)
+            self._number[filter] = number
+            self._subscribers.append(0)
+            self._table.insert(number, filter)
+        self._subscribers[number] |= 1 << node
         self.version += 1
 
     def unsubscribe(self, node: NodeId, filter: Filter) -> None:
         """It no longer does."""
-        if self._table is None:
-            return
-        self._subscribers[filter] = self._subscribers.get(filter, 0) & ~(1 << node)
-        self._table.remove(node, filter)
-        self.version += 1
+        number = self._number.get(filter, -1)
+        if number >= 0:
+            self._subscribers[number] &= ~(1 << node)
+            self.version += 1
 
     def wanted_by(self, content: Content) -> int:
         """The nodes whose subscriptions match."""
         nodes = 0
         if self._table is not None:
-            for node in self._table.match(content):
-                nodes |= 1 << node
+            for number in self._table.match(content):
+                nodes |= self._subscribers[number]
         return nodes
 
     def links_changed(self) -> None:
@@ -94,7 +102,8 @@ class Oracle:
         self.refresh()
         mine = 1 << node
         entries: set[tuple[NodeId, Filter]] = set()
-        for filter, subscribers in self._subscribers.items():
+        for filter, number in self._number.items():
+            subscribers = self._subscribers[number]
             if subscribers & mine:
                 entries.add((LOCAL, filter))
             for neighbour, channel in self._channels[node].items():

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from shoal.simulation.invariants import InvariantViolation, check_acyclic
-from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel
+from shoal.simulation.kernel import NANOSECONDS, Channel, Fan, Kernel
 from shoal.simulation.oracle import Oracle
-from shoal.stack.host import NodeId
+from shoal.stack.host import LOCAL, NodeId
 from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Message
 
@@ -25,6 +25,7 @@ class KindCount:
 
     def __init__(self, message: Message, nodes: int) -> None:
         kind = type(message)
+        self.type: object = kind
         self.kind = kind.kind()
         self.is_event = self.kind == "event"
         self.involves = message.involves()
@@ -68,7 +69,7 @@ class RepairRecord:
 
 
 class Recorder:
-    """Everything a run leaves behind. Without an oracle nothing is said about who should get what."""
+    """Everything a run leaves behind. Without an oracle it cannot say who should get what."""
 
     def __init__(self, kernel: Kernel, nodes: int, bin_ns: int, tables: list[str]) -> None:
         self.kernel = kernel
@@ -92,56 +93,92 @@ class Recorder:
         self.repairs: list[RepairRecord] = []
         self.messages: list[tuple[int, str, int, int, str]] = []
         self.notes: list[tuple[int, int, str, int, str]] = []
+        self._event: object = None
+        self._publication: PublicationRecord | None = None
         self._repair: RepairRecord | None = None
         self._repairs_by_id: dict[int, RepairRecord] = {}
         self._kinds: dict[type[Any], KindCount] = {}
+        self._count: KindCount | None = None
         self.bin_ns = bin_ns
         self._bin = 0
         self._bin_end = bin_ns
 
     # Messages
 
-    def sent(self, channel: Channel, message: Message) -> None:
-        """A message enters a channel."""
+    def sent(self, fan: Fan, but: NodeId, message: Message) -> int:
+        """A message enters the channels of a fan; the answer is its size in bytes."""
+        count = self._count
+        if count is None or type(message) is not count.type:
+            count = self._count_of(message)
+        if self.kernel.now >= self._bin_end:
+            self.close_bin()
+        copies = len(fan.targets) - (but in fan.targets)
+        count.count += copies
+        size = count.size
+        if not count.fixed:
+            size = message.size()
+            count.cost += copies * message.weight()
+            count.bytes += copies * size
+        if fan.counted_in != self._bin or fan.counted_as is not count:
+            self._involve(count, fan, but)
+        if count.is_event:
+            if self.oracle is not None:
+                count.misrouted += self._in_vain(self.oracle, fan, but, message)
+        elif count.involves:
+            repair = self._repair
+            if repair is not None:
+                for target in fan.targets:
+                    if target != but:
+                        repair.involved |= 1 << target
+                repair.last_message_at = self.kernel.now
+        if self.keeps_messages:
+            text = str(message)
+            self.messages += [
+                (self.kernel.now, count.kind, fan.source, target, text)
+                for target in fan.targets
+                if target != but
+            ]
+        return size
+
+    def _count_of(self, message: Message) -> KindCount:
+        """The counter of a message's type, kept at hand: the next message is mostly of it too."""
         count = self._kinds.get(type(message))
         if count is None:
             count = KindCount(message, self.nodes)
             self._kinds[type(message)] = count
-        if self.kernel.now >= self._bin_end:
-            self.close_bin()
-        count.count += 1
-        if not count.fixed:
-            count.cost += message.weight()
-            count.bytes += message.size()
-        target = channel.target
-        if count.last_bin[target] != self._bin:
-            count.last_bin[target] = self._bin
-            count.nodes += 1
-        if count.is_event:
-            if self.oracle is not None and self._in_vain(channel, message):
-                count.misrouted += 1
-        elif count.involves:
-            repair = self._repair
-            if repair is not None:
-                repair.involved |= 1 << target
-                repair.last_message_at = self.kernel.now
-        if self.keeps_messages:
-            self.messages.append(
-                (self.kernel.now, count.kind, channel.source, target, str(message))
-            )
+        self._count = count
+        return count
 
-    def _in_vain(self, channel: Channel, message: Message) -> bool:
-        """Misrouted: at this instant nobody beyond the channel wants the event."""
-        oracle = self.oracle
-        if oracle is None:
-            return False
+    def _involve(self, count: KindCount, fan: Fan, but: NodeId) -> None:
+        """Count each node once per kind and bin."""
+        present = self._bin
+        last_bin = count.last_bin
+        for target in fan.targets:
+            if last_bin[target] != present and target != but:
+                last_bin[target] = present
+                count.nodes += 1
+        if but == LOCAL:
+            fan.counted_in = present
+            fan.counted_as = count
+
+    def _in_vain(self, oracle: Oracle, fan: Fan, but: NodeId, message: Message) -> int:
+        """Misrouted: over how many of the channels, at this instant, nobody wants the event."""
         event = cast("Forward", message).event
-        publication = self.published[event.publisher][event.sequence]
+        if event is not self._event:  # an event mostly goes to several neighbours at once
+            self._event = event
+            self._publication = self.published[event.publisher][event.sequence]
+        publication = self._publication
+        assert publication is not None
         if publication.version != oracle.version:
             publication.version = oracle.version
             publication.wanted = oracle.wanted_by(event.content)
         oracle.refresh()
-        return not publication.wanted & channel.beyond
+        wanted = publication.wanted
+        misrouted = 0
+        for channel in fan.channels:
+            if channel.target != but and not wanted & channel.beyond:
+                misrouted += 1
+        return misrouted
 
     def close_bin(self) -> None:
         """Write down the traffic of the current bin and go to the one that holds the present."""
@@ -204,14 +241,18 @@ class Recorder:
 
     # Links
 
-    def link(self, a: NodeId, b: NodeId, change: str, reconfiguration: Reconfiguration | None) -> None:
+    def link(
+        self, a: NodeId, b: NodeId, change: str, reconfiguration: Reconfiguration | None
+    ) -> None:
         """A link changes; called before the ends are told."""
         now = self.kernel.now
         if change == "up" and self.acyclic:
             check_acyclic(self.channels, a, b, now / NANOSECONDS)
         if self.oracle is not None:
             self.oracle.links_changed()
-        self.links.append((now, a, b, change, -1 if reconfiguration is None else reconfiguration.id))
+        self.links.append(
+            (now, a, b, change, -1 if reconfiguration is None else reconfiguration.id)
+        )
         if reconfiguration is None:
             return
         repair = self._repairs_by_id.get(reconfiguration.id)

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-import shoal.routing  # noqa: F401  # registers the routings
-import shoal.simulation.graph
-import shoal.simulation.tree  # noqa: F401  # registers the overlay
-from shoal.simulation.config import RunConfig, canonical_json, code_version, run_id
+import shoal.routing  # registers the routings
+import shoal.simulation.graph  # registers the static graph
+import shoal.simulation.tree  # noqa: F401  # registers the abstract tree
+from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
+from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network, SimHost
 from shoal.simulation.oracle import Oracle
+from shoal.simulation.player import Player
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.topology import tree_diameter
-from shoal.simulation.workload import Player, plan_workload
+from shoal.simulation.workload import plan_workload
+from shoal.stack import LOCAL
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
@@ -50,12 +53,10 @@ class Simulation:
     """A network of simulated nodes with a stack on each, ready to run."""
 
     def __init__(self, config: RunConfig) -> None:
-        self.config = config
+        self.config = config = checked(config)
         self.stack = config.stack()
         self.kernel = Kernel()
-        self.recorder = Recorder(
-            self.kernel, config.nodes, to_ns(config.bin), list(config.record)
-        )
+        self.recorder = Recorder(self.kernel, config.nodes, to_ns(config.bin), list(config.record))
         link = config.link
         self.network = Network(
             self.kernel, self.recorder, link.delay, link.bandwidth, link.direct_delay
@@ -66,13 +67,17 @@ class Simulation:
             self.network.attach(host, self.stack.routing_on(host))
         self.recorder.channels = [host.channels for host in self.network.hosts]
         self.oracle = Oracle(self.recorder.channels)
+        self.advertisers = Oracle(self.recorder.channels)
         if "tree" in self.stack.overlay.provides:
             self.recorder.acyclic = True
             self.recorder.oracle = self.oracle
         self.overlay = self.stack.overlay.make(
             self.stack.parameters["overlay"], self.network, config.nodes, config.seed
         )
-        self.workload = plan_workload(config.workload, config.nodes, config.duration, config.seed)
+        self.advertises = self.stack.routing.make is AdvertisementForwarding
+        self.workload = plan_workload(
+            config.workload, config.nodes, config.duration, config.seed, self.advertises
+        )
         for node in self.workload.core:
             self.recorder.core |= 1 << node
 
@@ -87,6 +92,17 @@ class Simulation:
             self.oracle.unsubscribe(node, filter)
             routing.unsubscribe(filter)
 
+    def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
+        """An application says what it will publish, or no longer will."""
+        routing = self.network.hosts[node].routing
+        assert routing is not None
+        if advertise:
+            self.advertisers.subscribe(node, filter)
+            routing.advertise(filter)
+        else:
+            self.advertisers.unsubscribe(node, filter)
+            routing.unadvertise(filter)
+
     def publication(self, event: Event) -> None:
         """An application publishes."""
         routing = self.network.hosts[event.publisher].routing
@@ -97,7 +113,7 @@ class Simulation:
     def run(self) -> None:
         """Play the workload and the changes of the overlay to the end, then wait for rest."""
         self.overlay.start()
-        Player(self.kernel, self.workload, self).start()
+        Player(self.kernel, self.workload, self, self.advertises).start()
         end = to_ns(self.config.duration)
         self.kernel.run(end)
         if not self.kernel.run_to_rest(end + to_ns(REST_LIMIT)):
@@ -109,18 +125,33 @@ class Simulation:
 
     def wrong_table(self) -> str | None:
         """At rest: what is wrong with the first wrong table, if one is."""
-        now = self.kernel.now / NANOSECONDS
-        for host in self.network.hosts:
-            try:
-                self._check_host(host, now)
-            except InvariantViolation as violation:
-                return str(violation)
+        try:
+            for host in self.network.hosts:
+                self._check_tables(host)
+        except InvariantViolation as violation:
+            return str(violation)
         return None
 
-    def _check_host(self, host: SimHost, now: float) -> None:
-        table = getattr(host.routing, "table", None)
-        if table is not None and "tables" in self.stack.routing.provides:
-            check_table(self.oracle, host.node, table.entries(), now)
+    def _check_tables(self, host: SimHost) -> None:
+        """Compare a node's tables with the oracle's, where its routing lets subscriptions go."""
+        routing = host.routing
+        if not isinstance(routing, SubscriptionForwarding):
+            return
+        now = self.kernel.now / NANOSECONDS
+        expected = {
+            (source, filter)
+            for source, filter in self.oracle.table_of(host.node)
+            if source == LOCAL or self._travels(source, host.node, filter)
+        }
+        check_table(expected, host.node, routing.table.entries(), now, routing.covering)
+        if isinstance(routing, AdvertisementForwarding):
+            advertised = self.advertisers.table_of(host.node)
+            check_table(advertised, host.node, routing.advertisements.entries(), now)
+
+    def _travels(self, source: int, target: int, filter: Filter) -> bool:
+        """Whether a neighbour's routing lets a subscription travel to a node."""
+        routing = self.network.hosts[source].routing
+        return isinstance(routing, SubscriptionForwarding) and routing.allows(target, filter)
 
 
 def simulate(config: RunConfig) -> RunResult:
@@ -168,8 +199,8 @@ def fingerprint(simulation: Simulation) -> str:
         )
     for row in recorder.traffic:
         digest.update(repr(row).encode())
-    for row in recorder.links:
-        digest.update(repr(row).encode())
+    for change in recorder.links:
+        digest.update(repr(change).encode())
     kernel = simulation.kernel
     digest.update(b"%d,%d,%d" % (kernel.now, kernel.handled, kernel.lost))
     return digest.hexdigest()

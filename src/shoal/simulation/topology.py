@@ -124,7 +124,9 @@ def tree_diameter(nodes: int, edges: Iterable[Edge]) -> int:
     return max(distances(neighbours, far).values())
 
 
-def tree_path(neighbours: list[dict[int, None]] | Mapping[int, dict[int, None]], a: int, b: int) -> list[int]:
+def tree_path(
+    neighbours: list[dict[int, None]] | Mapping[int, dict[int, None]], a: int, b: int
+) -> list[int]:
     """The nodes from a to b along a tree."""
     came_from = {a: a}
     queue = deque([a])

@@ -9,6 +9,7 @@ already due to appear), which keeps it a tree also when repairs overlap.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -24,13 +25,13 @@ from shoal.simulation.topology import (
     random_tree,
     tree_path,
 )
-from shoal.stack import Chance, Reconfiguration, StackError, register
+from shoal.stack import LOCAL, Chance, Reconfiguration, StackError, register
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Replace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One change on a hand-made schedule: ``old`` breaks at ``at``, ``new`` appears a repair time later.
+    """One change on a hand-made schedule: ``old`` breaks, ``new`` appears a repair time later.
 
     Without ``new`` the tree splits; without ``old`` two trees merge.
     """
@@ -53,6 +54,8 @@ class TreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repair_time: Seconds = 0.1
     schedule: tuple[Replace, ...] = ()
     """Explicit changes, beside those drawn at ``rate``."""
+    root: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Where hierarchical routing has its root."""
     crashes: tuple[tuple[Seconds, int], ...] = ()
     """Nodes that fail: all their links vanish at once and are not replaced."""
 
@@ -135,13 +138,12 @@ def _rejoin(
     k: int,
     attempt: int,
 ) -> Edge | None:
-    """Cut ``old`` and draw a pair across the cut with room for a link; None (uncut) if there is none."""
+    """Cut ``old`` and draw a pair with room across the cut; None (uncut) if there is none."""
     a, b = old
     del virtual[a][b]
     del virtual[b][a]
     sides = [
-        sorted(n for n in distances(virtual, end) if len(virtual[n]) < max_degree)
-        for end in (a, b)
+        sorted(n for n in distances(virtual, end) if len(virtual[n]) < max_degree) for end in (a, b)
     ]
     if [len(side) for side in sides] == [1, 1] and (sides[0][0], sides[1][0]) == (a, b):
         virtual[a][b] = None
@@ -165,6 +167,9 @@ class AbstractTree:
         self.links = initial_links(parameters, nodes, seed)
         explicit = [self._explicit(change, nodes) for change in parameters.schedule]
         self.plan = plan_replacements(parameters, nodes, self.links, seed) + explicit
+        if parameters.root >= nodes:
+            raise StackError(f"root {parameters.root}: nodes are 0 to {nodes - 1}")
+        self._parent = [LOCAL] * nodes
 
     def _explicit(self, change: Replace, nodes: int) -> Replacement:
         """A hand-made change; its path is known if it is a replacement on the initial tree."""
@@ -182,12 +187,12 @@ class AbstractTree:
     def start(self) -> None:
         """Raise the initial links and schedule the changes."""
         for a, b in self.links:
-            self.network.link_up(a, b)
+            self._up(a, b, None)
         for number, change in enumerate(self.plan):
             self._schedule(number, change)
         kernel = self.network.kernel
         for at, node in self.parameters.crashes:
-            kernel.call_at(to_ns(at), lambda node=node: self._crash(node))
+            kernel.call_at(to_ns(at), partial(self._crash, node))
 
     def _schedule(self, number: int, change: Replacement) -> None:
         kernel = self.network.kernel
@@ -195,26 +200,59 @@ class AbstractTree:
         if change.old is not None and change.new is not None:
             reconfiguration = Reconfiguration(number, change.path)
         if change.old is not None:
-            kernel.call_at(to_ns(change.at), lambda: self._break(change, reconfiguration))
+            kernel.call_at(to_ns(change.at), partial(self.break_link, *change.old, reconfiguration))
         if change.new is not None:
             at = change.at + (self.parameters.repair_time if change.old else 0.0)
-            kernel.call_at(to_ns(at), lambda: self._join(change, reconfiguration))
-
-    def _break(self, change: Replacement, reconfiguration: Reconfiguration | None) -> None:
-        assert change.old is not None
-        self.network.link_down(*change.old, reconfiguration)
+            kernel.call_at(to_ns(at), partial(self._join, change, reconfiguration))
 
     def _join(self, change: Replacement, reconfiguration: Reconfiguration | None) -> None:
         assert change.new is not None
-        c, d = change.new
-        self.network.link_up(c, d, reconfiguration)
         if change.old is not None and reconfiguration is not None:
-            a, b = change.old
-            self.network.link_replaced(a, b, c, d, reconfiguration)
+            self.replace_link(change.old, change.new, reconfiguration)
+        else:
+            self._up(*change.new, reconfiguration)
 
     def _crash(self, node: int) -> None:
         for neighbour in self.network.neighbours(node):
-            self.network.link_down(node, neighbour)
+            self.break_link(node, neighbour, None)
+
+    def replace_link(self, old: Edge, new: Edge, reconfiguration: Reconfiguration) -> None:
+        """Raise the link that stands in for a broken one; ``new[0]`` is on ``old[0]``'s side."""
+        self._up(*new, reconfiguration)
+        self.network.link_replaced(*old, *new, reconfiguration)
+
+    def _up(self, a: int, b: int, reconfiguration: Reconfiguration | None) -> None:
+        """Raise a link; of the two parts it joins, the one without the root turns towards it."""
+        if self._top(b) == self.parameters.root:
+            self._hang(a, b)
+        else:
+            self._hang(b, a)
+        self.network.link_up(a, b, reconfiguration)
+
+    def break_link(self, a: int, b: int, reconfiguration: Reconfiguration | None) -> None:
+        """Break a link; its lower end has no parent then."""
+        self.network.link_down(a, b, reconfiguration)
+        child = a if self._parent[a] == b else b
+        self._set_parent(child, LOCAL)
+
+    def _top(self, node: int) -> int:
+        """The node of this part that has no parent."""
+        while self._parent[node] != LOCAL:
+            node = self._parent[node]
+        return node
+
+    def _hang(self, node: int, parent: int) -> None:
+        """Make ``node`` a child of ``parent``, and turn the nodes above it round."""
+        while node != LOCAL:
+            above = self._parent[node]
+            self._set_parent(node, parent)
+            node, parent = above, node
+
+    def _set_parent(self, node: int, parent: int) -> None:
+        self._parent[node] = parent
+        routing = self.network.hosts[node].routing
+        if routing is not None:
+            routing.parent_changed(parent)
 
 
 register(
@@ -222,5 +260,5 @@ register(
     "abstract-tree",
     AbstractTree,
     TreeParameters,
-    provides={"links", "tree", "association", "path"},
+    provides={"links", "tree", "root", "association", "path"},
 )

@@ -7,20 +7,23 @@ once per period of ``1 / publish_rate``, at a random instant within it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Protocol
+from math import ceil
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from shoal.content import Event, Filter, Pattern, Patterns
+from shoal.content import Pattern
+from shoal.content.patterns import Number
 from shoal.simulation.draws import uniform_array
-from shoal.simulation.kernel import Kernel, to_ns
+from shoal.simulation.kernel import to_ns
 from shoal.stack import Chance, StackError
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=65_536)]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,8 +31,8 @@ class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     at: Seconds
     node: Annotated[int, msgspec.Meta(ge=0)]
-    do: Literal["subscribe", "unsubscribe", "publish"]
-    patterns: tuple[int, ...]
+    do: Literal["subscribe", "unsubscribe", "publish", "advertise", "unadvertise"]
+    patterns: tuple[Number, ...]
 
 
 class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,16 +42,27 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     patterns_per_subscriber: Count = 7
     patterns_per_event: Count = 9
     subscribers: Share = 0.2
-    publish_rate: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    publish_rate: Rate = 1.0
     """Events per second and dispatcher."""
     subscribe_window: tuple[Seconds, Seconds] = (0.0, 1.0)
     core: Share = 1.0
     """The stable core: the share of dispatchers whose subscriptions stay as they are."""
-    churn_rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    churn_rate: Rate = 0.0
     """(Un)subscriptions per second of each subscriber outside the core."""
     churn_window: tuple[Seconds, Seconds] = (1.0, 8.0)
     script: tuple[Act, ...] = ()
     """Explicit acts instead of the random workload."""
+
+    def __post_init__(self) -> None:
+        if self.patterns_per_subscriber > self.patterns:
+            raise StackError(
+                f"{self.patterns_per_subscriber} patterns per subscriber cannot be distinct "
+                f"among {self.patterns}; raise patterns or lower patterns_per_subscriber"
+            )
+        for name in ("subscribe_window", "churn_window"):
+            start, end = getattr(self, name)
+            if start > end:
+                raise StackError(f"{name} ends before it starts; give [{end:g}, {start:g}]")
 
 
 @dataclass
@@ -58,30 +72,34 @@ class Workload:
     core: set[int] = field(default_factory=set)
     subscriptions: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
     """(instant, node, pattern, True to subscribe)."""
+    advertisements: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
+    """(instant, node, pattern, True to advertise)."""
     times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     publishers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     contents: list[tuple[int, ...]] = field(default_factory=list)
 
 
 def plan_workload(
-    parameters: WorkloadParameters, nodes: int, duration: float, seed: int
+    parameters: WorkloadParameters,
+    nodes: int,
+    duration: float,
+    seed: int,
+    advertised: bool = False,
 ) -> Workload:
-    """Draw a workload."""
+    """Draw a workload; if events are to be advertised, every node advertises every pattern."""
     if parameters.script:
         return _scripted(parameters, nodes)
-    if parameters.patterns_per_subscriber > parameters.patterns:
-        raise StackError(
-            f"workload: {parameters.patterns_per_subscriber} patterns per subscriber "
-            f"cannot be distinct among {parameters.patterns}"
-        )
     core = set(
         Chance(seed, "core").sample(range(nodes), round(parameters.core * nodes))
         if parameters.core < 1
         else range(nodes)
     )
     workload = Workload(core)
-    _plan_subscriptions(workload, parameters, nodes, seed)
+    _plan_subscriptions(workload, parameters, nodes, duration, seed)
     _plan_publications(workload, parameters, nodes, duration, seed)
+    if advertised and len(workload.times):
+        patterns = [Pattern(number) for number in range(parameters.patterns)]
+        workload.advertisements = [(0, node, p, True) for node in range(nodes) for p in patterns]
     return workload
 
 
@@ -90,16 +108,15 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
     workload = Workload(set(range(nodes)))
     published: list[tuple[int, int, tuple[int, ...]]] = []
     for act in parameters.script:
-        if act.node >= nodes:
-            raise StackError(f"workload: script names node {act.node}, nodes are 0 to {nodes - 1}")
         at = to_ns(act.at)
         if act.do == "publish":
             published.append((at, act.node, act.patterns))
         else:
-            workload.subscriptions += [
-                (at, act.node, Pattern(p), act.do == "subscribe") for p in act.patterns
-            ]
+            acts = workload.subscriptions if act.do.endswith("scribe") else workload.advertisements
+            starts = not act.do.startswith("un")
+            acts += [(at, act.node, Pattern(p), starts) for p in act.patterns]
     workload.subscriptions.sort(key=lambda s: s[0])
+    workload.advertisements.sort(key=lambda s: s[0])
     published.sort(key=lambda p: p[0])
     workload.times = np.array([p[0] for p in published], np.int64)
     workload.publishers = np.array([p[1] for p in published], np.int64)
@@ -108,9 +125,9 @@ def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
 
 
 def _plan_subscriptions(
-    workload: Workload, parameters: WorkloadParameters, nodes: int, seed: int
+    workload: Workload, parameters: WorkloadParameters, nodes: int, duration: float, seed: int
 ) -> None:
-    """Subscribers are the same share of the core and of the others; those outside the core go on changing."""
+    """Draw subscribers, the same share of the core and of the others; only the others go on."""
     chance = Chance(seed, "subscribers")
     groups = [sorted(workload.core), sorted(set(range(nodes)) - workload.core)]
     subscribers: list[int] = []
@@ -126,12 +143,16 @@ def _plan_subscriptions(
             plan.append((to_ns(start + when.uniform(node, i) * (end - start)), node, pattern, True))
         if node not in workload.core and parameters.churn_rate:
             plan += _churn(parameters, held, patterns, node, seed)
-    plan.sort(key=lambda s: s[:2])
-    workload.subscriptions = plan
+    end_of_run = to_ns(duration)
+    workload.subscriptions = sorted((s for s in plan if s[0] < end_of_run), key=lambda s: s[:2])
 
 
 def _churn(
-    parameters: WorkloadParameters, held: list[Pattern], patterns: list[Pattern], node: int, seed: int
+    parameters: WorkloadParameters,
+    held: list[Pattern],
+    patterns: list[Pattern],
+    node: int,
+    seed: int,
 ) -> list[tuple[int, int, Pattern, bool]]:
     """A subscriber drops a pattern and takes another, in turn, so that it keeps about as many."""
     chance = Chance(seed, "churn")
@@ -139,8 +160,10 @@ def _churn(
     start = max(start, parameters.subscribe_window[1])
     plan: list[tuple[int, int, Pattern, bool]] = []
     now = list(held)
-    for k in range(int((end - start) * parameters.churn_rate)):
+    for k in range(ceil((end - start) * parameters.churn_rate)):
         at = to_ns(start + (k + chance.uniform(node, k, 0)) / parameters.churn_rate)
+        if at >= to_ns(end):
+            break
         if k % 2 == 0 and now:
             dropped = now.pop(chance.below(len(now), node, k, 1))
             plan.append((at, node, dropped, False))
@@ -158,7 +181,7 @@ def _plan_publications(
 ) -> None:
     """Times and contents of all events, drawn as arrays."""
     rate = parameters.publish_rate
-    periods = int(duration * rate)
+    periods = ceil(duration * rate)  # the last one may go beyond the end
     if not periods:
         return
     node = np.repeat(np.arange(nodes, dtype=np.uint64), periods)
@@ -166,58 +189,10 @@ def _plan_publications(
     phase = uniform_array(seed, "publication times", node, k)
     times = np.rint((k + phase) / rate * 1e9).astype(np.int64)
     order = np.lexsort((node, times))
+    order = order[times[order] < to_ns(duration)]
     each = np.arange(parameters.patterns_per_event, dtype=np.uint64)[:, None]
     drawn = uniform_array(seed, "publications", node[order], k[order], each)
     numbers = (drawn * parameters.patterns).astype(np.int64)
     workload.times = times[order]
     workload.publishers = node[order].astype(np.int64)
     workload.contents = list(zip(*numbers.tolist(), strict=True))
-
-
-class World(Protocol):
-    """Where applications live."""
-
-    def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
-        """A node's application subscribes or unsubscribes."""
-
-    def publication(self, event: Event) -> None:
-        """A node's application publishes."""
-
-
-class Player:
-    """Plays a workload into a running simulation."""
-
-    def __init__(self, kernel: Kernel, workload: Workload, world: World) -> None:
-        self.kernel = kernel
-        self.workload = workload
-        self.world = world
-        self._next = 0
-        self._times: list[int] = workload.times.tolist()
-        self._publishers: list[int] = workload.publishers.tolist()
-        self._sequences: dict[int, int] = {}
-
-    def start(self) -> None:
-        """Schedule the first acts."""
-        for at, node, pattern, subscribe in self.workload.subscriptions:
-            self.kernel.call_at(
-                at,
-                lambda node=node, pattern=pattern, subscribe=subscribe: self.world.subscription(
-                    node, pattern, subscribe
-                ),
-            )
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if self._next < len(self._times):
-            self.kernel.call_at(self._times[self._next], self._publish)
-
-    def _publish(self) -> None:
-        """Publish everything due now; one timer serves all publications."""
-        while self._next < len(self._times) and self._times[self._next] <= self.kernel.now:
-            publisher = self._publishers[self._next]
-            sequence = self._sequences.get(publisher, 0)
-            self._sequences[publisher] = sequence + 1
-            content = Patterns(self.workload.contents[self._next])
-            self._next += 1
-            self.world.publication(Event(publisher, sequence, content))
-        self._schedule()

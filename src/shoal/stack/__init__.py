@@ -1,4 +1,4 @@
-"""The contract everything below and above meets: what a layer may ask of the world, and how stacks are built.
+"""The contract: what a layer may ask of the world, and how stacks are built.
 
 * :mod:`~shoal.stack.host`: ``Host``, the only thing a layer sees of the world.
 * :mod:`~shoal.stack.layer`: ``Layer`` and its kinds: overlay, routing, recovery.

@@ -16,7 +16,7 @@ _MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def mix(word: int) -> int:
-    """One splitmix64 step: a bijection of 64-bit words in which every input bit moves every output bit."""
+    """One splitmix64 step: a bijection of words; every input bit moves every output bit."""
     word = (word + 0x9E37_79B9_7F4A_7C15) & _MASK
     word = ((word ^ (word >> 30)) * 0xBF58_476D_1CE4_E5B9) & _MASK
     word = ((word ^ (word >> 27)) * 0x94D0_49BB_1331_11EB) & _MASK

@@ -50,6 +50,12 @@ class Host:
         """Send over the link to a neighbour: FIFO, and lost if the link goes down on the way."""
         raise NotImplementedError
 
+    def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
+        """Send the same message to several neighbours, in this order, leaving one out."""
+        for neighbour in to:
+            if neighbour != but:
+                self.send(neighbour, message)
+
     def send_direct(self, to: NodeId, message: Message) -> None:
         """Send out of band to any node whose address is known, neighbour or not."""
         raise NotImplementedError

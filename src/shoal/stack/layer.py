@@ -8,7 +8,7 @@ The overlay tells the routing three things and no more: ``link_up``, ``link_down
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from shoal.content import Event, Filter
     from shoal.stack.message import Message
 
-Handler: TypeAlias = "Callable[[NodeId, Message], None]"
+Handler: TypeAlias = Callable[[NodeId, Any], None]
+"""Takes a message (of the type it is registered for) and the neighbour it came from."""
 
 
 class Reconfiguration(NamedTuple):
@@ -38,6 +39,15 @@ class Layer:
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self._handlers: dict[type[Message], Handler] | None = None
+
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """A message of one of this layer's types arrived. Override it only for speed."""
+        handlers = self._handlers
+        if handlers is None:
+            handlers = self.handlers()
+            self._handlers = handlers
+        handlers[type(message)](sender, message)
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Which message types this layer takes, and with which method ``(sender, message)``."""
@@ -59,6 +69,15 @@ class Routing(Layer):
     def unsubscribe(self, filter: Filter) -> None:
         """This node's application no longer wants them."""
         raise NotImplementedError
+
+    def advertise(self, filter: Filter) -> None:
+        """This node's application will publish events that match; only some routings use it."""
+
+    def unadvertise(self, filter: Filter) -> None:
+        """It no longer will."""
+
+    def parent_changed(self, parent: NodeId) -> None:
+        """On a rooted overlay: the neighbour towards the root is another one (LOCAL: none)."""
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """A link to a neighbour appeared, possibly in place of another."""

@@ -1,4 +1,7 @@
-"""What every message has. Messages are frozen data: the simulator hands the object over, a live driver encodes it."""
+"""What every message has.
+
+Messages are frozen data: the simulator hands the object over, a live driver encodes it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ HEADER_BYTES = 20
 PAYLOAD_BYTES = 30
 
 
-class Message(msgspec.Struct, frozen=True, tag=True):
-    """Base of all protocol messages. A subclass is named in the tables by its ``kind``."""
+class Message(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Base of all protocol messages. A subclass is named in the tables by its ``kind``.
+
+    Frozen data cannot form cycles, so the garbage collector need not look at messages.
+    """
 
     def weight(self) -> float:
-        """The normalised cost of one transmission (Frey, Table 7.2: 1 for a single pattern or event)."""
+        """The normalised cost of one transmission (Frey, Table 7.2: 1 a pattern or event)."""
         return 1.0
 
     def size(self) -> int:

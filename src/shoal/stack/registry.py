@@ -30,6 +30,7 @@ CAPABILITIES: Mapping[str, str] = {
     "association": "says which new link replaces which old one",
     "path": "knows the reconfiguration path",
     "tables": "keeps subscription tables that a reconfiguration protocol can repair",
+    "symmetric": "lets every subscription travel in every direction",
     "reconfiguration": "repairs tables when links change",
 }
 """What one layer may need of another, in words."""
@@ -45,7 +46,7 @@ class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Protocol:
-    """A registered protocol: how to make it, what it needs from the rest of the stack and offers it."""
+    """A registered protocol: how to make it, what it needs of the other layers and offers them."""
 
     kind: Kind
     name: str
@@ -54,6 +55,8 @@ class Protocol:
     needs: frozenset[str] = frozenset()
     provides: frozenset[str] = frozenset()
     summary: str = ""
+    warn: Callable[[Mapping[str, Any]], str | None] | None = None
+    """Given all layers' parameters by kind: what is allowed but unwise, and why."""
 
 
 _registry: dict[tuple[Kind, str], Protocol] = {}
@@ -68,6 +71,7 @@ def register(
     needs: Iterable[str] = (),
     provides: Iterable[str] = (),
     summary: str = "",
+    warn: Callable[[Mapping[str, Any]], str | None] | None = None,
 ) -> Protocol:
     """Make a protocol known by name. Its summary defaults to the first line of its docstring."""
     if kind not in get_args(Kind):
@@ -81,7 +85,7 @@ def register(
     if not summary and make.__doc__:
         summary = make.__doc__.strip().splitlines()[0]
     protocol = Protocol(
-        kind, name, make, parameters, frozenset(needs), frozenset(provides), summary
+        kind, name, make, parameters, frozenset(needs), frozenset(provides), summary, warn
     )
     _registry[kind, name] = protocol
     return protocol
@@ -124,6 +128,12 @@ class Stack:
     reconfiguration: Protocol | None
     recovery: Protocol | None
     parameters: Mapping[str, Any]
+
+    def warnings(self) -> list[str]:
+        """What is allowed but unwise about this combination, one line each."""
+        layers = (self.overlay, self.routing, self.reconfiguration, self.recovery)
+        found = [p.warn(self.parameters) for p in layers if p is not None and p.warn is not None]
+        return [text for text in found if text is not None]
 
     def routing_on(self, host: Host) -> Routing:
         """This stack's routing on one node."""

@@ -1,0 +1,248 @@
+"""Messages per CPU-second: Shoal's simulator, pure and compiled, beside SimPy.
+
+Every implementation floods the same random graph by the same rule (pass an event on when it comes
+for the first time, to all neighbours but its sender) and must count the same messages. Each
+measurement is a process of its own; implementations take turns, and the medians are shown. Only
+the flooding is timed, after one event that warms everything up: no imports, no set-up, no graph.
+
+SimPy is used in two ways. Its documentation models a link with delay as a process per message that
+waits and then puts the message into the receiver's store ("Event Latency"). The callback idiom
+leaves processes out: one timeout per message, with the receiver's handler as its callback.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from functools import partial
+from statistics import median
+from typing import Any
+
+NODES = 300
+DEGREE = 5
+DELAY = 0.001
+SCALES = (100, 1_000, 20_000)
+"""Sizes between which the cost of a message should not change."""
+
+IMPLEMENTATIONS = ("pure", "compiled", "simpy_callback", "simpy_documented")
+
+
+def run(quick: bool = False) -> dict[str, float]:
+    """All measurements and the ratios that matter."""
+    rounds, messages, scale_messages = (3, 60_000, 200_000) if quick else (7, 240_000, 800_000)
+    names = [name for name in IMPLEMENTATIONS if name != "compiled" or _is_compiled()]
+    rates: dict[str, list[float]] = {name: [] for name in names}
+    costs: dict[tuple[str, int], list[float]] = {}
+    for _ in range(rounds):
+        counts: dict[str, int] = {}
+        for name in names:
+            # The documented idiom is several times slower than the others; it gets less to do.
+            share = 4 if name == "simpy_documented" else 1
+            counted, seconds = _measure(name, NODES, messages // share)
+            rates[name].append(counted / seconds)
+            counts[name] = counted * share
+        if len(set(counts.values())) > 1:
+            raise RuntimeError(f"the implementations disagree on the messages sent: {counts}")
+        for name in names:
+            for nodes in SCALES if name in ("pure", "compiled") else ():
+                counted, seconds = _measure(name, nodes, scale_messages)
+                costs.setdefault((name, nodes), []).append(seconds / counted * 1e6)
+    result = {f"{name}_messages_per_cpu_second": median(rates[name]) for name in names}
+    callback = result["simpy_callback_messages_per_cpu_second"]
+    for name in names:
+        if name != "simpy_callback":
+            result[f"{name}_over_simpy_callback"] = (
+                result[f"{name}_messages_per_cpu_second"] / callback
+            )
+    for (name, nodes), found in costs.items():
+        result[f"{name}_microseconds_per_message_at_{nodes}"] = median(found)
+    for name in ("pure", "compiled"):
+        if name in names:
+            flat = [median(costs[name, nodes]) for nodes in SCALES]
+            result[f"{name}_cost_ratio_{SCALES[0]}_to_{SCALES[-1]}"] = max(flat) / min(flat)
+    return result
+
+
+def _is_compiled() -> bool:
+    """Whether compiled modules are installed."""
+    code = "import shoal.simulation.kernel as kernel; print(kernel.__file__)"
+    return not _python(["-c", code], pure=False).strip().endswith(".py")
+
+
+def _measure(name: str, nodes: int, messages: int) -> tuple[int, float]:
+    """One measurement in a fresh process: messages sent, CPU-seconds."""
+    kind = "shoal" if name in ("pure", "compiled") else name
+    text = _python([__file__, kind, str(nodes), str(messages)], pure=name == "pure")
+    counted, seconds = json.loads(text)
+    return counted, seconds
+
+
+def _python(arguments: list[str], pure: bool) -> str:
+    environment = dict(os.environ)
+    environment.pop("SHOAL_PURE", None)
+    if pure:
+        environment["SHOAL_PURE"] = "1"
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+
+# What the processes do. Each flood returns (messages, CPU-seconds) of all events but the first.
+
+
+def _events(nodes: int, messages: int) -> int:
+    """How many events make that many messages, and one more to warm up."""
+    return max(1, messages // (nodes * (DEGREE - 1) + 1)) + 1
+
+
+def _publisher(event: int, nodes: int) -> int:
+    return event * 7 % nodes
+
+
+def flood_shoal(nodes: int, events: int) -> tuple[int, float]:
+    """Shoal as it is: real routing objects, traffic recorded."""
+    from shoal.content import Event, Patterns
+    from shoal.simulation import Simulation, parse_config
+    from shoal.simulation.kernel import to_ns
+
+    config = parse_config(
+        {
+            "nodes": nodes,
+            "duration": float(events),
+            "overlay": {"name": "static-graph", "degree": DEGREE},
+            "routing": {"name": "flooding"},
+            "link": {"delay": DELAY, "bandwidth": 0},
+            "workload": {"publish_rate": 0.0, "subscribers": 0.0},
+            "record": ["traffic"],
+        }
+    )
+    simulation = Simulation(config)
+    simulation.overlay.start()
+    sequences = [0] * nodes
+    for number in range(events):
+        node = _publisher(number, nodes)
+        event = Event(node, sequences[node], Patterns((1, 2, 3)))
+        sequences[node] += 1
+        simulation.kernel.call_at(to_ns(number), partial(simulation.publication, event))
+    simulation.kernel.run(to_ns(0.5))
+    before = simulation.kernel.handled
+    started = time.process_time()
+    simulation.kernel.run(to_ns(config.duration))
+    seconds = time.process_time() - started
+    simulation.recorder.close_bin()
+    counted = sum(row[2] for row in simulation.recorder.traffic)
+    if counted != simulation.kernel.handled:
+        raise RuntimeError("the traffic table and the kernel disagree on the messages sent")
+    return simulation.kernel.handled - before, seconds
+
+
+def _neighbours(nodes: int) -> list[list[int]]:
+    """The graph that Shoal's overlay makes of seed 0."""
+    from shoal.simulation.topology import adjacency, random_regular_graph
+    from shoal.stack import Chance
+
+    links = random_regular_graph(nodes, DEGREE, Chance(0, "graph"))
+    return [list(neighbours) for neighbours in adjacency(nodes, links)]
+
+
+def flood_simpy_callback(nodes: int, events: int) -> tuple[int, float]:
+    """SimPy without processes: a timeout per message, handled by its callback."""
+    import simpy
+
+    env = simpy.Environment()
+    neighbours = _neighbours(nodes)
+    seen: list[set[int]] = [set() for _ in range(nodes)]
+    sent = 0
+
+    def send(source: int, target: int, event: int) -> None:
+        nonlocal sent
+        sent += 1
+        env.timeout(DELAY, (source, target, event)).callbacks.append(receive)
+
+    def receive(timeout: Any) -> None:
+        source, node, event = timeout.value
+        if event not in seen[node]:
+            seen[node].add(event)
+            for neighbour in neighbours[node]:
+                if neighbour != source:
+                    send(node, neighbour, event)
+
+    def publish(timeout: Any) -> None:
+        event = timeout.value
+        node = _publisher(event, nodes)
+        seen[node].add(event)
+        for neighbour in neighbours[node]:
+            send(node, neighbour, event)
+
+    for event in range(events):
+        env.timeout(float(event), event).callbacks.append(publish)
+    return _time_simpy(env, events, lambda: sent)
+
+
+def flood_simpy_documented(nodes: int, events: int) -> tuple[int, float]:
+    """SimPy as documented: a process per node and per message, a store per node."""
+    import simpy
+
+    env = simpy.Environment()
+    neighbours = _neighbours(nodes)
+    inbox = [simpy.Store(env) for _ in range(nodes)]
+    sent = 0
+
+    def latency(source: int, target: int, event: int) -> Generator[Any, Any, None]:
+        yield env.timeout(DELAY)
+        inbox[target].put((source, event))
+
+    def send(source: int, target: int, event: int) -> None:
+        nonlocal sent
+        sent += 1
+        env.process(latency(source, target, event))
+
+    def node(me: int) -> Generator[Any, Any, None]:
+        seen: set[int] = set()
+        while True:
+            source, event = yield inbox[me].get()
+            if event not in seen:
+                seen.add(event)
+                for neighbour in neighbours[me]:
+                    if neighbour != source:
+                        send(me, neighbour, event)
+
+    def publish(event: int) -> Generator[Any, Any, None]:
+        yield env.timeout(float(event))
+        yield inbox[_publisher(event, nodes)].put((-1, event))
+
+    for me in range(nodes):
+        env.process(node(me))
+    for event in range(events):
+        env.process(publish(event))
+    return _time_simpy(env, events, lambda: sent)
+
+
+def _time_simpy(env: Any, events: int, sent: Callable[[], int]) -> tuple[int, float]:
+    """Warm up, then time the rest; without the cyclic collector, as Shoal's own loop runs."""
+    env.run(until=0.5)
+    before = sent()
+    gc.disable()
+    started = time.process_time()
+    env.run(until=float(events))
+    return sent() - before, time.process_time() - started
+
+
+def main() -> None:
+    """``simulation.py IMPLEMENTATION NODES MESSAGES``: one measurement, as JSON."""
+    kind, nodes, messages = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    flood: Callable[[int, int], tuple[int, float]] = {
+        "shoal": flood_shoal,
+        "simpy_callback": flood_simpy_callback,
+        "simpy_documented": flood_simpy_documented,
+    }[kind]
+    print(json.dumps(flood(nodes, _events(nodes, messages))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""``shoal chaos``: random trouble for every protocol, held to the oracle, for as long as asked."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+console = Console()
+
+
+def chaos(
+    minutes: Annotated[float, typer.Option(min=0.01, help="How long to go on.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="The first seed; each round takes the next.")] = 0,
+    steps: Annotated[int, typer.Option(min=1, help="Steps in each history.")] = 40,
+    routing: Annotated[str | None, typer.Option(help="Only this routing.")] = None,
+    reconfiguration: Annotated[str | None, typer.Option(help="Only this protocol.")] = None,
+    replay: Annotated[
+        str | None, typer.Option(help="Replay a history, as printed by a failure (JSON).")
+    ] = None,
+) -> None:
+    """Break every protocol if it can be broken.
+
+    Small networks meet random subscriptions, publications and link replacements that overlap each
+    other, with messages lost in flight. Once quiet, tables must be exactly those of the final tree
+    and subscribers, and every event must reach exactly those who want it. A failure is shrunk to
+    the fewest steps and printed with the command that replays it (exit code 1).
+
+    Examples:
+
+        shoal chaos --minutes 2
+
+        shoal chaos --reconfiguration informed --seed 1000
+    """
+    from shoal.simulation import chaos as trouble
+
+    if replay is not None:
+        _replay(replay)
+        return
+    stacks = [
+        stack
+        for stack in trouble.stacks()
+        if routing in (None, stack[0]) and reconfiguration in (None, stack[1])
+    ]
+    if not stacks:
+        raise typer.BadParameter(
+            f"no stack with routing {routing} and reconfiguration {reconfiguration}; "
+            "see them with `shoal protocols`"
+        )
+    histories = 0
+    started = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("", total=minutes * 60)
+        for number in itertools.count(seed):
+            for stack in stacks:
+                history = trouble.trial(stack, number, steps)
+                histories += 1
+                found = trouble.failure(history)
+                if found is not None:
+                    progress.stop()
+                    _report(history, number, found)
+                    raise typer.Exit(1)
+            spent = time.monotonic() - started
+            progress.update(
+                bar, completed=spent, description=f"{histories:,} histories, seed {number}"
+            )
+            if spent >= minutes * 60:
+                break
+    console.print(
+        f"[green]{histories:,} histories[/] of {steps} steps on {len(stacks)} stacks, seeds {seed} "
+        f"to {number}: all as the oracle says."
+    )
+
+
+def _report(history: Any, seed: int, found: str) -> None:
+    """A failure, as short as it can be made, with the command that replays it."""
+    from shoal.simulation import chaos as trouble
+
+    short = trouble.shrink(history)
+    routing, reconfiguration, covering = history.stack
+    console.print(
+        f"[red]seed {seed}[/], {routing} + {reconfiguration}{' with covering' * covering}: {found}",
+        soft_wrap=True,
+    )
+    for line in short:
+        console.print(f"    {line}", highlight=False)
+    text = json.dumps(trouble.describe(history, short))
+    console.print(f"replay: shoal chaos --replay '{text}'", soft_wrap=True, highlight=False)
+
+
+def _replay(text: str) -> None:
+    """Carry out the steps of a printed history and say what the oracle finds."""
+    from shoal.simulation import chaos as trouble
+    from shoal.simulation.invariants import InvariantViolation
+
+    try:
+        data = json.loads(text)
+        stack = (data["routing"], data["reconfiguration"], bool(data["covering"]))
+        links = [(int(a), int(b)) for a, b in data["links"]]
+        history = trouble.replay(stack, int(data["nodes"]), links, [str(s) for s in data["steps"]])
+        found = trouble.failure(history)
+    except InvariantViolation as violation:
+        found = str(violation)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise typer.BadParameter(
+            f"not a history as printed by `shoal chaos`: {error!r}; copy the whole line"
+        ) from None
+    if found is not None:
+        console.print(f"[red]fails[/]: {found}", soft_wrap=True)
+        raise typer.Exit(1)
+    console.print("[green]as the oracle says[/]")

@@ -1,0 +1,127 @@
+"""``shoal``: the commands in one place, and what becomes of their errors.
+
+Exit codes: 0 all is well, 1 a run or a check failed, 2 the input cannot be used, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import click
+import typer
+
+import shoal
+from shoal.cli.advise import advise
+from shoal.cli.bench import bench
+from shoal.cli.chaos import chaos
+from shoal.cli.doctor import doctor
+from shoal.cli.protocols import protocols
+from shoal.cli.reproduce import reproduce
+from shoal.cli.simulate import simulate
+from shoal.cli.sweep import sweep
+
+app = typer.Typer(
+    name="shoal",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"shoal {shoal.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _shoal(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and end.")
+    ] = False,
+) -> None:
+    """Publish/subscribe by content, for networks that never hold still.
+
+    Start with `shoal reproduce frey-routing --quick`: it simulates a published evaluation, judges
+    each of its claims and writes a report. `shoal simulate` runs one network and sums it up.
+    """
+
+
+for panel, commands in {
+    "Experiments": (reproduce, sweep, simulate, advise),
+    "Checks": (doctor, chaos, bench),
+    "What there is": (protocols,),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; an error becomes one line and an exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    from shoal.stack import StackError
+
+    try:
+        code = app(arguments, prog_name="shoal", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "shoal"
+        return _complain(f"{_sentence(error.format_message())}; see {command} --help", 2)
+    except click.ClickException as error:
+        return _complain(_sentence(error.format_message()), 2)
+    except StackError as error:
+        return _complain(str(error), 2)
+    except (KeyboardInterrupt, click.Abort) as error:
+        return _complain(str(error) or "stopped", 130)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as in `shoal protocols | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{error.strerror or error}; check the path and its permissions", 2)
+    except Exception as error:
+        return _unforeseen(error)
+
+
+def _unforeseen(error: Exception) -> int:
+    """Errors of packages that are imported late, and bugs."""
+    from shoal.simulation import InvariantViolation
+
+    if type(error).__name__ == "PipelineError":  # importing it would import the pipeline
+        return _complain(str(error), 2)
+    if isinstance(error, InvariantViolation):
+        return _complain(f"an invariant is violated: {error}", 1)
+    if os.environ.get("SHOAL_TRACEBACK"):
+        raise error
+    what = str(error).strip().partition("\n")[0]
+    return _complain(
+        f"unexpected {type(error).__name__}: {what} (SHOAL_TRACEBACK=1 shows where)", 1
+    )
+
+
+def _sentence(message: str) -> str:
+    """A message of the command line parser as the middle of a line."""
+    return " ".join(message.split()).rstrip(".")
+
+
+def _complain(message: str, code: int) -> int:
+    """One line on standard error."""
+    typer.secho("shoal: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+    typer.echo(" ".join(message.split()), err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""``shoal simulate``: one run, summed up on the screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shoal.simulation import RunConfig, RunResult
+
+
+def _names(kind: str) -> Any:
+    """Completes the name of a protocol."""
+
+    def complete(incomplete: str) -> list[str]:
+        import shoal.simulation  # noqa: F401  # registers the protocols
+        from shoal.stack import protocols
+
+        return [p.name for p in protocols(kind) if p.name.startswith(incomplete)]  # type: ignore[arg-type]  # one of the kinds
+
+    return complete
+
+
+def simulate(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A configuration in TOML, see examples/run.toml.", show_default=False),
+    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes.", show_default=False)] = None,
+    duration: Annotated[
+        float | None, typer.Option(help="Simulated seconds.", show_default=False)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Draws everything.", show_default=False)] = None,
+    overlay: Annotated[
+        str | None, typer.Option(autocompletion=_names("overlay"), show_default=False)
+    ] = None,
+    routing: Annotated[
+        str | None, typer.Option(autocompletion=_names("routing"), show_default=False)
+    ] = None,
+    reconfiguration: Annotated[
+        str | None, typer.Option(autocompletion=_names("reconfiguration"), show_default=False)
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Any key, e.g. overlay.rate=10. May be repeated.", metavar="KEY=VALUE"
+        ),
+    ] = None,
+    module: Annotated[
+        list[str] | None,
+        typer.Option(help="A Python file with protocols of your own. May be repeated."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep the recorded tables in this folder.", show_default=False),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            help="Run a recorded run of --out again and compare fingerprints.",
+            metavar="RUN_ID",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Simulate one network and sum up what happened.
+
+    Options override the file; what neither names has the defaults of Frey's Table 7.1. The same
+    configuration gives the same fingerprint on every machine.
+
+    Examples:
+
+        shoal simulate --nodes 200 --reconfiguration strawman --set overlay.rate=10
+
+        shoal simulate examples/run.toml --seed 7 --out out/one
+
+        shoal simulate --replay 5d53a1 --out out
+    """
+    from rich.console import Console
+
+    from shoal.simulation import parse_config
+    from shoal.simulation import simulate as run
+
+    console = Console(highlight=False)
+    if replay is not None:
+        _replay(console, replay, out if out is not None else Path("out"))
+        return
+    raw = _read(file) if file is not None else {}
+    for key, value in {"nodes": nodes, "duration": duration, "seed": seed}.items():
+        if value is not None:
+            raw[key] = value
+    choices = {"overlay": overlay, "routing": routing, "reconfiguration": reconfiguration}
+    for kind, name in choices.items():
+        if name is not None and raw.get(kind, {}).get("name") != name:
+            raw[kind] = {"name": name}
+    for setting in set_ or ():
+        _set(raw, setting)
+    raw["modules"] = [*raw.get("modules", ()), *(module or ())]
+    config = parse_config(raw)
+    if out is not None:
+        _check_writable(out)
+    result = run(config)
+    _show(console, config, result)
+    if out is not None:
+        _keep(config, result, out)
+        console.print(f"tables in [bold]{out}/tables[/]", soft_wrap=True)
+    if result.canonical is False:
+        raise typer.Exit(1)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A configuration file; modules that it names lie beside it."""
+    import tomllib
+
+    from shoal.simulation.modules import beside
+    from shoal.stack import StackError
+
+    try:
+        raw = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise StackError(
+            f"cannot read {file}: {error.strerror or error}; give the path of a TOML file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StackError(f"{file} is not TOML: {error}; correct it there") from None
+    return beside(raw, file.parent)
+
+
+def _set(raw: dict[str, Any], setting: str) -> None:
+    """Carry out ``overlay.rate=10``: the value is read as in TOML, or taken as a text."""
+    import tomllib
+
+    from shoal.stack import StackError
+
+    key, equals, text = setting.partition("=")
+    if not equals or not key.strip():
+        raise StackError(f"--set {setting}: no value; write it as KEY=VALUE, e.g. overlay.rate=10")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *path, last = key.strip().split(".")
+    section = raw
+    for part in path:
+        inner = section.setdefault(part, _default_section(part) if section is raw else {})
+        if not isinstance(inner, dict):
+            raise StackError(
+                f"--set {setting}: '{part}' has no keys of its own; leave out what follows"
+            )
+        section = inner
+    section[last] = value
+
+
+def _default_section(kind: str) -> dict[str, Any]:
+    """What ``--set overlay.rate=10`` is meant of if no overlay was named."""
+    from shoal.simulation import RunConfig
+
+    default = getattr(RunConfig(), kind, None)
+    return dict(default) if isinstance(default, dict) else {}
+
+
+def _check_writable(out: Path) -> None:
+    from shoal.pipeline.store import Store
+
+    Store(out).prepare()
+
+
+def _keep(config: RunConfig, result: RunResult, out: Path) -> None:
+    from shoal.pipeline.store import Store
+    from shoal.simulation.run import run_row
+
+    store = Store(out)
+    with store.lock():
+        if result.run_id not in store.inventory().done:
+            store.write(result.run_id, result.tables, run_row(config, result, None))
+
+
+def _replay(console: Console, run_id: str, out: Path) -> None:
+    """Run again what was recorded; another fingerprint, or an error, is exit code 1."""
+    from shoal.pipeline.store import Store
+    from shoal.pipeline.tables import find_configuration
+    from shoal.simulation import simulate as run
+    from shoal.simulation.config import code_version
+
+    config = find_configuration(out, run_id)
+    store = Store(out)
+    rows = store.rows(store.inventory(), ["run_id", "fingerprint", "code"]).to_pylist()
+    recorded = next((row for row in rows if row["run_id"].startswith(run_id)), None)
+    result = run(config)
+    _show(console, config, result)
+    if recorded is None or recorded["fingerprint"] is None:
+        console.print("no fingerprint was recorded to compare with: the run failed or never ran")
+    elif recorded["fingerprint"] == result.fingerprint:
+        console.print("[green]same fingerprint[/] as recorded")
+    else:
+        console.print(f"[red]another fingerprint[/]: recorded was {recorded['fingerprint']}")
+        if recorded["code"] != code_version():
+            console.print("it was recorded by another version of Shoal's sources")
+        raise typer.Exit(1)
+
+
+def _show(console: Console, config: RunConfig, result: RunResult) -> None:
+    """Traffic, deliveries, invariants, fingerprint."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    layers = [config.overlay, config.routing, config.reconfiguration, config.recovery]
+    stack = " / ".join(str(layer["name"]) for layer in layers if layer)
+    console.print(
+        f"[bold]{escape(stack)}[/]: {config.nodes:,} nodes, {config.duration:g} s, "
+        f"seed {config.seed}"
+    )
+    table = Table("kind", show_footer=True, title="traffic", title_justify="left")
+    for heading in ("messages", "misrouted", "cost", "bytes"):
+        table.add_column(heading, justify="right")
+    totals = [0.0] * 4
+    for kind, *amounts in _traffic(result):
+        totals = [total + amount for total, amount in zip(totals, amounts, strict=True)]
+        table.add_row(kind, *(f"{amount:,.0f}" for amount in amounts))
+    table.columns[0].footer = "all"
+    for column, total in zip(table.columns[1:], totals, strict=True):
+        column.footer = f"{total:,.0f}"
+    console.print(table)
+    facts = Table.grid(padding=(0, 2))
+    for name, value in _facts(config, result):
+        facts.add_row(name, value)
+    console.print(facts)
+
+
+def _traffic(result: RunResult) -> list[tuple[Any, ...]]:
+    if "traffic" not in result.tables:
+        return []
+    sums = [(name, "sum") for name in ("count", "misrouted", "cost", "bytes")]
+    grouped = result.tables["traffic"].group_by("kind").aggregate(sums).sort_by("kind")
+    columns = ["kind", *(f"{name}_sum" for name, _ in sums)]
+    return list(zip(*(grouped[name].to_pylist() for name in columns), strict=True))
+
+
+def _facts(config: RunConfig, result: RunResult) -> list[tuple[str, str]]:
+    import pyarrow.compute as pc
+
+    facts = []
+    if "publications" in result.tables:
+        published = result.tables["publications"]
+        owed = pc.sum(published["owed"]).as_py() or 0
+        received = pc.sum(published["received"]).as_py() or 0
+        share = f" ({received / owed:.2%})" if owed else ""
+        facts.append(("events published", f"{published.num_rows:,}"))
+        facts.append(("deliveries made of those owed", f"{received:,} of {owed:,}{share}"))
+    facts.append(("links replaced", f"{result.reconfigurations:,}"))
+    facts.append(("messages lost with their link", f"{result.lost:,}"))
+    if result.diameter is not None:
+        facts.append(("diameter of the first tree", f"{result.diameter:,}"))
+    held = ["no event twice"]
+    if result.diameter is not None:
+        held.append("no cycle at any instant")
+    if result.canonical:
+        held.append("tables at rest as the oracle's")
+    facts.append(("invariants", f"[green]held[/]: {', '.join(held)}"))
+    if result.canonical is False:
+        facts.append(("", "[red]violated[/]: tables at rest differ from the oracle's"))
+    facts.append(("fingerprint", result.fingerprint))
+    facts.append(("run", result.run_id))
+    rate = result.messages / result.wall_seconds if result.wall_seconds else 0
+    facts.append(("took", f"{result.wall_seconds:.2f} s ({rate:,.0f} messages/s)"))
+    return facts

@@ -1,0 +1,375 @@
+"""The scenarios of Frey's thesis, parts I and II (chapter 7 and the worked examples of 5 and 6).
+
+Names and defaults are those of Table 7.1. Only what the measures need is recorded: events by the
+million are counted in ``traffic``, and listed one by one only where delivery is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.pipeline.plan import Experiment, merge
+
+STRAWMAN = {"reconfiguration": {"name": "strawman"}}
+INFORMED = {"reconfiguration": {"name": "informed"}}
+
+PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
+    "EF": {"routing": {"name": "event-forwarding"}},
+    "SM": STRAWMAN,
+    "TDU": {"reconfiguration": {"name": "timed"}},
+    "NDU": {"reconfiguration": {"name": "notified"}},
+    "ILA": INFORMED,
+    "RP": {"reconfiguration": {"name": "path"}},
+    # Readings and switches of the same protocols.
+    "SM-literal": merge(
+        STRAWMAN, {"routing": {"name": "subscription-forwarding", "announced": False}}
+    ),
+    "ILA-no-flush": {"reconfiguration": {"name": "informed", "flush": False}},
+    "ILA-late": {"reconfiguration": {"name": "informed", "subscription_timer": 10.0}},
+    "HF": {"routing": {"name": "hierarchical-forwarding"}, **STRAWMAN},
+}
+
+LABELS: Mapping[str, str] = {
+    "EF": "Event Forwarding",
+    "SM": "Strawman",
+    "TDU": "Timed Deferred Unsubscription",
+    "NDU": "Notified Deferred Unsubscription",
+    "ILA": "Informed Link Activation",
+    "RP": "Reconfiguration Path",
+    "SM-literal": "Strawman as printed, without a memory of what was announced",
+    "ILA-no-flush": "Informed Link Activation without FLUSH",
+    "ILA-late": "Informed Link Activation with a subscription timer of 10 s",
+    "HF": "Hierarchical Forwarding",
+}
+
+FIVE = ("SM", "TDU", "NDU", "ILA", "RP")
+FOUR = ("SM", "TDU", "NDU", "ILA")
+"""Without Reconfiguration Path, which does not tolerate overlap."""
+
+DEFAULT: Mapping[str, Any] = {
+    "nodes": 100,
+    "duration": 8.0,
+    "overlay": {"name": "abstract-tree", "rate": 3.0, "window": [3.0, 7.0], "repair_time": 0.1},
+    "workload": {
+        "patterns": 96,
+        "patterns_per_subscriber": 7,
+        "patterns_per_event": 9,
+        "subscribers": 0.2,
+        "publish_rate": 1.0,
+    },
+    "record": ["traffic", "links", "repairs"],
+}
+QUIET = merge(DEFAULT, {"workload": {"publish_rate": 0.0}})
+
+CLOSE = ["traffic", "links", "repairs", "messages", "notes"]
+"""What is recorded of a run looked at closely."""
+
+
+def chosen(*labels: str) -> dict[str, Mapping[str, Any]]:
+    """Some protocols by label."""
+    return {label: PROTOCOLS[label] for label in labels}
+
+
+def quiet(**changes: Any) -> dict[str, Any]:
+    """The default scenario without events: the overhead of repair alone."""
+    return merge(QUIET, changes)
+
+
+def default(**changes: Any) -> dict[str, Any]:
+    """The default scenario."""
+    return merge(DEFAULT, changes)
+
+
+N, RHO, EPSILON = (
+    "dispatchers N",
+    "reconfigurations per second ρ",
+    "events per second and dispatcher ε",
+)
+T_U, T_S = "unsubscription timer T_u (s)", "subscription timer T_s (s)"
+TIMER = "reconfiguration.unsubscription_timer"
+TIMES = (0.0, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+RATES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2)
+
+OVERHEAD = (
+    Experiment(
+        "default",
+        "The default scenario",
+        default(record=["traffic", "links", "repairs", "publications"]),
+        chosen(*FIVE),
+    ),
+    Experiment(
+        "quiet", "Repair alone, every message", quiet(record=CLOSE), chosen(*FIVE), quick_seeds=4
+    ),
+    Experiment(
+        "scale",
+        "System scale",
+        quiet(workload={"patterns": 200}),
+        chosen(*FIVE),
+        axis="nodes",
+        values=(50, 100, 200, 300, 400, 500),
+        quick_values=(50, 100, 300),
+        axis_label=N,
+        quick_seeds=4,
+    ),
+    Experiment(
+        "scale-unbalanced",
+        "System scale, random trees",
+        quiet(workload={"patterns": 200}, overlay={"shape": "random"}),
+        chosen(*FIVE),
+        axis="nodes",
+        values=(50, 100, 200, 300, 400, 500),
+        quick_values=(50, 100, 300),
+        axis_label=N,
+        quick_seeds=4,
+    ),
+    Experiment(
+        "patterns",
+        "Number of patterns",
+        QUIET,
+        chosen(*FIVE),
+        axis="workload.patterns",
+        values=(50, 96, 150, 200, 300, 400),
+        quick_values=(50, 96, 200, 400),
+        axis_label="available patterns Π",
+        quick_seeds=4,
+    ),
+    Experiment(
+        "density",
+        "Density of subscribers",
+        QUIET,
+        chosen(*FIVE),
+        axis="workload.subscribers",
+        values=(0.03, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
+        quick_values=(0.03, 0.1, 0.4, 1.0),
+        axis_label="share of subscribers σ",
+        quick_seeds=4,
+    ),
+    Experiment(
+        "degree",
+        "Maximum degree",
+        QUIET,
+        chosen(*FIVE),
+        axis="overlay.max_degree",
+        values=(3, 4, 5, 6, 8),
+        quick_values=(3, 4, 8),
+        axis_label="neighbours at most δ",
+        quick_seeds=4,
+    ),
+    Experiment(
+        "rate",
+        "Frequency of reconfigurations",
+        QUIET,
+        chosen(*FOUR),
+        axis="overlay.rate",
+        values=(1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400),
+        quick_values=(1, 3, 30, 100, 400),
+        axis_label=RHO,
+        quick_seeds=3,
+    ),
+    Experiment(
+        "rate-extreme",
+        "Extreme frequency",
+        QUIET,
+        chosen(*FOUR),
+        axis="overlay.rate",
+        values=(400, 600, 800),
+        quick_values=(),
+        axis_label=RHO,
+    ),
+    Experiment(
+        "unsubscription-timer",
+        "Unsubscription timer, overlapping reconfigurations",
+        quiet(overlay={"rate": 30.0}),
+        chosen(*FOUR),
+        axis=TIMER,
+        values=TIMES,
+        quick_values=(0.05, 0.08, 0.12, 0.2, 0.3, 0.5),
+        axis_label=T_U,
+        fixed=("SM",),
+        quick_seeds=3,
+    ),
+    Experiment(
+        "unsubscription-timer-isolated",
+        "Unsubscription timer, isolated reconfigurations",
+        QUIET,
+        chosen(*FOUR),
+        axis=TIMER,
+        values=(0.12, 0.15, 0.2, 0.24),
+        quick_values=(0.12, 0.24),
+        axis_label=T_U,
+        fixed=("SM",),
+        quick_seeds=3,
+    ),
+    Experiment(
+        "subscription-timer",
+        "Subscription timer",
+        QUIET,
+        chosen("SM", "TDU", "NDU", "ILA", "ILA-no-flush"),
+        axis="reconfiguration.subscription_timer",
+        values=(0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5),
+        quick_values=(0.0, 0.02, 0.15, 0.5),
+        axis_label=T_S,
+        fixed=("SM", "TDU", "NDU"),
+        quick_seeds=4,
+    ),
+    Experiment(
+        "zero-timer",
+        "No unsubscription timer",
+        QUIET,
+        {
+            "SM": STRAWMAN,
+            "TDU": {"reconfiguration": {"name": "timed", "unsubscription_timer": 0.0}},
+            "NDU": {"reconfiguration": {"name": "notified", "unsubscription_timer": 0.0}},
+        },
+        quick_seeds=4,
+    ),
+    Experiment(
+        "path-overlap",
+        "Overlapping reconfigurations, Reconfiguration Path",
+        quiet(overlay={"rate": 30.0}, invariants=False),
+        chosen("RP"),
+    ),
+)
+
+_DELIVERY = default(
+    overlay={"rate": 3.0},
+    workload={
+        "publish_rate": 50.0,
+        "subscribers": 0.5,
+        "core": 0.5,
+        "churn_rate": 1.0,
+        "churn_window": [1.0, 8.0],
+    },
+    record=["traffic", "links", "repairs", "publications"],
+)
+_SETTLED = merge(
+    _DELIVERY,
+    {
+        "workload": {"publish_rate": 2.0, "churn_window": [1.0, 7.0]},
+        "record": ["traffic", "links", "repairs"],
+    },
+)
+
+_LESS = {"workload": {"publish_rate": 5.0}}
+
+EVENTS = (
+    Experiment(
+        "delivery-low",
+        "Delivery, isolated reconfigurations",
+        _DELIVERY,
+        chosen(*FIVE),
+        quick_seeds=3,
+        quick=_LESS,
+    ),
+    Experiment(
+        "delivery-high",
+        "Delivery, overlapping reconfigurations",
+        merge(_DELIVERY, {"overlay": {"rate": 30.0}}),
+        chosen(*FOUR),
+        quick_seeds=3,
+        quick=_LESS,
+    ),
+    Experiment(
+        "settled-low", "After isolated reconfigurations", _SETTLED, chosen(*FIVE), quick_seeds=2
+    ),
+    Experiment(
+        "settled-high",
+        "After overlapping reconfigurations",
+        merge(_SETTLED, {"overlay": {"rate": 30.0}}),
+        chosen(*FOUR),
+        quick_seeds=2,
+    ),
+    Experiment(
+        "publish",
+        "Publish rate",
+        DEFAULT,
+        chosen(*FIVE),
+        axis="workload.publish_rate",
+        values=RATES,
+        quick_values=(0.2, 3.2, 51.2),
+        axis_label=EPSILON,
+        quick_seeds=3,
+    ),
+    Experiment(
+        "publish-high-rate",
+        "Publish rate, overlapping reconfigurations",
+        default(overlay={"rate": 30.0}),
+        chosen(*FOUR),
+        axis="workload.publish_rate",
+        values=RATES,
+        quick_values=(0.2, 3.2),
+        axis_label=EPSILON,
+        quick_seeds=3,
+    ),
+    Experiment(
+        "timer-under-load",
+        "Unsubscription timer under load",
+        default(workload={"publish_rate": 50.0}),
+        chosen("TDU", "NDU", "ILA"),
+        axis=TIMER,
+        values=TIMES,
+        quick_values=(0.05, 0.08, 0.12, 0.5),
+        axis_label=T_U,
+        quick_seeds=3,
+        quick={"workload": {"publish_rate": 20.0}},
+    ),
+    Experiment(
+        "timer-light-load",
+        "Unsubscription timer, one event per second",
+        DEFAULT,
+        chosen("TDU", "NDU", "ILA"),
+        axis=TIMER,
+        values=(0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
+        quick_values=(0.12, 0.5),
+        axis_label=T_U,
+        quick_seeds=4,
+    ),
+    Experiment(
+        "subscription-timer-delivery",
+        "Subscription timer and delivery",
+        default(
+            workload={
+                "publish_rate": 10.0,
+                "core": 0.5,
+                "churn_rate": 1.0,
+                "churn_window": [3.0, 7.0],
+            },
+            record=["traffic", "links", "repairs", "publications"],
+        ),
+        chosen("ILA"),
+        axis="reconfiguration.subscription_timer",
+        values=(0.15, 0.3, 0.5, 1.0),
+        quick_values=(0.15, 1.0),
+        axis_label=T_S,
+        quick_seeds=4,
+        quick=_LESS,
+    ),
+    Experiment(
+        "burst",
+        "A burst of reconfigurations",
+        default(workload={"subscribers": 0.8}, overlay={"rate": 30.0, "window": [5.0, 5.5]}),
+        chosen("EF", "SM", "TDU", "ILA"),
+    ),
+    Experiment(
+        "rate-against-events",
+        "Subscription against event forwarding",
+        default(workload={"subscribers": 0.8}),
+        chosen("EF", "SM", "TDU", "ILA"),
+        axis="overlay.rate",
+        values=(1, 3, 5, 10, 20, 30),
+        quick_values=(1, 5, 30),
+        axis_label=RHO,
+        quick_seeds=3,
+    ),
+    Experiment(
+        "receivers",
+        "Receivers of an event",
+        default(overlay={"rate": 0.0}, record=["publications", "traffic", "links"]),
+        chosen("SM"),
+        axis="workload.subscribers",
+        values=(0.03, 1.0),
+        axis_label="share of subscribers σ",
+        quick_seeds=8,
+    ),
+)

@@ -1,0 +1,347 @@
+"""Measures that need the shape of the tree: run by run, in Python, on Spark's workers.
+
+SQL counts and joins; it does not walk trees. A case is a function of one run's tables that gives a
+number (or one per point of an axis of its own); most count how often something that must not happen
+did. Runs that record what cases need are few and small.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.run_view import Edge, Entry, Repair, Run, links_spanning, tree_path
+from shoal.stack.host import LOCAL
+from shoal.stack.registry import suggestion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Value: TypeAlias = float | None
+Outcome: TypeAlias = "Value | Iterable[tuple[float, Value]]"
+
+
+class Case(NamedTuple):
+    """A registered case: the function and the tables it reads."""
+
+    function: Callable[..., Outcome]
+    tables: tuple[str, ...]
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(*tables: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """Register a case under its function's name."""
+
+    def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        CASES[function.__name__] = Case(function, tables)
+        return function
+
+    return register
+
+
+def find_case(name: str, parameters: Mapping[str, Any]) -> Case:
+    """The case of that name; an unknown parameter is an error."""
+    known = list(inspect.signature(CASES[name].function).parameters)[1:]
+    for parameter in parameters:
+        if parameter not in known:
+            raise PipelineError(
+                f"measure '{name}' has no parameter '{parameter}'{suggestion(parameter, known)}",
+                "correct the claim",
+            )
+    return CASES[name]
+
+
+class Wanted(NamedTuple):
+    """A case with its parameters, under the key its values are kept by."""
+
+    key: str
+    name: str
+    parameters: dict[str, Any]
+
+
+def evaluate(
+    batches: Iterator[pa.RecordBatch], wanted: Mapping[str, Sequence[Wanted]], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Spark's side of it: rows of runs with their tables in, rows of values out."""
+    import pyarrow as pa
+
+    for batch in batches:
+        rows: list[dict[str, Any]] = []
+        for row in batch.to_pylist():
+            run = Run(json.loads(row["configuration"]), row)
+            about = {name: row[name] for name in ("experiment", "variant", "seed")}
+            for want in wanted[row["experiment"]]:
+                outcome = CASES[want.name].function(run, **want.parameters)
+                points = [(row["x"], outcome)] if _single(outcome) else outcome
+                rows += [
+                    {"measure": want.key, **about, "x": x, "value": value}
+                    for x, value in points  # type: ignore[union-attr]  # not single
+                ]
+        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _single(outcome: Outcome) -> bool:
+    return outcome is None or isinstance(outcome, int | float)
+
+
+# Subscriptions and the pattern tree (Frey, section 5.2, observation 1)
+
+
+def _acts(run: Run) -> Iterator[tuple[str, int, set[int], set[int]]]:
+    """Acts on one pattern in order: kind of message, how many, subscribers before and after."""
+    acts = sorted((n["time"], n["node"], n["what"]) for n in run.notes if n["peer"] == LOCAL)
+    sent = sorted((m["time"], m["kind"]) for m in run.messages if m["kind"] in ("sub", "unsub"))
+    subscribers: set[int] = set()
+    for i, (time, node, what) in enumerate(acts):
+        end = acts[i + 1][0] if i + 1 < len(acts) else float("inf")
+        kind = "sub" if what == "entry added" else "unsub"
+        count = sum(1 for at, k in sent if time <= at < end and k == kind)
+        before = set(subscribers)
+        subscribers ^= {node}
+        yield kind, count, before, set(subscribers)
+
+
+@case("links", "messages", "notes")
+def subscription_errors(run: Run, act: str) -> Value:
+    """Acts of one sort whose messages are not just those to the nearest of the pattern tree."""
+    links = run.initial_links
+    everyone = len(links)
+    errors = acts = 0
+    for kind, count, before, after in _acts(run):
+        (node,) = before ^ after
+        rest = after if kind == "unsub" else before
+        if not rest:
+            what, expected = ("last" if kind == "unsub" else "first"), everyone
+        else:
+            # The way to a tree is what the tree grows by when the node joins it.
+            expected = len(links_spanning(links, rest | {node})) - len(links_spanning(links, rest))
+            what = "leave" if kind == "unsub" else "further" if expected else "inner"
+        if what == act:
+            acts += 1
+            errors += count != expected
+    return errors if acts else None
+
+
+@case("links", "messages", "notes")
+def kth_subscription(run: Run) -> Iterable[tuple[float, Value]]:
+    """Messages for the k-th subscription to a pattern; x is k."""
+    kinds = [(kind, count) for kind, count, _, _ in _acts(run)]
+    return [(k + 1, count) for k, (kind, count) in enumerate(kinds) if kind == "sub"]
+
+
+@case("links", "notes")
+def route_errors(run: Run) -> Value:
+    """Entries at rest other than: both ways in the pattern tree, only towards it outside."""
+    table = run.entries()
+    patterns = {pattern for _, _, pattern in table}
+    expected: set[Entry] = set()
+    for pattern in patterns:
+        subscribers = {n for n, peer, p in table if p == pattern and peer == LOCAL}
+        expected |= {(n, LOCAL, pattern) for n in subscribers}
+        inside = links_spanning(run.final_links, subscribers)
+        for a, b in run.final_links:
+            if (a, b) in inside:
+                expected |= {(a, b, pattern), (b, a, pattern)}
+            elif run.reaches(a, b, subscribers):
+                expected.add((a, b, pattern))
+            else:
+                expected.add((b, a, pattern))
+    return len(table ^ expected)
+
+
+@case("links", "messages", "notes", "publications")
+def event_span_errors(run: Run, since: float) -> Value:
+    """Events on the final tree that take other links than those that span their receivers."""
+    subscribers = {node for node, peer, _ in run.entries() if peer == LOCAL}
+    sent = Counter(event_of(m["content"]) for m in run.messages if m["kind"] == "event")
+    errors = events = 0
+    for publication in run.publications:
+        if publication["time"] >= since:
+            events += 1
+            publisher = publication["publisher"]
+            span = links_spanning(run.final_links, subscribers | {publisher}) if subscribers else ()
+            errors += sent[publisher, publication["sequence"]] != len(span)
+    return errors if events else None
+
+
+def event_of(content: str) -> tuple[int, int]:
+    """Publisher and sequence number, from the text of an event on its way."""
+    found = re.search(r"publisher=(\d+), sequence=(\d+)", content)
+    if found is None:
+        raise ValueError(f"no event in '{content}'")
+    return int(found[1]), int(found[2])
+
+
+# The reconfiguration path (Frey, section 5.2, observation 3)
+
+
+@case("links")
+def path_errors(run: Run, path: Sequence[int]) -> Value:
+    """Dispatchers in which the first reconfiguration's path differs from the given one."""
+    repair = next(iter(run.repairs()), None)
+    if repair is None:
+        return None
+    return sum(a != b for a, b in zip(repair.path, path, strict=False)) + abs(
+        len(repair.path) - len(path)
+    )
+
+
+@case("links", "notes")
+def entry_change_errors(
+    run: Run, added: Sequence[Sequence[int]], removed: Sequence[Sequence[int]]
+) -> Value:
+    """Entries (dispatcher, next hop) that the first repair changes otherwise than given."""
+    for repair in run.repairs():
+        change = run.change_of(repair)
+        come = {(node, peer) for (node, peer, _), net in change.items() if net > 0}
+        gone = {(node, peer) for (node, peer, _), net in change.items() if net < 0}
+        due_in, due_out = {(a, b) for a, b in added}, {(a, b) for a, b in removed}
+        return len(come ^ due_in) + len(gone ^ due_out)
+    return None
+
+
+@case("links", "notes")
+def changes_off_path(run: Run) -> Value:
+    """Dispatchers off the reconfiguration path whose table differs before and after."""
+    return _sum(
+        len({node for node, _, _ in run.change_of(repair)} - set(repair.path))
+        for repair in run.repairs()
+    )
+
+
+@case("links", "notes")
+def changes_on_wrong_side(run: Run) -> Value:
+    """Entries gained that do not lead on along the head, or back along the tail, of the path."""
+
+    def astray(repair: Repair) -> int:
+        head, tail = repair.head, repair.tail
+        onward = set(zip(head, [*head[1:], tail[0]], strict=True))
+        back = set(zip(tail, [head[-1], *tail], strict=False))
+        gained = {(n, peer) for (n, peer, _), net in run.change_of(repair).items() if net > 0}
+        return len(gained - onward - back)
+
+    return _sum(astray(repair) for repair in run.repairs())
+
+
+@case("links", "messages")
+def work_off_path(run: Run, kinds: Sequence[str]) -> Value:
+    """Messages of some kinds handled by dispatchers off the reconfiguration path."""
+
+    def strays(repair: Repair) -> int:
+        during = (m for m in run.messages if repair.begins <= m["time"] < repair.ends)
+        return sum(m["kind"] in kinds and m["target"] not in repair.path for m in during)
+
+    return _sum(strays(repair) for repair in run.repairs())
+
+
+def _sum(counts: Iterable[int]) -> Value:
+    """The sum; None where there was nothing to count."""
+    counted = list(counts)
+    return sum(counted) if counted else None
+
+
+# Reconfiguration Path (Frey, section 6.3.1)
+
+
+def _walks(run: Run) -> Iterator[list[tuple[int, int, set[str], set[str]]]]:
+    """The REC messages of each reconfiguration in order: source, target, P_add, P_del."""
+    walks: dict[str, list[tuple[float, int, int, set[str], set[str]]]] = defaultdict(list)
+    for message in run.messages:
+        if message["kind"] == "rec":
+            found = re.match(
+                r"Rec\(reconfiguration=(\d+), add=\((.*?)\), delete=\((.*?)\), head=",
+                message["content"],
+            )
+            if found is None:
+                raise ValueError(f"no REC in '{message['content']}'")
+            add, delete = (set(re.findall(r"number=\d+", found[i])) for i in (2, 3))
+            walks[found[1]].append(
+                (message["time"], message["source"], message["target"], add, delete)
+            )
+    for walk in walks.values():
+        yield [step[1:] for step in sorted(walk, key=lambda step: step[0])]
+
+
+@case("links", "messages")
+def rec_content_errors(run: Run) -> Value:
+    """REC messages with changed additions, more removals, or anything at all on the tail."""
+    across = {(r.head[-1], r.tail[0]) for r in run.repairs()}
+
+    def errors(walk: list[tuple[int, int, set[str], set[str]]]) -> int:
+        wrong, crossed = 0, False
+        first_add, last_delete = walk[0][2], walk[0][3]
+        for source, target, add, delete in walk:
+            if crossed:
+                wrong += bool(add or delete)
+                continue
+            crossed = (source, target) in across
+            wrong += add != first_add or not delete <= last_delete or (crossed and bool(delete))
+            last_delete = delete
+        return wrong
+
+    return _sum(errors(walk) for walk in _walks(run))
+
+
+@case("links", "notes")
+def entries_after_last_rec(run: Run) -> Value:
+    """Entries that the end of the tail gets only after its unsubscriptions have started."""
+
+    def late(repair: Repair) -> int:
+        end, old = repair.path[-1], repair.path[0]
+        mine = [
+            n for n in run.notes if n["node"] == end and repair.begins <= n["time"] < repair.ends
+        ]
+        gone = [n["time"] for n in mine if n["what"] == "entry removed" and n["peer"] == old]
+        start = min(gone, default=float("inf"))
+        return sum(n["what"] == "entry added" and n["time"] > start for n in mine)
+
+    return _sum(late(repair) for repair in run.repairs())
+
+
+# Chapter 2 and 3
+
+
+@case("links")
+def crash_errors(run: Run) -> Value:
+    """Links lost by a crash that are not those of the crashed node, each once."""
+    crashed = {node for _, node in run.configuration["overlay"]["crashes"]}
+    due = Counter(_sorted(e) for e in run.initial_links if crashed & set(e))
+    lost = Counter(_sorted((c["a"], c["b"])) for c in run.links if c["change"] == "down")
+    return sum(((due - lost) + (lost - due)).values())
+
+
+def _sorted(edge: Edge) -> Edge:
+    return (min(edge), max(edge))
+
+
+@case("links", "messages", "notes", "publications")
+def hierarchical_route_errors(run: Run) -> Value:
+    """Events of the only pattern that do not climb to the root and fork down where they should."""
+    subscribers = {node for node, peer, _ in run.entries() if peer == LOCAL}
+    settled = max((n["time"] for n in run.notes), default=0.0)
+    sent: dict[tuple[int, int], Counter[Edge]] = defaultdict(Counter)
+    for m in run.messages:
+        if m["kind"] == "event":
+            sent[event_of(m["content"])][m["source"], m["target"]] += 1
+    errors = events = 0
+    for publication in run.publications:
+        if publication["time"] <= settled:
+            continue
+        events += 1
+        climb = tree_path(run.final_links, publication["publisher"], 0)
+        due = set(itertools.pairwise(climb))
+        for subscriber in subscribers:
+            down = tree_path(run.final_links, 0, subscriber)
+            fork = max(i for i, node in enumerate(down) if node in climb)
+            due |= set(itertools.pairwise(down[fork:]))
+        event = (publication["publisher"], publication["sequence"])
+        errors += sent[event] != Counter(due)
+    return errors if events else None

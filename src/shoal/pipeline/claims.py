@@ -1,0 +1,201 @@
+"""Claims: what a work says about its results, as data that the judge can decide.
+
+A claim is one or more *checks*. A check names a measure, where it was taken (experiment, variants,
+points of the axis), how a curve becomes one number (``relative_to``, ``over``, ``across``), and the
+relation that number must stand in. ``docs/claims.md`` explains the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import yaml
+from msgspec import structs
+
+from shoal.pipeline.errors import PipelineError
+
+Kind: TypeAlias = Literal["quantitative", "ordinal", "invariant", "worked-example"]
+EVERY_RUN = ("invariant", "worked-example")
+"""Kinds of claim that must hold in every single run."""
+Relation: TypeAlias = Literal[
+    "equals", "at_least", "at_most", "about", "ordering", "trend", "always", "never"
+]
+Comparison: TypeAlias = Literal["improvement", "ratio", "difference", "saving", "reduction"]
+Over: TypeAlias = Literal[
+    "each",
+    "mean",
+    "max",
+    "min",
+    "spread",
+    "relative_spread",
+    "max_over_min",
+    "change",
+    "fall",
+    "rise",
+    "fall_from_peak",
+    "peak_at",
+    "largest_drop_at",
+    "linearity",
+]
+DIRECTIONS = ("increasing", "decreasing", "not increasing", "not decreasing")
+
+
+class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One thing compared, as far as it differs from its check."""
+
+    variant: str | None = None
+    experiment: str | None = None
+    x: tuple[float, float] | None = None
+    """From and to, both included."""
+    measure: str | None = None
+
+    def of(self, variant: str) -> Term:
+        """The same for a variant, unless it names one itself."""
+        return self if self.variant is not None else structs.replace(self, variant=variant)
+
+    def label(self) -> str:
+        """The term in a few words."""
+        points = None
+        if self.x is not None:
+            points = f"{self.x[0]:g}" if self.x[0] == self.x[1] else f"{self.x[0]:g}–{self.x[1]:g}"
+        named = [self.variant, self.experiment, self.measure, points]
+        return " ".join(part for part in named if part is not None)
+
+
+Tier: TypeAlias = tuple[Term, ...]
+
+
+class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
+    """One thing that must hold. See ``docs/claims.md``."""
+
+    measure: str
+    experiment: str
+    relation: Relation
+    variants: tuple[str, ...] = ()
+    parameters: dict[str, Any] = {}
+    x: tuple[float, float] | None = None
+    """Which points of the axis, from and to, both included; all if not given."""
+    relative_to: str | None = None
+    """Another variant to compare with, at the same point and seed."""
+    as_: Comparison = "improvement"
+    over: Over = "each"
+    """What becomes of the points of the axis: one number each, or one for all."""
+    across: Literal["each", "spread", "max", "min"] = "each"
+    """What becomes of the variants."""
+    less: Term | None = None
+    """What is subtracted: the same number of another variant, experiment or range."""
+    expected: Any = None
+    tolerance: float | tuple[float, float] = 0.0
+    """Half the width of what is accepted around ``expected``; or lowest and highest accepted."""
+    neutral: float | None = None
+    """What the figure would be without the effect: on which side of it lies the right sign."""
+    significant: bool | None = None
+    """Whether the whole interval must satisfy the relation, not only the estimate."""
+    factor: float = 1.0
+    """Ordering: the greater is at least so many times the smaller."""
+    test: Literal["monotone", "correlation", "ends"] = "monotone"
+    """Trend: how it is tested."""
+
+    def tiers(self) -> tuple[Tier, ...]:
+        """The ordering, smallest first; terms within a tier are not ordered."""
+        return tuple(_tier(item) for item in self.expected)
+
+    def terms(self) -> list[Term]:
+        """Everything it compares, each with its variant."""
+        if self.relation == "ordering":
+            named = [term for tier in self.tiers() for term in tier]
+        else:
+            named = [Term()] if self.less is None else [Term(), self.less]
+        return [t.of(v) for t in named for v in (self.variants or ("",))]
+
+    def places(self) -> set[tuple[str, str]]:
+        """The experiments and variants it needs runs of."""
+        needed = set()
+        for term in self.terms():
+            experiment = term.experiment or self.experiment
+            needed.add((experiment, term.variant or ""))
+            if self.relative_to is not None:
+                needed.add((experiment, self.relative_to))
+        return needed
+
+
+def _tier(item: Any) -> Tier:
+    members = item if isinstance(item, list) else [item]
+    return tuple(
+        Term(variant=member) if isinstance(member, str) else msgspec.convert(member, Term)
+        for member in members
+    )
+
+
+class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A statement of a work about its results."""
+
+    id: str
+    where: str
+    kind: Kind
+    words: str
+    checks: tuple[Check, ...] = ()
+    note: str = ""
+    """How the statement is read where the text leaves it open."""
+    pending: str = ""
+    """Why it cannot be run yet, for a claim without checks."""
+    top: bool = False
+    """One of the statements that matter most."""
+
+    def experiments(self) -> set[str]:
+        """The names of the experiments it needs."""
+        return {place for check in self.checks for place, _ in check.places()}
+
+
+def load_claims(path: Path) -> tuple[Claim, ...]:
+    """Claims from a YAML file; a mistake in it is an error that names the claim."""
+    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    claims = tuple(parse_claim(entry) for entry in raw)
+    seen: set[str] = set()
+    for claim in claims:
+        if claim.id in seen:
+            raise PipelineError(f"{path.name}: claim {claim.id} stands twice", "remove one of them")
+        seen.add(claim.id)
+    return claims
+
+
+def parse_claim(entry: Mapping[str, Any]) -> Claim:
+    """One claim from plain data, wholly checked."""
+    name = entry.get("id", "?")
+    try:
+        claim = msgspec.convert(entry, Claim)
+        if not claim.checks and not claim.pending:
+            raise msgspec.ValidationError("needs checks, or says in 'pending' why it has none")
+        for check in claim.checks:
+            _complain_about(check)
+            if claim.kind in EVERY_RUN and check.relation in ("ordering", "trend"):
+                raise msgspec.ValidationError(f"{claim.kind}: a matter of every run, not of means")
+    except msgspec.ValidationError as error:
+        raise PipelineError(f"claim {name}: {error}", "see docs/claims.md") from None
+    return claim
+
+
+def _complain_about(check: Check) -> None:
+    """What the types alone do not say."""
+    if check.relation == "ordering":
+        if not isinstance(check.expected, list) or len(check.expected) < 2:
+            raise msgspec.ValidationError("an ordering lists at least two terms, smallest first")
+        by_variant = any(t.variant is not None for tier in check.tiers() for t in tier)
+        if by_variant and check.variants:
+            raise msgspec.ValidationError("an ordering of variants names them in 'expected' alone")
+        if not by_variant and not check.variants:
+            raise msgspec.ValidationError("an ordering of other things names its variants")
+    elif not check.variants:
+        raise msgspec.ValidationError("a check names the variants it is for")
+    if check.relation == "trend":
+        if check.expected not in DIRECTIONS:
+            raise msgspec.ValidationError(f"a trend is one of: {', '.join(DIRECTIONS)}")
+    elif check.relation not in ("ordering", "always", "never") and not isinstance(
+        check.expected, int | float
+    ):
+        raise msgspec.ValidationError(f"'{check.relation}' expects a number")
+    if check.across != "each" and check.over == "each":
+        raise msgspec.ValidationError("'across' needs one number per variant: say 'over'")

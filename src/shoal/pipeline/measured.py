@@ -1,0 +1,149 @@
+"""Computes all measures that claims and figures ask for, in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
+
+import shoal.pipeline.closeup  # noqa: F401  # registers its measures
+from shoal.pipeline.cases import CASES, Wanted, evaluate, find_case
+from shoal.pipeline.claims import Claim
+from shoal.pipeline.measure import TIDY, Tables, find_measure, union
+from shoal.pipeline.paper import Figure
+from shoal.pipeline.samples import Row, measure_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SCHEMA = pa.schema(
+    [
+        pa.field("measure", pa.string()),
+        pa.field("experiment", pa.string()),
+        pa.field("variant", pa.string()),
+        pa.field("x", pa.float64()),
+        pa.field("seed", pa.int64()),
+        pa.field("value", pa.float64()),
+    ]
+)
+_DDL = "measure string, experiment string, variant string, x double, seed bigint, value double"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A measure with its parameters, and the experiments in which it is asked for."""
+
+    measure: str
+    parameters: Mapping[str, Any]
+    experiments: frozenset[str]
+
+    @property
+    def key(self) -> str:
+        """The name under which its values are kept."""
+        return measure_key(self.measure, self.parameters)
+
+
+def questions(claims: Iterable[Claim], figures: Iterable[Figure]) -> list[Question]:
+    """Everything that claims and figures want to know, each once."""
+    wanted: dict[str, tuple[str, Mapping[str, Any], set[str]]] = {}
+
+    def ask(measure: str, parameters: Mapping[str, Any], experiments: Iterable[str]) -> None:
+        key = measure_key(measure, parameters)
+        wanted.setdefault(key, (measure, parameters, set()))[2].update(experiments)
+
+    for claim in claims:
+        for check in claim.checks:
+            for term in check.terms():
+                place = term.experiment or check.experiment
+                ask(term.measure or check.measure, check.parameters, [place])
+    for figure in figures:
+        for panel in figure.panels:
+            ask(panel.measure, panel.parameters, [panel.experiment])
+    return [Question(m, p, frozenset(e)) for m, p, e in wanted.values()]
+
+
+def measure_all(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> pa.Table:
+    """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
+    kept = _Kept(plan, tables)
+    try:
+        counted = union(_counted(plan, kept, [q for q in asked if q.measure not in CASES]))
+        cases = _cases(plan, kept, [q for q in asked if q.measure in CASES])
+        whole = union(frame for frame in (counted, cases) if frame is not None)
+        return SCHEMA.empty_table() if whole is None else whole.toArrow().cast(SCHEMA)
+    finally:
+        kept.release()
+
+
+class _Kept(Mapping[str, "DataFrame"]):
+    """The tables, without the runs of other plans, kept in memory while measures pass over them."""
+
+    def __init__(self, plan: DataFrame, tables: Tables) -> None:
+        self._runs = plan.select("run_id").distinct()
+        self._tables = tables
+        self._frames: dict[str, DataFrame] = {}
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in self._frames:
+            rows = self._tables[name].join(F.broadcast(self._runs), "run_id", "left_semi")
+            self._frames[name] = rows.persist()
+        return self._frames[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def release(self) -> None:
+        """Let go of the memory."""
+        for frame in self._frames.values():
+            frame.unpersist()
+
+
+def _counted(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterator[DataFrame]:
+    """The measures that SQL can compute."""
+    for question in asked:
+        function = find_measure(question.measure, question.parameters)
+        here = plan.where(F.col("experiment").isin(sorted(question.experiments)))
+        values = function(here, tables, **question.parameters)
+        yield values.select(F.lit(question.key).alias("measure"), *TIDY)
+
+
+def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFrame | None:
+    """The measures that look at one run at a time."""
+    wanted: dict[str, list[Wanted]] = {}
+    needed: set[str] = set()
+    for question in asked:
+        case = find_case(question.measure, question.parameters)
+        needed |= set(case.tables)
+        for experiment in question.experiments:
+            want = Wanted(question.key, question.measure, dict(question.parameters))
+            wanted.setdefault(experiment, []).append(want)
+    if not wanted:
+        return None
+    done = tables["runs"].where("status = 'done'").select("run_id")
+    runs = plan.where(F.col("experiment").isin(sorted(wanted))).join(done, "run_id")
+    ids = runs.select("run_id").distinct()
+    for name in sorted(needed):
+        rows = tables[name].join(ids, "run_id", "left_semi")
+        columns = [column for column in rows.columns if column != "run_id"]
+        gathered = rows.groupBy("run_id").agg(F.collect_list(F.struct(*columns)).alias(name))
+        runs = runs.join(gathered, "run_id", "left")
+    return runs.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
+
+
+def to_rows(values: pa.Table) -> Iterator[Row]:
+    """The answers as the judge takes them."""
+    columns = [values[name].to_pylist() for name in SCHEMA.names]
+    return zip(*columns, strict=True)
+
+
+def write_values(values: pa.Table, out: Path) -> None:
+    """Keep the answers, for whoever wants to look further."""
+    pq.write_table(values, out / "measures.parquet", compression="zstd")

@@ -1,0 +1,117 @@
+"""A paper as the pipeline knows it: its experiments, its figures and what it claims."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from shoal.pipeline.claims import Claim, Comparison
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.plan import Experiment, Tier, merge
+from shoal.simulation.config import parse_config
+from shoal.stack import StackError
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes: a measure of an experiment's variants along its axis."""
+
+    experiment: str
+    measure: str
+    y_label: str
+    variants: tuple[str, ...] = ()
+    """In the order of the legend; all of the experiment's if not given."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    relative_to: str | None = None
+    as_: Comparison = "improvement"
+    x_label: str = ""
+    """That of the experiment if not given."""
+    x_scale: Literal["linear", "log"] = "linear"
+    y_scale: Literal["linear", "log"] = "linear"
+    y_from_zero: bool = True
+    title: str = ""
+    shade: tuple[float, float] | None = None
+    """A span of the x axis to set off."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper: its panels, and in our words what the paper shows there."""
+
+    name: str
+    """As the paper numbers it: ``7.3``."""
+    title: str
+    panels: tuple[Panel, ...]
+    says: str
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A work whose results can be reproduced."""
+
+    name: str
+    """On the command line: ``frey-routing``."""
+    title: str
+    citation: str
+    experiments: tuple[Experiment, ...]
+    claims: tuple[Claim, ...]
+    figures: tuple[Figure, ...] = ()
+    variants: Mapping[str, str] = field(default_factory=dict)
+    """What the labels of variants stand for."""
+
+    def only(self, ids: Iterable[str]) -> Paper:
+        """The same with only some claims, and the experiments and figures that these need."""
+        wanted = list(ids)
+        known = [claim.id for claim in self.claims]
+        for name in wanted:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=3)
+                raise PipelineError(
+                    f"{self.name} has no claim '{name}'",
+                    f"did you mean {', '.join(near)}?" if near else "ids look like T7.3-b",
+                )
+        claims = tuple(claim for claim in self.claims if claim.id in wanted)
+        needed = {name for claim in claims for name in claim.experiments()}
+        return replace(
+            self,
+            claims=claims,
+            experiments=tuple(e for e in self.experiments if e.name in needed),
+            figures=tuple(f for f in self.figures if set(f.claims) & set(wanted)),
+        )
+
+
+def runnable(
+    experiments: Iterable[Experiment], tier: Tier
+) -> tuple[list[Experiment], dict[tuple[str, str], str]]:
+    """The experiments with the variants that can be run, and why the others cannot.
+
+    A variant cannot run where a protocol or parameter that it names does not exist (yet); an
+    experiment that has no values in the quick tier is left to the full one.
+    """
+    able: list[Experiment] = []
+    missing: dict[tuple[str, str], str] = {}
+    for experiment in experiments:
+        variants = {}
+        for label, override in experiment.variants.items():
+            reason = _obstacle(experiment, override, tier)
+            if reason is None:
+                variants[label] = override
+            else:
+                missing[experiment.name, label] = reason
+        if variants:
+            fixed = tuple(label for label in experiment.fixed if label in variants)
+            able.append(replace(experiment, variants=variants, fixed=fixed))
+    return able, missing
+
+
+def _obstacle(experiment: Experiment, override: Mapping[str, Any], tier: Tier) -> str | None:
+    if tier == "quick" and experiment.quick_values == ():
+        return f"experiment '{experiment.name}' runs in the full tier only"
+    try:
+        parse_config(merge(experiment.base, override))
+    except StackError as error:
+        return str(error)
+    return None

@@ -1,0 +1,244 @@
+"""What is to be run: an experiment becomes a list of runs, each wholly checked before any starts.
+
+An experiment is a base configuration, variants of it to compare, one value swept along the x axis
+(more if wanted) and a number of seeds. The plan is their product. A run is known by the hash of its
+configuration, so two experiments that need the same run share it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.pipeline.errors import PipelineError
+from shoal.simulation.config import RunConfig, canonical_json, parse_config, run_id
+from shoal.stack import StackError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Tier: TypeAlias = Literal["quick", "full"]
+
+PLAN_SCHEMA = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("experiment", pa.string()),
+        pa.field("variant", pa.string()),
+        pa.field("x", pa.float64()),
+        pa.field("point", pa.string()),
+        pa.field("seed", pa.int64()),
+        pa.field("configuration", pa.string()),
+        pa.field("estimate", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question put to the simulator: variants compared along an axis, over seeds."""
+
+    name: str
+    title: str
+    base: Mapping[str, Any]
+    """A run's configuration as plain data, see :class:`shoal.simulation.RunConfig`."""
+    variants: Mapping[str, Mapping[str, Any]]
+    """Label -> what differs from the base (see :func:`merge`)."""
+    axis: str | None = None
+    """The key swept on the x axis, dotted: ``nodes``, ``overlay.rate``."""
+    values: tuple[float, ...] = ()
+    quick_values: tuple[float, ...] | None = None
+    """The values of the quick tier; None: the same."""
+    axis_label: str = ""
+    fixed: tuple[str, ...] = ()
+    """Variants without the key on the x axis: references, the same run at every point."""
+    also: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Further keys swept, in full product."""
+    seeds: int = 30
+    quick_seeds: int = 5
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    """What the quick tier changes in the base, such as a lower publish rate."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of an experiment: a row of the plan."""
+
+    run_id: str
+    experiment: str
+    variant: str
+    x: float | None
+    point: str
+    """All swept values, as JSON."""
+    seed: int
+    configuration: str
+    """As canonical JSON."""
+    estimate: float
+    """Work it takes: roughly the seconds on one core."""
+
+
+def plan(
+    experiments: Iterable[Experiment], tier: Tier = "full", seeds: int | None = None
+) -> list[PlannedRun]:
+    """Every run of these experiments, checked; an experiment without runs is an error."""
+    if tier not in ("quick", "full"):
+        raise PipelineError(f"unknown tier '{tier}'", "use 'quick' or 'full'")
+    return [run for experiment in experiments for run in _runs(experiment, tier, seeds)]
+
+
+def _runs(experiment: Experiment, tier: Tier, seeds: int | None) -> list[PlannedRun]:
+    quick = tier == "quick"
+    count = seeds if seeds is not None else experiment.quick_seeds if quick else experiment.seeds
+    values: Sequence[Any] = experiment.values
+    if quick and experiment.quick_values is not None:
+        values = experiment.quick_values
+    swept: dict[str, Sequence[Any]] = {}
+    if experiment.axis is not None:
+        swept[experiment.axis] = values
+    swept |= experiment.also
+    name = f"experiment '{experiment.name}'"
+    if count < 1:
+        raise PipelineError(f"{name} has no runs: {count} seeds", "give it at least one seed")
+    if not experiment.variants:
+        raise PipelineError(f"{name} has no runs: no variants", "name at least one variant")
+    for key, choices in swept.items():
+        if not choices:
+            raise PipelineError(f"{name} has no runs: no values for '{key}'", "list at least one")
+    default = RunConfig()  # so that `overlay.rate` can be swept without naming the usual overlay
+    base = merge({"overlay": default.overlay, "routing": default.routing}, experiment.base)
+    base = merge(base, experiment.quick if quick else {})
+    runs = []
+    for label, override in experiment.variants.items():
+        variant = merge(base, override)
+        for combination in itertools.product(*swept.values()):
+            point = {k: _plain(v) for k, v in zip(swept, combination, strict=True)}
+            raw = variant
+            for key, value in point.items():
+                if key != experiment.axis or label not in experiment.fixed:
+                    raw = merge(raw, _nested(key, value))
+            runs += _seeded(experiment, label, point, raw, count)
+    return runs
+
+
+def _seeded(
+    experiment: Experiment, variant: str, point: Mapping[str, Any], raw: dict[str, Any], seeds: int
+) -> list[PlannedRun]:
+    """The runs of one variant at one point."""
+    try:
+        checked = parse_config(raw)
+    except StackError as error:
+        where = ", ".join([f"variant '{variant}'", *(f"{k} = {v}" for k, v in point.items())])
+        raise PipelineError(
+            f"experiment '{experiment.name}', {where}: {error}", "correct the configuration"
+        ) from None
+    work = estimate(checked)
+    x = point.get(experiment.axis) if experiment.axis is not None else None
+    runs = []
+    for seed in range(seeds):
+        config = parse_config({**raw, "seed": seed})
+        runs.append(
+            PlannedRun(
+                run_id(config),
+                experiment.name,
+                variant,
+                float(x) if isinstance(x, int | float) else None,
+                json.dumps(point, sort_keys=True, ensure_ascii=False),
+                seed,
+                canonical_json(config),
+                work,
+            )
+        )
+    return runs
+
+
+def merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with what ``override`` says: tables are merged key by key, all else is replaced.
+
+    A section that names another protocol replaces the whole section, since the parameters of the
+    one mean nothing to the other. None removes a key.
+    """
+    merged = dict(base)
+    for key, value in override.items():
+        old = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(old, Mapping):
+            other = "name" in value and value["name"] != old.get("name")
+            merged[key] = dict(value) if other else merge(old, value)
+        else:
+            merged[key] = dict(value) if isinstance(value, Mapping) else value
+    return merged
+
+
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    """``{"overlay": {"rate": 5}}`` of ``overlay.rate`` and 5."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    result: dict[str, Any] = value
+    return result
+
+
+def _plain(value: Any) -> Any:
+    """100.0 as 100: a swept value is the same run however it was written."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def estimate(config: RunConfig) -> float:
+    """Roughly the seconds that a run takes on one core: two microseconds a message.
+
+    Only sizes tasks and the time left; a sweep corrects it by what earlier runs took.
+    """
+    workload = config.workload
+    events = config.nodes * config.duration * workload.publish_rate or len(workload.script)
+    # Where routing keeps tables, events reach those who want them and the nodes on the way.
+    reach = 1.0 if config.reconfiguration is None else 0.25 + 0.5 * workload.subscribers
+    rate = config.overlay.get("rate", 0.0)
+    repairs = config.duration * (rate if isinstance(rate, int | float) else 0.0)
+    messages = events * config.nodes * reach + repairs * config.nodes * 10 + config.nodes * 50
+    return 2e-6 * messages
+
+
+def unique(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """Each run once, though several experiments may share it."""
+    return list({run.run_id: run for run in runs}.values())
+
+
+def write_plan(runs: Sequence[PlannedRun], out: Path) -> Path:
+    """Keep the plan beside its tables, as ``plan.parquet``."""
+    path = out / "plan.parquet"
+    draft = out / ".plan.parquet"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        pq.write_table(plan_table(runs), draft, compression="zstd")
+        draft.replace(path)
+    except OSError as error:
+        raise PipelineError(
+            f"cannot write to {out}: {error.strerror or error}", "choose another --out folder"
+        ) from None
+    return path
+
+
+def read_plan(out: Path) -> list[PlannedRun]:
+    """The plan last written to a folder."""
+    path = out / "plan.parquet"
+    try:
+        rows = pq.read_table(path, schema=PLAN_SCHEMA).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"no plan in {out}: {error}", "run a sweep there first") from None
+    return [PlannedRun(**row) for row in rows]
+
+
+def plan_table(runs: Sequence[PlannedRun]) -> pa.Table:
+    """The plan as an Arrow table with exactly the columns of :class:`PlannedRun`."""
+    return pa.Table.from_pylist([asdict(run) for run in runs], schema=PLAN_SCHEMA)
+
+
+def plan_frame(spark: SparkSession, runs: Sequence[PlannedRun]) -> DataFrame:
+    """The plan as a DataFrame."""
+    return spark.createDataFrame(plan_table(runs))

@@ -1,0 +1,162 @@
+"""Says how a sweep is getting on: a live line on a terminal, now and then a line elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bar
+
+EVERY = 15.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class Progress(Protocol):
+    """Whoever wants to know how a sweep is getting on."""
+
+    def start(self, runs: int, work: float, cores: int) -> None:
+        """A sweep of so many runs, of so many estimated seconds on one core, begins."""
+
+    def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
+        """So far: runs done, runs failed, their estimated work; whether no worker is at work."""
+
+    def note(self, text: str) -> None:
+        """Something the user should know."""
+
+    def finish(self) -> None:
+        """The sweep is over."""
+
+
+class Silent:
+    """No progress shown."""
+
+    def start(self, runs: int, work: float, cores: int) -> None:
+        """Nothing."""
+
+    def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def finish(self) -> None:
+        """Nothing."""
+
+
+class Pace:
+    """Rate and time left, from what was estimated and what has been done."""
+
+    def __init__(self, runs: int, work: float, cores: int, now: float) -> None:
+        self.runs = runs
+        self.work = work
+        self.cores = cores
+        self.started = now
+
+    def rate(self, done: int, now: float) -> float:
+        """Runs per second."""
+        return done / max(now - self.started, 1e-9)
+
+    def left(self, work: float, now: float) -> float:
+        """Seconds left: by the pace so far, and by the estimate before anything is done."""
+        elapsed = now - self.started
+        expected = self.work / max(self.cores, 1)
+        if work <= 0:
+            return max(expected - elapsed, 0.0)
+        return elapsed * max(self.work - work, 0.0) / work
+
+    def text(self, done: int, failed: int, work: float, waiting: bool, now: float) -> str:
+        """All of it in a few words."""
+        words = [f"{done + failed:,}/{self.runs:,} runs"]
+        if failed:
+            words.append(f"{failed:,} failed")
+        if waiting and done + failed < self.runs:
+            words.append("waiting for a worker")
+        elif done + failed:
+            words.append(f"{self.rate(done + failed, now):.3g} runs/s")
+            words.append(f"{duration(self.left(work, now))} left")
+        else:
+            words.append(f"about {duration(self.left(work, now))}")
+        return ", ".join(words)
+
+
+class ConsoleProgress:
+    """Progress on standard error."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(file=sys.stderr, highlight=False)
+        self._pace = Pace(0, 0.0, 1, 0.0)
+        self._bar: Bar | None = None
+        self._said = 0.0
+        self._last = (0, 0, 0.0)
+
+    def start(self, runs: int, work: float, cores: int) -> None:
+        """Show the bar, or the first line."""
+        now = time.monotonic()
+        self._pace = Pace(runs, work, cores, now)
+        self._said = now
+        self._last = (0, 0, 0.0)
+        if self.console.is_terminal:
+            columns = (SpinnerColumn(), BarColumn(32), TextColumn("{task.description}"))
+            self._bar = Bar(*columns, console=self.console, transient=True)
+            self._bar.add_task(self._pace.text(0, 0, 0.0, False, now), total=max(work, 1e-9))
+            self._bar.start()
+        else:
+            about = duration(self._pace.left(0.0, now))
+            self._line(f"{runs:,} runs to simulate, about {about} on {cores} cores")
+
+    def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
+        """Move the bar; elsewhere say a line from time to time."""
+        now = time.monotonic()
+        self._last = (done, failed, work)
+        text = self._pace.text(done, failed, work, waiting, now)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=work, description=text)
+        elif now - self._said >= EVERY:
+            self._said = now
+            self._line(text)
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        self._line(text)
+
+    def finish(self) -> None:
+        """Take the bar away and sum up."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        done, failed, _ = self._last
+        took = time.monotonic() - self._pace.started
+        if self._pace.runs:
+            runs = f"{done + failed:,} of {self._pace.runs:,} runs"
+            failures = f", {failed:,} failed" if failed else ""
+            self._line(f"{runs} simulated in {duration(took)}{failures}")
+
+    def _line(self, text: str) -> None:
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def duration(seconds: float) -> str:
+    """45 s, 3 min 20 s, 2 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s" if seconds >= 1 or whole == 0 else f"{seconds:.1g} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,156 @@
+"""One run's tables with the tree in view: its links over time, its repairs, its routing tables."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from shoal.simulation.topology import Edge
+from shoal.simulation.topology import tree_path as path_between
+
+Row: TypeAlias = Mapping[str, Any]
+Entry: TypeAlias = tuple[int, int, str]
+"""Dispatcher, source (a neighbour or LOCAL), filter."""
+
+__all__ = ["Edge", "Entry", "Repair", "Run", "links_spanning", "tree_path"]
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One link replaced by another, on the tree as it then was."""
+
+    begins: float
+    ends: float
+    """When the next one begins."""
+    head: tuple[int, ...]
+    tail: tuple[int, ...]
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """The reconfiguration path (Frey, section 5.2)."""
+        return self.head + self.tail
+
+
+class Run:
+    """What one run recorded, as rows; tables that a case did not ask for are empty."""
+
+    def __init__(self, configuration: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+        self.configuration = configuration
+        self.links: list[Row] = sorted(
+            tables.get("links") or [], key=lambda c: (c["time"], c["change"] == "up")
+        )
+        self.messages: list[Row] = tables.get("messages") or []
+        self.notes: list[Row] = tables.get("notes") or []
+        self.publications: list[Row] = tables.get("publications") or []
+
+    @cached_property
+    def initial_links(self) -> list[Edge]:
+        """The tree at the start."""
+        return [(c["a"], c["b"]) for c in self.links if c["time"] == 0 and c["change"] == "up"]
+
+    @cached_property
+    def final_links(self) -> list[Edge]:
+        """The tree at the end."""
+        links = dict.fromkeys(frozenset(edge) for edge in self.initial_links)
+        for change in self.links:
+            edge = frozenset((change["a"], change["b"]))
+            if change["change"] == "down":
+                del links[edge]
+            else:
+                links[edge] = None
+        return [(min(edge), max(edge)) for edge in links]
+
+    def repairs(self) -> list[Repair]:
+        """The replacements in order, for a tree in which they do not overlap."""
+        return self._repairs
+
+    @cached_property
+    def _repairs(self) -> list[Repair]:
+        links = set(map(frozenset, self.initial_links))
+        broken: dict[int, Row] = {}
+        found: list[tuple[float, list[int], list[int]]] = []
+        for change in self.links:
+            if change["repair"] is None:
+                continue
+            edge = frozenset((change["a"], change["b"]))
+            if change["change"] == "down":
+                links.discard(edge)
+                broken[change["repair"]] = change
+                continue
+            old = broken[change["repair"]]
+            neighbours = _neighbours(tuple(e) for e in links)
+            a, b, c, d = old["a"], old["b"], change["a"], change["b"]
+            found.append(
+                (old["time"], path_between(neighbours, a, c), path_between(neighbours, d, b))
+            )
+            links.add(edge)
+        ends = [at for at, _, _ in found[1:]] + [float("inf")]
+        return [
+            Repair(at, end, tuple(head), tuple(tail))
+            for (at, head, tail), end in zip(found, ends, strict=True)
+        ]
+
+    def entries(self) -> set[Entry]:
+        """All routing tables at rest, from the notes on what came and went."""
+        return {entry for entry, net in self._net(0.0, float("inf")).items() if net > 0}
+
+    def change_of(self, repair: Repair) -> dict[Entry, int]:
+        """What a repair changed for good: +1 for an entry that came, -1 for one that went."""
+        return self._net(repair.begins, repair.ends)
+
+    def _net(self, since: float, until: float) -> dict[Entry, int]:
+        # Entries come and go in turn, so that the balance tells without the order.
+        balance: Counter[Entry] = Counter()
+        for note in self.notes:
+            if since <= note["time"] < until and note["what"] in ("entry added", "entry removed"):
+                step = 1 if note["what"] == "entry added" else -1
+                balance[note["node"], note["peer"], note["value"]] += step
+        return {entry: net for entry, net in balance.items() if net}
+
+    def reaches(self, a: int, b: int, nodes: set[int]) -> bool:
+        """Whether all of some nodes lie beyond the link from a to b."""
+        seen, frontier = {a, b}, [b]
+        neighbours = self._final_neighbours
+        while frontier:
+            for neighbour in neighbours[frontier.pop()]:
+                if neighbour not in seen:
+                    seen.add(neighbour)
+                    frontier.append(neighbour)
+        return nodes <= seen - {a}
+
+    @cached_property
+    def _final_neighbours(self) -> dict[int, dict[int, None]]:
+        return _neighbours(self.final_links)
+
+
+def _neighbours(links: Iterable[Sequence[int]]) -> dict[int, dict[int, None]]:
+    neighbours: dict[int, dict[int, None]] = defaultdict(dict)
+    for a, b in links:
+        neighbours[a][b] = None
+        neighbours[b][a] = None
+    return neighbours
+
+
+def tree_path(links: Iterable[Edge], a: int, b: int) -> list[int]:
+    """The nodes from a to b along a tree."""
+    return path_between(_neighbours(links), a, b)
+
+
+def links_spanning(links: Iterable[Edge], nodes: set[int]) -> set[Edge]:
+    """The links of the smallest subtree that joins some nodes: other leaves are cut off."""
+    kept = set(links)
+    neighbours = _neighbours(kept)
+    leaves = [node for node, linked in neighbours.items() if len(linked) == 1 and node not in nodes]
+    while leaves:
+        leaf = leaves.pop()
+        if not neighbours[leaf]:
+            continue
+        (inner,) = neighbours.pop(leaf)
+        del neighbours[inner][leaf]
+        kept -= {(leaf, inner), (inner, leaf)}
+        if len(neighbours[inner]) == 1 and inner not in nodes:
+            leaves.append(inner)
+    return kept

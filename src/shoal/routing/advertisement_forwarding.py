@@ -1,0 +1,124 @@
+"""Advertisement forwarding (Frey, section 2.4.1): subscriptions go only where publishers are.
+
+Publishers advertise what they will publish. Advertisements visit every dispatcher, by the same
+rules as subscriptions in subscription forwarding, and a subscription is told to a neighbour only if
+an advertisement that overlaps it came from there. When the tree changes, advertisements follow it
+as in Strawman; subscriptions follow by the stack's reconfiguration protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from shoal.routing.messages import Advertise, Unadvertise
+from shoal.routing.parameters import SubscriptionForwardingParameters
+from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
+from shoal.routing.table import SubscriptionTable
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Handler, Reconfiguration
+from shoal.stack.registry import register
+
+if TYPE_CHECKING:
+    from shoal.content import Filter
+    from shoal.stack.message import Message
+
+
+class AdvertisementForwarding(SubscriptionForwarding):
+    """Subscriptions travel only towards publishers that advertised something they may match."""
+
+    def __init__(
+        self,
+        host: Host,
+        parameters: SubscriptionForwardingParameters,
+        reconfiguration: Callable[[SubscriptionForwarding], ReconfigurationProtocol],
+    ) -> None:
+        super().__init__(host, parameters, reconfiguration)
+        self.advertisements = SubscriptionTable()
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """Also advertisements."""
+        handlers = super().handlers()
+        handlers[Advertise] = self.on_advertise
+        handlers[Unadvertise] = self.on_unadvertise
+        return handlers
+
+    def allows(self, neighbour: NodeId, filter: Filter) -> bool:
+        """Subscriptions travel towards overlapping advertisements."""
+        for advertised in self.advertisements.filters_of(neighbour):  # as a loop it compiles well
+            if advertised.overlaps(filter):
+                return True
+        return False
+
+    # Advertisements
+
+    def advertise(self, filter: Filter) -> None:
+        """ADV from the application."""
+        self._advertised(LOCAL, filter)
+
+    def unadvertise(self, filter: Filter) -> None:
+        """UNADV from the application."""
+        self._unadvertised(LOCAL, filter)
+
+    def on_advertise(self, sender: NodeId, message: Message) -> None:
+        """ADV(a) from a neighbour."""
+        if sender in self.neighbours:
+            self._advertised(sender, cast("Advertise", message).filter)
+
+    def on_unadvertise(self, sender: NodeId, message: Message) -> None:
+        """UNADV(a) from a neighbour."""
+        self._unadvertised(sender, cast("Unadvertise", message).filter)
+
+    def _advertised(self, source: NodeId, filter: Filter) -> None:
+        """Pass on as a subscription would be; tell the source what it may now be asked for."""
+        before = self.advertisements.sources(filter)
+        if not self.advertisements.add(source, filter):
+            return
+        if not before:
+            for neighbour in self.neighbours:
+                if neighbour != source:
+                    self.host.send(neighbour, Advertise(filter))  # type: ignore[arg-type]  # wire union
+        elif len(before) == 1 and before[0] != LOCAL:
+            self.host.send(before[0], Advertise(filter))  # type: ignore[arg-type]  # wire union
+        if source != LOCAL:
+            self.announce_table(source)
+
+    def _unadvertised(self, source: NodeId, filter: Filter) -> None:
+        """Pass on as an unsubscription is; the source need no longer know our subscriptions."""
+        if not self.advertisements.remove(source, filter):
+            return
+        left = self.advertisements.sources(filter)
+        if not left:
+            for neighbour in self.neighbours:
+                if neighbour != source:
+                    self.host.send(neighbour, Unadvertise(filter))  # type: ignore[arg-type]  # wire union
+        elif len(left) == 1 and left[0] != LOCAL:
+            self.host.send(left[0], Unadvertise(filter))  # type: ignore[arg-type]  # wire union
+        for wanted in list(self.announced.get(source, {})):
+            if not self.allows(source, wanted):
+                self.retract(source, wanted)
+
+    # Links
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """Advertise to the new neighbour; subscriptions follow its own advertisements."""
+        super().link_up(neighbour, reconfiguration)
+        for filter in self.advertisements.filters():
+            if self.advertisements.wanted_beside(filter, neighbour):
+                self.host.send(neighbour, Advertise(filter))  # type: ignore[arg-type]  # wire union
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """What the lost neighbour advertised goes at once."""
+        super().link_down(neighbour, reconfiguration)
+        for filter in self.advertisements.filters_of(neighbour):
+            self._unadvertised(neighbour, filter)
+
+
+register(
+    "routing",
+    "advertisement-forwarding",
+    AdvertisementForwarding,
+    SubscriptionForwardingParameters,
+    needs={"tree", "reconfiguration"},
+    provides={"tables"},
+)

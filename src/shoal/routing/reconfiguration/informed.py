@@ -1,0 +1,177 @@
+"""Informed Link Activation (Frey, section 6.2; the asymmetric form: section 14.1).
+
+Deferred unsubscription announces over the new link also what was wanted only across the old one.
+Here each end of the old link tells the end of the new link on its side, by ACTIVATE out of band,
+which filters those are (P). They are *tagged*: held back for T_s, and released then if by that time
+the unsubscriptions have not removed them. T_s delays nobody by more than its value, and saves most
+if T_u + t_prop < T_s + t_rep (6.1).
+
+Asymmetric: only the end that repairs the tree acts. It knows both what only the far side wants (P1)
+and what only its own side wants (P2), and has the far end of the new link told P2 across it. There
+is no FLUSH then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from shoal.content import AnyFilter, Filter
+from shoal.routing.reconfiguration.notified import Notified, NotifiedParameters
+from shoal.routing.reconfiguration.timed import Seconds
+from shoal.routing.subscription_forwarding import SubscriptionForwarding
+from shoal.stack import LOCAL, Message, NodeId, Reconfiguration, Timer, register
+from shoal.stack.layer import Handler
+from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
+
+
+class Activate(Message, frozen=True, tag="activate"):
+    """ACTIVATE(rId, P, n): announce your table to ``far``, but hold these filters back.
+
+    ``far_filters`` (asymmetric form) is what ``far`` in its turn shall hold back.
+    """
+
+    reconfiguration: int
+    filters: tuple[AnyFilter, ...]
+    far: NodeId
+    far_filters: tuple[AnyFilter, ...] | None = None
+
+    def weight(self) -> float:
+        """One per pattern carried (Frey, Table 7.2)."""
+        return float(len(self.filters) + len(self.far_filters or ()))
+
+    def size(self) -> int:
+        """A payload per pattern carried."""
+        return HEADER_BYTES + PAYLOAD_BYTES * (len(self.filters) + len(self.far_filters or ()))
+
+
+class InformedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """T_u and T_s in seconds; ``flush`` as in Notified; ``asymmetric``: one end acts for both."""
+
+    unsubscription_timer: Seconds = 0.15
+    subscription_timer: Seconds = 0.15
+    flush: bool = True
+    asymmetric: bool = False
+
+
+class Tagged:
+    """Filters held back from a neighbour until a timer expires."""
+
+    def __init__(self, neighbour: NodeId, filters: dict[Filter, None]) -> None:
+        self.neighbour = neighbour
+        self.filters = filters
+        self.timer: Timer | None = None
+
+
+class Informed(Notified):
+    """The old link's ends tell the new link's ends what need not be announced."""
+
+    def __init__(self, routing: SubscriptionForwarding, parameters: InformedParameters) -> None:
+        flush = parameters.flush and not parameters.asymmetric
+        super().__init__(routing, NotifiedParameters(parameters.unsubscription_timer, flush))
+        self.subscription_timer = parameters.subscription_timer
+        self.asymmetric = parameters.asymmetric
+        self.tagged: dict[NodeId, Tagged] = {}
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """FLUSH and ACTIVATE."""
+        return {**super().handlers(), Activate: self.on_activate}
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """Over a link that replaces another announce when ACTIVATE comes, else at once."""
+        self.routing.add_neighbour(neighbour)
+        if reconfiguration is None:
+            self.routing.announce_table(neighbour)
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """What was held back from a lost neighbour need not be told it any more."""
+        tagged = self.tagged.pop(neighbour, None)
+        if tagged is not None and tagged.timer is not None:
+            tagged.timer.cancel()
+        super().link_down(neighbour, reconfiguration)
+
+    def link_replaced(
+        self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
+    ) -> None:
+        """``substituteLinkTo``: tell the near end of the new link what only ``old`` wanted."""
+        pending = self.pending.get(reconfiguration.id)
+        lost = {} if pending is None else dict.fromkeys(pending.filters)
+        only_old = tuple(f for f in lost if not self.routing.table.sources(f))
+        far_filters = None
+        if self.asymmetric:
+            if not self._repairs(old, reconfiguration):
+                return
+            far_filters = tuple(f for f in self.routing.table.filters() if f not in lost)
+        activate = Activate(reconfiguration.id, only_old, far, far_filters)  # type: ignore[arg-type]  # wire union
+        if near == self.host.node:
+            self.on_activate(near, activate)
+        else:
+            self.host.send_direct(near, activate)
+
+    def _repairs(self, old: NodeId, reconfiguration: Reconfiguration) -> bool:
+        """Which end of the old link is in charge: the first of the path, else the lower id."""
+        first = reconfiguration.path[0] if reconfiguration.path else min(self.host.node, old)
+        return first == self.host.node
+
+    def on_activate(self, sender: NodeId, message: Message) -> None:
+        """Announce the table over the new link, holding back what only the lost link wanted."""
+        activate = cast("Activate", message)
+        routing, far = self.routing, activate.far
+        if far not in routing.neighbours:
+            return  # the new link has gone again
+        held: dict[Filter, None] = {}
+        for filter in activate.filters:
+            if routing.table.sources(filter) and not routing.table.has(LOCAL, filter):
+                held[filter] = None
+        tagged = Tagged(far, held)
+        self.tagged[far] = tagged
+        routing.announce_table(far)
+        tagged.timer = self.host.after(self.subscription_timer, lambda: self.release(tagged))
+        self.send_flush(far, activate.reconfiguration)
+        if activate.far_filters is not None:
+            back = Activate(activate.reconfiguration, activate.far_filters, self.host.node)
+            self.host.send(far, back)
+
+    def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
+        """Whether a filter is tagged for this neighbour."""
+        tagged = self.tagged.get(neighbour)
+        return tagged is not None and filter in tagged.filters
+
+    def release(self, tagged: Tagged) -> None:
+        """The subscription timer: announce what was held back and is still wanted."""
+        if self.tagged.get(tagged.neighbour) is tagged:
+            del self.tagged[tagged.neighbour]
+            for filter in tagged.filters:
+                if self.routing.table.wanted_beside(filter, tagged.neighbour):
+                    if self.host.watched:
+                        self.host.note("released", tagged.neighbour, str(filter))
+                    self.routing.announce(tagged.neighbour, filter)
+
+
+def timers_violate_6_1(parameters: Mapping[str, Any]) -> str | None:
+    """Condition (6.1), with t_prop at its best (nothing) and t_rep where the overlay states it."""
+    mine: InformedParameters = parameters["reconfiguration"]
+    repair_time: float = getattr(parameters["overlay"], "repair_time", 0.0)
+    latest = mine.subscription_timer + repair_time
+    if mine.unsubscription_timer < latest:
+        return None
+    return (
+        f"reconfiguration 'informed': timers violate (6.1) T_u + t_prop < T_s + t_rep: "
+        f"T_u = {mine.unsubscription_timer:g} s is not below {mine.subscription_timer:g} + "
+        f"{repair_time:g} s, so subscriptions held back are released before the unsubscriptions "
+        f"come; set unsubscription_timer below {latest:g}, or subscription_timer above "
+        f"{mine.unsubscription_timer - repair_time:g}"
+    )
+
+
+register(
+    "reconfiguration",
+    "informed",
+    Informed,
+    InformedParameters,
+    needs={"links", "tables", "association"},
+    provides={"reconfiguration"},
+    warn=timers_violate_6_1,
+)

@@ -1,0 +1,88 @@
+"""Protocols of your own: Python files or modules that register them, named in a configuration.
+
+Every process that simulates the run loads them, so they work on Spark's workers as well. A module
+is loaded once per process; what it contains is part of the run's identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shoal.stack import StackError
+
+_loaded: dict[str, str] = {}
+"""What was loaded, and the hash of its source at that time."""
+
+
+def beside(raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A configuration read from a file in ``folder``: files with modules are meant from there."""
+    modules = raw.get("modules")
+    if not isinstance(modules, list):
+        return dict(raw)
+    paths = [
+        str((folder / m).absolute()) if isinstance(m, str) and m.endswith(".py") else m
+        for m in modules
+    ]
+    return {**raw, "modules": paths}
+
+
+def load_module(name: str) -> str:
+    """Load a module, given as the path of a ``.py`` file or by its name; the hash of its source."""
+    if name in _loaded:
+        return _loaded[name]
+    source = _find(name)
+    digest = hashlib.blake2b(source.read_bytes(), digest_size=8).hexdigest()
+    try:
+        if name.endswith(".py"):
+            _load_file(source)
+        else:
+            importlib.import_module(name)
+    except StackError:
+        raise
+    except Exception as error:  # whatever a user's code may raise
+        raise StackError(
+            f"module '{name}' does not load: {type(error).__name__}: {error}; correct it there"
+        ) from error
+    _loaded[name] = digest
+    return digest
+
+
+def _find(name: str) -> Path:
+    """The source of a module."""
+    if name.endswith(".py"):
+        path = Path(name)
+        if not path.is_file():
+            raise StackError(f"module '{name}': no such file; give the path of a Python file")
+        return path.resolve()
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        raise StackError(
+            f"module '{name}' is not installed; install it, or give the path of its file: {name}.py"
+        )
+    return Path(spec.origin)
+
+
+def _load_file(path: Path) -> None:
+    """Run a file as a module of its own, under its plain name if that is free."""
+    name = path.stem
+    while name in sys.modules:
+        name += "_"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise StackError(f"module '{path}' is no Python file; name it with the ending .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise

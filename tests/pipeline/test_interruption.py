@@ -1,0 +1,112 @@
+"""A sweep that is stopped, politely or not, goes on where it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from slow_sweep import small_plan
+
+from shoal.pipeline.progress import Silent
+from shoal.pipeline.store import Store
+from shoal.pipeline.sweep import sweep
+from shoal.pipeline.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = Path(__file__).with_name("slow_sweep.py")
+RUNS = 40
+
+
+def start(out: Path, seconds: float, master: str = "local[2]") -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, SCRIPT, out, master, str(RUNS), str(seconds)]
+    return subprocess.Popen(
+        [str(word) for word in command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(process: subprocess.Popen[str], store: Store, runs: int, seconds: float = 120) -> None:
+    """Until so many runs are done."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            pytest.fail(f"the sweep ended by itself: {process.communicate()}")
+        if (store.tables / "runs").exists() and len(store.finished()[0]) >= runs:
+            return
+        time.sleep(0.05)
+    process.kill()
+    pytest.fail("the sweep did not get going")
+
+
+def test_a_killed_sweep_loses_only_the_runs_in_flight(spark: SparkSession, out: Path) -> None:
+    store = Store(out)
+    process = start(out, 0.2)
+    wait_for(process, store, 6)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    time.sleep(3)  # its workers notice
+    kept = store.inventory()
+    assert 6 <= len(kept.done) < RUNS
+    assert not kept.damaged
+    outcome = sweep(spark, small_plan(RUNS), out, progress=Silent())
+    assert outcome.reused == len(kept.done)
+    assert outcome.simulated == RUNS - len(kept.done)
+    rows = Tables(spark, out)["runs"].select("run_id").collect()
+    assert Counter(row.run_id for row in rows) == Counter(r.run_id for r in small_plan(RUNS))
+
+
+def test_ctrl_c_leaves_whole_tables_and_says_how_to_go_on(spark: SparkSession, out: Path) -> None:
+    store = Store(out)
+    process = start(out, 0.2)
+    wait_for(process, store, 4)
+    process.send_signal(signal.SIGINT)
+    asked = time.monotonic()
+    said, complained = process.communicate(timeout=60)
+    assert time.monotonic() - asked < 30
+    assert process.returncode == 130
+    assert said == ""
+    last = complained.splitlines()[-1]
+    assert last.startswith("stopped: ")
+    assert str(out) in last
+    assert "the same command goes on from there" in last
+    assert "Traceback" not in complained
+    assert "WARN" not in complained
+
+    kept = store.inventory()
+    assert f"stopped: {len(kept.done)} of {RUNS} runs" in last
+    assert not kept.rubbish
+    assert not kept.damaged
+    assert not kept.unfinished
+    assert store.attempts() == {}
+    # Each run that is there is whole.
+    tables = Tables(spark, out)
+    per_run = Counter(row.run_id for row in tables["publications"].select("run_id").collect())
+    assert set(per_run) == kept.done
+    assert set(per_run.values()) == {8}
+    outcome = sweep(spark, small_plan(RUNS), out, progress=Silent())
+    assert (outcome.reused, outcome.simulated) == (len(kept.done), RUNS - len(kept.done))
+
+
+def test_a_second_sweep_in_the_same_folder_waits_its_turn(spark: SparkSession, out: Path) -> None:
+    store = Store(out)
+    store.prepare()
+    with store.lock():
+        process = start(out, 0.0, "local[1]")
+        _, complained = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert complained.splitlines()[-1].startswith("another sweep is writing to")
