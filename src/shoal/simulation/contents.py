@@ -357,11 +357,18 @@ WORKLOADS: Final[dict[str, ContentWorkload]] = {
 
 
 def spell(form: NormalForm) -> str:
-    """A workload's filter in the language."""
-    if not form.disjuncts:
-        return "FALSE"
-    parts = [" AND ".join(map(_spell, c.predicates)) or "TRUE" for c in form.disjuncts]
-    return parts[0] if len(parts) == 1 else " OR ".join(f"({part})" for part in parts)
+    """A workload's filter in the language.
+
+    There, ``a = 1 OR b = 2`` fails where ``a`` is absent, whatever ``b`` is; hence the guards.
+    """
+    parts = [" AND ".join(map(_spell, c.predicates)) for c in form.disjuncts]
+    if len(parts) == 1:
+        return parts[0]
+    guards = [
+        " AND ".join(f"EXISTS {predicate.attribute}" for predicate in c.predicates)
+        for c in form.disjuncts
+    ]
+    return " OR ".join(f"({g} AND {part})" for g, part in zip(guards, parts, strict=True))
 
 
 def _spell(predicate: Predicate) -> str:

@@ -232,6 +232,34 @@ class MatchIndex:
         self._snapshot = segment.snapshot
         self._changed()
 
+    # For storage
+
+    @property
+    def next_handle(self) -> int:
+        """The handle that the next filter will get."""
+        return self._next
+
+    @property
+    def shared_lanes(self) -> int:
+        """Lanes of filters of which several may match one event."""
+        return self._shared
+
+    def adopt(
+        self,
+        vocabulary: Vocabulary,
+        segments: list[Segment],
+        opaque: dict[int, NormalForm],
+        next_handle: int,
+        count: int,
+        shared: int,
+    ) -> None:
+        """Become the index that these are the parts of."""
+        self.vocabulary, self.segments, self.opaque = vocabulary, segments, opaque
+        self._next, self._count, self._shared = next_handle, count, shared
+        if segments:
+            self._snapshot = segments[-1].snapshot
+        self._changed()
+
     # Questions
 
     def match(self, attributes: Mapping[str, object]) -> list[int]:

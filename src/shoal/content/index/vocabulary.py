@@ -190,6 +190,8 @@ class Vocabulary:
         """Column and key of a whole text."""
         if attribute.text < 0:
             attribute.text = self._new(attribute)
+            if attribute.text < 0:
+                return -1, 0.0
         key = attribute.texts.get(text)
         if key is None:
             key = attribute.texts[text] = _spread(len(attribute.texts))
