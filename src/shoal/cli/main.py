@@ -18,6 +18,7 @@ from shoal.cli.advise import advise
 from shoal.cli.bench import bench
 from shoal.cli.chaos import chaos
 from shoal.cli.doctor import doctor
+from shoal.cli.match import match
 from shoal.cli.protocols import protocols
 from shoal.cli.reproduce import reproduce
 from shoal.cli.simulate import simulate
@@ -54,6 +55,7 @@ def _shoal(
 for panel, commands in {
     "Experiments": (reproduce, sweep, simulate, advise),
     "Checks": (doctor, chaos, bench),
+    "Content": (match,),
     "What there is": (protocols,),
 }.items():
     for command in commands:

@@ -141,7 +141,7 @@ def match(
 def match_files(
     spark: SparkSession,
     events: Path,
-    subscriptions: Path,
+    subscriptions: Path | Stored,
     out: Path,
     *,
     event_id: str | None = None,
@@ -157,18 +157,22 @@ def match_files(
         raise PipelineError(f"{out} is not empty", "give another folder")
     out.mkdir(parents=True, exist_ok=True)
     with _temporary(out) as folder:
-        stored = store(
-            _read(spark, subscriptions, "subscriptions"),
-            folder,
-            id_column=id_column,
-            filter_column=filter_column,
+        stored = (
+            subscriptions
+            if isinstance(subscriptions, Stored)
+            else store(
+                _read(spark, subscriptions, "subscriptions"),
+                folder,
+                id_column=id_column,
+                filter_column=filter_column,
+            )
         )
         frame = _read(spark, events, "events")
         if event_id is not None:
             _column(frame, event_id, "events")
         named = event_id or EVENT_NUMBER
         run = partial(
-            write_matches, folder=str(folder.absolute()), event_id=named, output=output,
+            write_matches, folder=str(stored.folder), event_id=named, output=output,
             out=str(out.absolute()),
         )  # fmt: skip
         if _format(events) == "parquet":
