@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filter_strategies import ABSENT, NAMES, PAIRS, conditions, simple_conjunctions
 from shoal.content import AttributeFilter, Attributes, merge
 from shoal.content.attributes import of
 from shoal.content.covering import covers, expression_of_conjunction, overlaps
@@ -12,7 +13,6 @@ from shoal.content.language.evaluate import holds
 from shoal.content.language.syntax import Expression
 from shoal.content.normal import NormalForm
 from shoal.content.normalise import normalise
-from tests.content.strategies import ABSENT, NAMES, PAIRS, conditions, simple_conjunctions
 
 # Enough values that two different simple conjunctions differ on one of them.
 _WITNESSES = (
@@ -117,5 +117,7 @@ def test_merging_unites_what_touches() -> None:
     assert merge([f("x > 5 AND x < 7"), f("x >= 7 AND x <= 9"), f("x = 8")]) == [
         f("x > 5 AND x <= 9")
     ]
-    assert merge([f("s = 'a' AND x > 5"), f("s = 'b' AND x > 5")]) == [f("s IN ('a', 'b') AND x > 5")]
+    assert merge([f("s = 'a' AND x > 5"), f("s = 'b' AND x > 5")]) == [
+        f("s IN ('a', 'b') AND x > 5")
+    ]
     assert merge([f("x > 5"), f("y > 5")]) == [f("x > 5"), f("y > 5")]

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 
+from filter_strategies import PAIRS, conditions
 from shoal.content.language.evaluate import holds
 from shoal.content.language.parser import parse
 from shoal.content.language.printer import show
@@ -13,7 +14,6 @@ from shoal.content.language.syntax import Expression
 from shoal.content.normal import Absent, Conjunction, Number, Present, Text, Truth
 from shoal.content.normalise import normalise
 from shoal.content.sets import ORDER
-from tests.content.strategies import PAIRS, conditions
 
 
 @settings(max_examples=200, deadline=None)
@@ -32,9 +32,7 @@ def test_conjunctions_keep_their_shape(expression: Expression) -> None:
         assert keys == sorted(set(keys))
         for predicate in conjunction.predicates:
             if isinstance(predicate, Present | Absent):
-                assert [p.attribute for p in conjunction.predicates].count(
-                    predicate.attribute
-                ) == 1
+                assert [p.attribute for p in conjunction.predicates].count(predicate.attribute) == 1
             if isinstance(predicate, Text) and predicate.among is not None:
                 assert predicate == Text(predicate.attribute, predicate.among)
                 assert predicate.among == tuple(sorted(set(predicate.among)))

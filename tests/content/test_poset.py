@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from filter_strategies import conditions, simple_conjunctions
 from shoal.content import AttributeFilter, poset
 from shoal.content.attributes import of
 from shoal.content.boxes import BoxIndex
 from shoal.content.poset import CoveringPoset
-from tests.content.strategies import conditions, simple_conjunctions
 
 
 def filters(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[AttributeFilter]:

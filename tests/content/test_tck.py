@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from shared_data import shared
 from shoal.content.language import Failure, FilterError, evaluate, parse
-from tests.shared_data import shared
 
 REQUIRED = {"specversion": "1.0", "id": "any", "source": "localhost", "type": "any"}
 
@@ -42,7 +42,7 @@ def _cases() -> list[Any]:
     return [
         pytest.param(case, id=f"{path.stem}: {case['name']}")
         for path in sorted(folder.glob("*.yaml"))
-        for case in yaml.load(path.read_text("utf-8"), _Loader)["tests"]  # noqa: S506  # it is safe
+        for case in yaml.load(path.read_text("utf-8"), _Loader)["tests"]
     ]
 
 
@@ -55,13 +55,12 @@ def test_tck_is_whole() -> None:
 def test_tck(case: dict[str, Any]) -> None:
     event = {**case.get("event", REQUIRED), **case.get("eventOverrides", {})}
     outcome: object
+    kind: str | None
     try:
         outcome = evaluate(parse(str(case["expression"])), event)
+        kind = None
     except FilterError as error:
-        assert error.kind == case["error"]
-        assert not case.get("result", False)
-        return
-    kind = None
+        outcome, kind = False, error.kind
     if isinstance(outcome, Failure):
         kind, outcome = outcome.kind, outcome.value
     assert kind == case.get("error")

@@ -17,7 +17,7 @@ from shoal.content import Attributes, AttributeFilter
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.match import match, match_files, match_stream, store
 from shoal.simulation.contents import WORKLOADS
-from tests.shared_data import shared
+from shared_data import shared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

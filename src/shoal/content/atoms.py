@@ -56,7 +56,7 @@ NEVER = Atom([], [], [])
 
 
 def atom(expression: Expression) -> Atom:
-    """The answers about a condition that is not AND, OR, XOR, NOT, EXISTS, an attribute or constant."""
+    """The answers about a condition without AND, OR, XOR, NOT and EXISTS at its top."""
     if isinstance(expression, Arithmetic | Negate):
         return NEVER  # a number is not a condition
     if not any(True for _ in names(expression)):
@@ -96,9 +96,7 @@ def opaque(expression: Expression) -> Atom:
         expression = Not(Not(expression))  # reads the text as a condition
     either = Or((expression, Not(expression)))
     there = [Present(name) for name in sorted(set(needed(expression)))]
-    return Atom(
-        _any(there, expression), _any(there, Not(expression)), _any(there, either)
-    )
+    return Atom(_any(there, expression), _any(there, Not(expression)), _any(there, either))
 
 
 def constant(expression: Expression) -> Plain | Failure | None:
@@ -120,9 +118,7 @@ def _any(predicates: Iterable[Predicate | None], *residue: Expression) -> Disjun
 
 
 def _atom(true: Predicate | None, false: Iterable[Predicate | None], defined: Predicate) -> Atom:
-    return Atom(
-        _any([true]), [one for part in false for one in _any([part])], _any([defined])
-    )
+    return Atom(_any([true]), [one for part in false for one in _any([part])], _any([defined]))
 
 
 # Comparisons
@@ -157,7 +153,7 @@ def _equal(name: str, against: Plain) -> Atom:
 def _compare_flipped(
     expression: Expression, name: str, operator: str, against: Plain | Failure
 ) -> Atom:
-    """``constant operator name``: order is symmetric, but equality casts the constant, as IN does."""
+    """``constant operator name``: order is symmetric; equality casts the constant, as IN does."""
     if isinstance(against, Failure):
         return NEVER
     if operator not in ("=", "!="):
@@ -184,7 +180,8 @@ def _among(expression: Expression, name: str, constants: Iterable[Plain | Failur
     """``name IN (constants)``: each is cast to the type of the attribute's value.
 
     As text that is one set. Two kinds of value are equal to an element without having its text:
-    a number that an element spells in another way (``'02'``, TRUE), a boolean likewise (``'TRUE'``).
+    a number that an element spells in another way (``'02'``, TRUE), and likewise a boolean
+    (``'TRUE'``).
     They get conjunctions of their own, with the condition itself as residue.
     """
     texts: set[str] = set()

@@ -125,7 +125,7 @@ def merge(filters: Iterable[AttributeFilter]) -> list[AttributeFilter]:
 
 def _operands(one: AttributeFilter, kind: type[And] | type[Or]) -> tuple[Expression, ...]:
     expression = one.expression
-    return expression.operands if isinstance(expression, kind) else (expression,)  # type: ignore[attr-defined]  # mypy widens kind
+    return expression.operands if isinstance(expression, kind) else (expression,)
 
 
 @lru_cache(maxsize=4096)
@@ -135,5 +135,7 @@ def _read(text: str) -> tuple[Expression, str]:
     check(expression)
     spelt = show(expression)
     if len(spelt) > MAX_LENGTH:  # or the next node could not read it
-        raise FilterError(f"written out, the filter has {len(spelt)} characters", 0, f"at most {MAX_LENGTH}")
+        raise FilterError(
+            f"written out, the filter has {len(spelt)} characters", 0, f"at most {MAX_LENGTH}"
+        )
     return expression, spelt

@@ -1,25 +1,36 @@
 """The compiled half of :mod:`shoal.content.boxes`.
 
 ``rows`` is a tuple of arrays by row: masks, axes, lows, highs; ``blocks`` one of arrays by block:
-sizes, masks that all rows share, masks that some row has, zones; ``tree`` one of arrays by node.
-A zone holds, per axis, the least low and greatest high of a block's boxes (those without bounds on
-the axis counting as infinite), and the greatest low and least high of those that have bounds.
+sizes, masks that all rows share, masks that some row has, zones, a place to note candidates;
+``tree`` one of arrays by node. ``zones[axis, :, block]`` are the least low and the greatest high of
+a block's boxes (those without bounds on the axis counting as infinite), and the greatest low and
+least high of those that have bounds. So laid out, all blocks are tested at once in vector code.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
 
 BLOCK = 64
+"""Rows of a block."""
 WIDTH = 12
+"""Axes of a box; it counts as a candidate always if it has more."""
+ATTRIBUTE_BITS = 62
+"""Of a mask; attributes beyond share them."""
 OVERFLOW = np.uint64(1) << np.uint64(63)  # in a mask: some axes were left out
 FIRST = np.uint64(1) << np.uint64(62)  # in a mask: the first conjunction of its filter
-ATTRIBUTES = np.uint64((1 << 62) - 1)
+ATTRIBUTES = np.uint64((1 << ATTRIBUTE_BITS) - 1)
 
-fast: Any = njit(cache=True, nogil=True, boundscheck=False)
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def fast(kernel: Kernel) -> Kernel:
+    """Compile a kernel; the machine code is kept on disk."""
+    return cast("Kernel", njit(cache=True, nogil=True, boundscheck=False)(kernel))
 
 
 @fast
@@ -41,20 +52,25 @@ def around(
     blocks: Any, rows: Any, count: Any, mask: Any, axes: Any, q_lows: Any, q_highs: Any,
     low: Any, high: Any, found: Any,
 ) -> Any:  # fmt: skip
-    """Rows whose boxes contain the query's; -1 if there is no room for them."""
-    sizes, all_masks, _, zones = blocks
+    """Rows whose boxes contain the query's; -1 if there is no room."""
+    sizes, all_masks, _, zones, candidate = blocks
     masks, row_axes, lows, highs = rows
     spread(axes, q_lows, q_highs, low, high)
+    others = ~mask & ATTRIBUTES
+    for block in range(count):
+        candidate[block] = (sizes[block] != 0) & (all_masks[block] & others == 0)
+    for at in range(len(axes)):
+        least, greatest, q_low, q_high = (
+            zones[axes[at], 0],
+            zones[axes[at], 1],
+            q_lows[at],
+            q_highs[at],
+        )
+        for block in range(count):
+            candidate[block] &= (least[block] <= q_low) & (greatest[block] >= q_high)
     held = 0
     for block in range(count):
-        if sizes[block] == 0 or (all_masks[block] & ATTRIBUTES) & ~mask != 0:
-            continue
-        fits = True
-        for axis in axes:
-            if zones[block, axis, 0] > low[axis] or zones[block, axis, 1] < high[axis]:
-                fits = False
-                break
-        if not fits:
+        if not candidate[block]:
             continue
         for row in range(block * BLOCK, block * BLOCK + sizes[block]):
             if (masks[row] & ATTRIBUTES) & ~mask != 0:
@@ -82,20 +98,24 @@ def inside(
     blocks: Any, rows: Any, count: Any, mask: Any, axes: Any, q_lows: Any, q_highs: Any,
     low: Any, high: Any, found: Any,
 ) -> Any:  # fmt: skip
-    """Rows of first conjunctions whose boxes lie in the query's; -1 if there is no room for them."""
-    sizes, _, any_masks, zones = blocks
+    """Rows of first conjunctions whose boxes lie in the query's; -1 if there is no room."""
+    sizes, _, any_masks, zones, candidate = blocks
     masks, row_axes, lows, highs = rows
+    for block in range(count):
+        candidate[block] = (sizes[block] != 0) & (mask & ~any_masks[block] == 0)
+    for at in range(len(axes)):
+        greatest, least, q_low, q_high = (
+            zones[axes[at], 2],
+            zones[axes[at], 3],
+            q_lows[at],
+            q_highs[at],
+        )
+        for block in range(count):
+            partial = any_masks[block] & OVERFLOW != 0
+            candidate[block] &= partial | ((greatest[block] >= q_low) & (least[block] <= q_high))
     held = 0
     for block in range(count):
-        if sizes[block] == 0 or mask & ~any_masks[block] != 0:
-            continue
-        fits = True
-        if any_masks[block] & OVERFLOW == 0:
-            for at in range(len(axes)):
-                if zones[block, axes[at], 2] < q_lows[at] or zones[block, axes[at], 3] > q_highs[at]:
-                    fits = False
-                    break
-        if not fits:
+        if not candidate[block]:
             continue
         for row in range(block * BLOCK, block * BLOCK + sizes[block]):
             if mask & ~masks[row] != 0 or masks[row] & FIRST == 0:
@@ -145,7 +165,7 @@ def put(
     low: Any, high: Any,
 ) -> Any:  # fmt: skip
     """Store a box; its row, or ``-1 - leaf`` if the leaf it belongs to is full."""
-    sizes, all_masks, any_masks, zones = blocks
+    sizes, all_masks, any_masks, zones, _ = blocks
     masks, row_axes, lows, highs = rows
     spread(axes, q_lows, q_highs, low, high)
     leaf = leaf_of(tree, blocks, low, high)
@@ -166,13 +186,13 @@ def put(
     else:
         all_masks[block] &= masks[row]
         any_masks[block] |= masks[row]
-        zone = zones[block]
-        for axis in range(zones.shape[1]):
-            zone[axis, 0] = min(zone[axis, 0], low[axis])
-            zone[axis, 1] = max(zone[axis, 1], high[axis])
+        for axis in range(len(zones)):
+            zones[axis, 0, block] = min(zones[axis, 0, block], low[axis])
+            zones[axis, 1, block] = max(zones[axis, 1, block], high[axis])
         for place in range(kept):
-            zone[axes[place], 2] = max(zone[axes[place], 2], q_lows[place])
-            zone[axes[place], 3] = min(zone[axes[place], 3], q_highs[place])
+            zone = zones[axes[place]]
+            zone[2, block] = max(zone[2, block], q_lows[place])
+            zone[3, block] = min(zone[3, block], q_highs[place])
     clear(axes, low, high)
     return row
 
@@ -180,16 +200,14 @@ def put(
 @fast
 def summarise(blocks: Any, rows: Any, block: Any) -> Any:
     """Compute a block's masks and zone afresh."""
-    sizes, all_masks, any_masks, zones = blocks
+    sizes, all_masks, any_masks, zones, _ = blocks
     masks, row_axes, lows, highs = rows
     size = sizes[block]
     some, every = np.uint64(0), ~np.uint64(0)
-    counts = np.zeros(zones.shape[1], np.int64)
-    zone = zones[block]
-    zone[:, 0] = np.inf
-    zone[:, 1] = -np.inf
-    zone[:, 2] = -np.inf
-    zone[:, 3] = np.inf
+    counts = np.zeros(len(zones), np.int64)
+    for axis in range(len(zones)):
+        zones[axis, 0, block] = zones[axis, 3, block] = np.inf
+        zones[axis, 1, block] = zones[axis, 2, block] = -np.inf
     for row in range(block * BLOCK, block * BLOCK + size):
         some |= masks[row]
         every &= masks[row]
@@ -198,13 +216,14 @@ def summarise(blocks: Any, rows: Any, block: Any) -> Any:
             if axis < 0:
                 break
             counts[axis] += 1
-            zone[axis, 0] = min(zone[axis, 0], lows[row, place])
-            zone[axis, 1] = max(zone[axis, 1], highs[row, place])
-            zone[axis, 2] = max(zone[axis, 2], lows[row, place])
-            zone[axis, 3] = min(zone[axis, 3], highs[row, place])
-    for axis in range(zones.shape[1]):
+            zone = zones[axis]
+            zone[0, block] = min(zone[0, block], lows[row, place])
+            zone[1, block] = max(zone[1, block], highs[row, place])
+            zone[2, block] = max(zone[2, block], lows[row, place])
+            zone[3, block] = min(zone[3, block], highs[row, place])
+    for axis in range(len(zones)):
         if counts[axis] < size:
-            zone[axis, 0], zone[axis, 1] = -np.inf, np.inf
+            zones[axis, 0, block], zones[axis, 1, block] = -np.inf, np.inf
     all_masks[block], any_masks[block] = every, some
 
 

@@ -1,7 +1,7 @@
 """Conjunctions as boxes: which may contain a given one, which may lie in it?
 
 Each attribute of a conjunction is projected onto up to three axes: its interval as a number, the
-stretch of its text in alphabetical order (by the first characters), the number of its text if that
+stretch of its text in alphabetical order (by the first characters), and a hash of its text if that
 is a single one. A projection keeps inclusion: what lies within has its interval within, on every
 axis. So a comparison of boxes never misses a pair; it may give pairs that the caller must discard.
 
@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from zlib import crc32
 
 import numpy as np
 
 from shoal.content import values
 from shoal.content.box_kernels import (
+    ATTRIBUTE_BITS,
     BLOCK,
     FIRST,
     WIDTH,
@@ -31,11 +33,14 @@ from shoal.content.box_kernels import (
     summarise,
 )
 from shoal.content.conjunctions import by_attribute
-from shoal.content.normal import Conjunction, Number, Text
+from shoal.content.normal import Conjunction, Number, Plain, Text
 from shoal.content.sets import Group, finite
 
 T = TypeVar("T")
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+MAX_AXES = 512
+"""Axes in all; on further ones nothing is excluded."""
 
 
 class Box(NamedTuple):
@@ -53,7 +58,6 @@ class BoxIndex(Generic[T]):
     def __init__(self) -> None:
         self._axes: dict[tuple[str, str], int] = {}
         self._attributes: dict[str, int] = {}
-        self._texts: dict[str, float] = {}
         self._items: list[T | None] = []
         self._owners: list[list[int] | None] = []
         self._removed: list[int] = []  # per block, rows that left it
@@ -79,25 +83,28 @@ class BoxIndex(Generic[T]):
         highs: list[float] = []
         for attribute, group in by_attribute(conjunction).items():
             number = self._attributes.setdefault(attribute, len(self._attributes))
-            bits |= 1 << number % 62
+            bits |= 1 << number % ATTRIBUTE_BITS
             for kind, low, high in self._intervals(group):
-                axes.append(self._axis(attribute, kind))
-                lows.append(low)
-                highs.append(high)
+                axis = self._axes.get((attribute, kind))
+                if axis is None:
+                    axis = self._new_axis(attribute, kind)
+                if axis is not None:
+                    axes.append(axis)
+                    lows.append(low)
+                    highs.append(high)
         return Box(np.uint64(bits), np.array(axes, np.int64), np.array(lows), np.array(highs))
 
-    def _axis(self, attribute: str, kind: str) -> int:
-        key = (attribute, kind)
-        axis = self._axes.get(key)
-        if axis is None:
-            axis = len(self._axes)
-            self._axes[key] = axis
-            if axis == len(self._low):
-                self._low, self._high = np.full(2 * axis, -inf), np.full(2 * axis, inf)
-                zones = np.empty((len(self._blocks[0]), 2 * axis, 4))
-                zones[:, :axis] = self._blocks[3]
-                zones[:, axis:] = (-inf, inf, -inf, inf)
-                self._blocks = (*self._blocks[:3], zones)
+    def _new_axis(self, attribute: str, kind: str) -> int | None:
+        axis = len(self._axes)
+        if axis == MAX_AXES:
+            return None
+        self._axes[attribute, kind] = axis
+        if axis == len(self._low):
+            self._low, self._high = np.full(2 * axis, -inf), np.full(2 * axis, inf)
+            unbounded = np.empty_like(self._blocks[3])
+            unbounded[:, 0::2], unbounded[:, 1::2] = -inf, inf
+            zones = np.concatenate((self._blocks[3], unbounded))
+            self._blocks = (*self._blocks[:3], zones, self._blocks[4])
         return axis
 
     def _intervals(self, group: Group) -> list[tuple[str, float, float]]:
@@ -106,19 +113,27 @@ class BoxIndex(Generic[T]):
             if only.low > -inf or only.high < inf:
                 return [("number", float(only.low), float(only.high))]
             return []
+        if isinstance(only, Text) and only.among is not None and len(group) == 1:
+            return self._listed(only.among, only.among)
         listed = finite(group)
+        if listed is not None:
+            return self._listed([values.text(value) for value in listed], listed)
         found: list[tuple[str, float, float]] = []
-        if listed is None:
-            for predicate in group:
-                if isinstance(predicate, Number):
-                    found += self._intervals((predicate,))
-                elif isinstance(predicate, Text) and predicate.prefix:
-                    least, last = (_place(predicate.prefix, end) for end in (b"\0", b"\xff"))
-                    found.append(("text", least, last))
-            return found
-        texts = [values.text(value) for value in listed]
-        if all(text == texts[0] for text in texts):
-            key = self._texts.setdefault(texts[0], float(len(self._texts)))
+        for predicate in group:
+            if isinstance(predicate, Number):
+                found += self._intervals((predicate,))
+            elif isinstance(predicate, Text) and predicate.prefix:
+                least, last = (_place(predicate.prefix, end) for end in (b"\0", b"\xff"))
+                found.append(("text", least, last))
+        return found
+
+    def _listed(
+        self, texts: Sequence[str], listed: Sequence[Plain]
+    ) -> list[tuple[str, float, float]]:
+        """The intervals of finitely many values."""
+        found: list[tuple[str, float, float]] = []
+        if len(texts) == 1 or all(text == texts[0] for text in texts):
+            key = float(crc32(texts[0].encode("utf-8", "surrogatepass")))
             found.append(("one text", key, key))
         found.append(("text", _place(min(texts), b"\0"), _place(max(texts), b"\0")))
         numbers = [number for value in listed if (number := values.number(value)) is not None]
@@ -221,7 +236,8 @@ class BoxIndex(Generic[T]):
             np.zeros(blocks, np.int64),
             np.zeros(blocks, np.uint64),
             np.zeros(blocks, np.uint64),
-            np.zeros((blocks, axes, 4)),
+            np.zeros((axes, 4, blocks)),
+            np.zeros(blocks, np.uint8),
         )
         by_row = (
             np.zeros(rows, np.uint64),
@@ -229,8 +245,9 @@ class BoxIndex(Generic[T]):
             np.zeros((rows, WIDTH)),
             np.zeros((rows, WIDTH)),
         )
-        for old, new in zip(self._blocks + self._rows, by_block + by_row, strict=False):
-            new[: len(old)] = old
+        held = self._blocks + self._rows
+        for old, new in zip(held, (by_block + by_row)[: len(held)], strict=True):
+            new[tuple(slice(0, extent) for extent in old.shape)] = old
         self._blocks, self._rows = by_block, by_row
         self._items += [None] * (rows - len(self._items))
         self._owners += [None] * (rows - len(self._owners))
@@ -256,8 +273,10 @@ class BoxIndex(Generic[T]):
             if count >= 0:
                 break
             self._found = np.zeros(4 * len(self._found), np.int64)
+        if count == 0:
+            return []
         items = self._items
-        return [item for row in self._found[:count] if (item := items[row]) is not None]
+        return [item for row in self._found[:count].tolist() if (item := items[row]) is not None]
 
 
 def _place(text: str, filler: bytes) -> float:

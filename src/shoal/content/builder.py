@@ -169,8 +169,7 @@ def within(
 
     Without ``at`` they are ``latitude`` and ``longitude``, in degrees.
     """
-    here = at or (F.latitude, F.longitude)
-    return of(Call("WITHIN", tuple(map(_expression, (*here, latitude, longitude, radius)))))
+    return _place("WITHIN", at, latitude, longitude, radius)
 
 
 def within_box(
@@ -182,5 +181,9 @@ def within_box(
     at: tuple[Term, Term] | None = None,
 ) -> AttributeFilter:
     """Inside a box of degrees; one with ``west > east`` spans the 180th meridian."""
-    here = at or (F.latitude, F.longitude)
-    return of(Call("WITHIN_BOX", tuple(map(_expression, (*here, south, west, north, east)))))
+    return _place("WITHIN_BOX", at, south, west, north, east)
+
+
+def _place(function: str, at: tuple[Term, Term] | None, *numbers: float) -> AttributeFilter:
+    here: tuple[Operand, ...] = at or (F.latitude, F.longitude)
+    return of(Call(function, tuple(map(_expression, here + numbers))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from shoal.content.language.syntax import Expression, In, Literal
 from shoal.content.normal import Conjunction, Number, Predicate, Text
@@ -53,15 +53,19 @@ def by_attribute(found: Conjunction) -> dict[str, Group]:
 
 def within(b: Conjunction, a: Conjunction) -> bool:
     """Whether whatever satisfies ``b`` satisfies ``a``; said only when known."""
-    if len(a.predicates) == 1 and len(b.predicates) == 1 and not a.residue:
-        one, other = a.predicates[0], b.predicates[0]
-        return one.attribute == other.attribute and group_within((other,), (one,))
-    if a.predicates:
-        theirs = by_attribute(b)
-        for attribute, group in by_attribute(a).items():
-            mine = theirs.get(attribute)
-            if mine is None or not group_within(mine, group):
-                return False
+    mine, theirs = a.predicates, b.predicates
+    at = place = 0  # both are sorted by attribute
+    while at < len(mine):
+        attribute = mine[at].attribute
+        while place < len(theirs) and theirs[place].attribute < attribute:
+            place += 1
+        start, first = place, at
+        while place < len(theirs) and theirs[place].attribute == attribute:
+            place += 1
+        while at < len(mine) and mine[at].attribute == attribute:
+            at += 1
+        if start == place or not group_within(theirs[start:place], mine[first:at]):
+            return False
     return all(any(_implies(held, wanted) for held in b.residue) for wanted in a.residue)
 
 
@@ -72,10 +76,12 @@ def _implies(b: Expression, a: Expression) -> bool:
     return a == b
 
 
-def merge_alike(disjuncts: list[Conjunction]) -> list[Conjunction]:
+def merge_alike(
+    disjuncts: list[Conjunction], spend: Callable[[int], None] | None = None
+) -> list[Conjunction]:
     """Unite conjunctions that differ in one predicate, where the union is a predicate again.
 
-    What is returned matches exactly the same events.
+    What is returned matches exactly the same events. ``spend`` is told how much work is at hand.
     """
     changed = True
     while changed and len(disjuncts) > 1:
@@ -88,6 +94,8 @@ def merge_alike(disjuncts: list[Conjunction]) -> list[Conjunction]:
         for alike in shapes.values():
             for at in range(len(alike[0].predicates)):
                 if len(alike) > 1:
+                    if spend is not None:
+                        spend(len(alike) * len(alike[0].predicates))
                     before = len(alike)
                     alike = _merge_along(alike, at)
                     changed = changed or len(alike) < before
@@ -117,13 +125,16 @@ def unite_all(predicates: list[Predicate]) -> list[Predicate]:
     if isinstance(first, Text):
         listed = [p.among for p in predicates if isinstance(p, Text) and p.among is not None]
         if len(listed) > 1:
-            union = Text(first.attribute, tuple(sorted({text for among in listed for text in among})))
+            union = Text(
+                first.attribute, tuple(sorted({text for among in listed for text in among}))
+            )
             others = [p for p in predicates if isinstance(p, Text) and p.among is None]
             return [union, *others]
         return predicates
     if isinstance(first, Number):
         numbers = [p for p in predicates if isinstance(p, Number)]
-        predicates = list(sorted(numbers, key=lambda p: (p.low, p.low_open)))
+        numbers.sort(key=lambda p: (p.low, p.low_open))
+        predicates = [*numbers]
     merged = [predicates[0]]
     for predicate in predicates[1:]:
         united = unite(merged[-1], predicate)

@@ -38,9 +38,7 @@ def covers(a: NormalForm, b: NormalForm) -> bool:
 
 def overlaps(a: NormalForm, b: NormalForm) -> bool:
     """False only if no event can match both."""
-    return any(
-        conjoin(mine, theirs) is not None for mine in a.disjuncts for theirs in b.disjuncts
-    )
+    return any(conjoin(mine, theirs) is not None for mine in a.disjuncts for theirs in b.disjuncts)
 
 
 def merge(forms: Sequence[NormalForm]) -> NormalForm:

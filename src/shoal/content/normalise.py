@@ -28,7 +28,7 @@ from shoal.content.conjunctions import ALWAYS, conjoin, merge_alike, within
 from shoal.content.language.check import other_than_condition
 from shoal.content.language.limits import MAX_DISJUNCTS
 from shoal.content.language.syntax import And, Attribute, Exists, Expression, Literal, Not, Or, Xor
-from shoal.content.normal import Absent, Conjunction, NormalForm, Present, Truth
+from shoal.content.normal import Absent, Conjunction, NormalForm, Number, Present, Text, Truth
 from shoal.content.values import truth
 
 MAX_STEPS = 20_000
@@ -131,7 +131,7 @@ class _Normaliser:
         found: Disjuncts = []
         for a in left:
             for b in right:
-                self.spend(len(a.predicates) + len(b.predicates))
+                self.spend(weight(a) + weight(b))
                 both = conjoin(a, b)
                 if both is not None:
                     found.append(both)
@@ -146,7 +146,7 @@ class _Normaliser:
         """The same, without those that others contain, like ones merged."""
         if len(disjuncts) < 2:
             return disjuncts
-        found = merge_alike(list(dict.fromkeys(disjuncts)))
+        found = merge_alike(list(dict.fromkeys(disjuncts)), self.spend)
         if len(found) > MAX_DISJUNCTS:
             raise _TooBig
         kept: Disjuncts = []
@@ -156,6 +156,18 @@ class _Normaliser:
             if not any(within(one, other) for other in others):
                 kept.append(one)
         return kept
+
+
+def weight(conjunction: Conjunction) -> int:
+    """What it costs to look at a conjunction, in steps."""
+    found = len(conjunction.predicates) + len(conjunction.residue)
+    for predicate in conjunction.predicates:
+        if isinstance(predicate, Number):
+            found += len(predicate.holes) >> 3
+        elif isinstance(predicate, Text):
+            found += (len(predicate.holes) + len(predicate.among or ())) >> 3
+            found += len(predicate.contains) + len(predicate.like) + len(predicate.unlike)
+    return found
 
 
 def _word(value: bool) -> Mode:

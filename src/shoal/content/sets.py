@@ -81,7 +81,9 @@ def intersect_texts(a: Text, b: Text) -> Text | None:
         finite, other = (a, b) if a.among is not None else (b, a)
         among = tuple(text for text in finite.among or () if other.admits(text))
         return Text(a.attribute, among) if among else None
-    prefix, shorter = (a.prefix, b.prefix) if len(a.prefix) > len(b.prefix) else (b.prefix, a.prefix)
+    prefix, shorter = (
+        (a.prefix, b.prefix) if len(a.prefix) > len(b.prefix) else (b.prefix, a.prefix)
+    )
     suffix, other_end = (
         (a.suffix, b.suffix) if len(a.suffix) > len(b.suffix) else (b.suffix, a.suffix)
     )
@@ -120,9 +122,7 @@ def make_text(
         if not _apart(whole, excluded):
             unlike.append(pattern)
     kept = tuple(hole for hole in sorted(set(holes)) if whole.admits(hole))
-    return Text(
-        attribute, None, prefix, suffix, whole.contains, whole.like, tuple(unlike), kept
-    )
+    return Text(attribute, None, prefix, suffix, whole.contains, whole.like, tuple(unlike), kept)
 
 
 def _apart(a: Text, b: Text) -> bool:
@@ -272,7 +272,12 @@ def _across_readings(merged: dict[type, Predicate]) -> Group | None:
 
 def group_within(b: Group, a: Group) -> bool:
     """Whether every value that satisfies ``b`` satisfies ``a``; said only when known."""
-    if a == b:
+    if len(a) == len(b) == 1 and type(a[0]) is type(b[0]):
+        if isinstance(a[0], Number) and isinstance(b[0], Number):
+            return number_within(b[0], a[0])
+        if isinstance(a[0], Text) and isinstance(b[0], Text):
+            return text_within(b[0], a[0])
+    elif a == b:
         return True
     listed = finite(b)
     if listed is not None:
@@ -317,4 +322,3 @@ def _unite_numbers(a: Number, b: Number) -> Number | None:
         high, high_open = b.high, b.high_open
     holes = [h for h in a.holes if not b.holds(h)] + [h for h in b.holes if not a.holds(h)]
     return make_number(a.attribute, a.low, high, a.low_open, high_open, sorted({*holes, *gap}))
-

@@ -72,7 +72,7 @@ def text(value: bool | int | float | str) -> str:
 def truth(value: bool | int | float | str) -> bool | None:
     """Read as a condition, or None where it cannot be.
 
-    A number is none, unless made one by ``BOOL(x)``: the conformance cases ask that ``NOT 10`` fail.
+    A number is none, unless made one by ``BOOL(x)``: the conformance cases want ``NOT 10`` to fail.
     """
     if isinstance(value, bool):
         return value

@@ -30,7 +30,7 @@ from shoal.content.normal import (
 )
 from shoal.content.tables import NaiveTable
 from shoal.simulation.contents import WORKLOADS
-from tests.content.strategies import PAIRS, conditions
+from filter_strategies import PAIRS, conditions
 
 Event = dict[str, Any]
 Forms = dict[int, NormalForm]

@@ -24,7 +24,9 @@ def check(expression: Expression) -> None:
     """Raise :class:`FilterError` if the expression cannot be a filter, or can never match."""
     kind = other_than_condition(expression)
     if kind:
-        raise FilterError(f"{_short(expression)} is {kind}, not a condition", 0, "compare it: x > 5")
+        raise FilterError(
+            f"{_short(expression)} is {kind}, not a condition", 0, "compare it: x > 5"
+        )
     _check_order(expression)
 
 

@@ -223,10 +223,9 @@ def _arithmetic(expression: Arithmetic, attributes: Attributes) -> Outcome:
 
 def _fitting(found: int | float) -> Outcome:
     """A result, if 64 bits hold it."""
-    if isinstance(found, int):
-        fits = values.INT_MIN <= found <= values.INT_MAX
-    else:
-        fits = abs(found) < inf  # false for NaN, too
+    whole = isinstance(found, int)
+    # The last comparison is false for NaN, too.
+    fits = values.INT_MIN <= found <= values.INT_MAX if whole else abs(found) < inf
     return found if fits else Failure("math", "the result does not fit 64 bits", 0)
 
 
@@ -235,7 +234,7 @@ def _fitting(found: int | float) -> Outcome:
 
 def _call(expression: Call, attributes: Attributes) -> Outcome:
     function = FUNCTIONS.get(expression.name)
-    types = function and function.types(len(expression.arguments))
+    types = None if function is None else function.types(len(expression.arguments))
     if function is None or types is None:
         return Failure("missingFunction", f"there is no function {expression.name}", False)
     arguments: list[Plain] = []

@@ -72,7 +72,11 @@ def _deciding(
 def _word(outcome: object) -> str:
     if isinstance(outcome, bool):
         return "true" if outcome else "false"
-    return f"{show_literal(outcome)}, not a truth value" if isinstance(outcome, int | float | str) else ""
+    return (
+        f"{show_literal(outcome)}, not a truth value"
+        if isinstance(outcome, int | float | str)
+        else ""
+    )
 
 
 def _values(expression: Expression, attributes: Mapping[str, object]) -> Iterable[str]:

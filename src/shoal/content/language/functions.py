@@ -122,7 +122,11 @@ def _boolean(value: Plain) -> Plain | Failure:
 
 
 def _within(
-    latitude: float, longitude: float, centre_latitude: float, centre_longitude: float, radius: float
+    latitude: float,
+    longitude: float,
+    centre_latitude: float,
+    centre_longitude: float,
+    radius: float,
 ) -> bool:
     return distance(latitude, longitude, centre_latitude, centre_longitude) <= radius
 

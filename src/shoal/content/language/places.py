@@ -14,7 +14,9 @@ def valid(latitude: float, longitude: float) -> bool:
     return -90 <= latitude <= 90 and -180 <= longitude <= 180
 
 
-def distance(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
+def distance(
+    latitude: float, longitude: float, other_latitude: float, other_longitude: float
+) -> float:
     """Metres along the great circle (haversine); infinite if either is no place on the Earth."""
     if not valid(latitude, longitude) or not valid(other_latitude, other_longitude):
         return inf
@@ -23,7 +25,9 @@ def distance(latitude: float, longitude: float, other_latitude: float, other_lon
     return 2 * EARTH_RADIUS * asin(min(1.0, sqrt(sin(north / 2) ** 2 + across)))
 
 
-def boxes(latitude: float, longitude: float, radius: float) -> list[tuple[float, float, float, float]]:
+def boxes(
+    latitude: float, longitude: float, radius: float
+) -> list[tuple[float, float, float, float]]:
     """One or two boxes (south, west, north, east) that together hold every place in the circle.
 
     They are a hair larger than they need be, so that rounding never loses a place.

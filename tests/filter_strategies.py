@@ -77,7 +77,7 @@ patterns = st.sampled_from(
     ["", "%", "x", "x%", "%y", "%x%", "x%y", "_", "x_", "_y%", "%%", "1%", "x\\%", "tr%", "%_%"]
 )
 attributes = st.sampled_from([Attribute(name) for name in NAMES])
-literals = constants.map(Literal)
+literals: st.SearchStrategy[Any] = st.builds(Literal, constants)
 places = st.sampled_from([0, 1, 2, -1, 170.0, -170.0])
 
 
