@@ -78,7 +78,7 @@ def reproduce(
         seeds=seeds,
     )
     show(found.judgements)
-    failed = len(found.outcome.failures)
+    failed = len(found.sweep.failures)
     if failed:
         stderr.print(f"[red]{failed} runs failed[/]; the report lists how to replay them.")
     console.print(f"Verdicts: {found.claims}", soft_wrap=True, highlight=False)
