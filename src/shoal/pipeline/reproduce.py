@@ -1,8 +1,8 @@
 """The main job: plan, simulate, measure, judge, report.
 
 Everything lands in one folder: the recorded tables, ``plan.parquet``, ``measures-PAPER.parquet``,
-``claims.json`` and ``report.html``. Run again, it does only what is not there yet: runs are found by
-their identity, measures by the runs and questions they answer. When nothing is left to compute,
+``claims.json`` and ``report.html``. Run again, it does only what is not there yet: runs are found
+by their identity, measures by the runs and questions they answer. When nothing is left to compute,
 Spark is not even started.
 """
 
@@ -26,7 +26,7 @@ from shoal.pipeline.measured import Question, measure_all, questions, to_rows
 from shoal.pipeline.paper import Paper, runnable
 from shoal.pipeline.plan import PlannedRun, Tier, plan, plan_frame, write_plan
 from shoal.pipeline.progress import Progress
-from shoal.pipeline.report import Chapter, write_report
+from shoal.pipeline.report import Reproduced, write_report
 from shoal.pipeline.samples import Samples
 from shoal.pipeline.session import check_master, spark_session
 from shoal.pipeline.store import Store
@@ -73,7 +73,7 @@ def reproduce(
         engine = _Engine(stack, master, out)
         swept = engine.sweep(every, progress)
         failed_ids = {failure.run_id for failure in swept.failures}
-        chapters = []
+        results = []
         for paper, (_, missing), these in zip(chosen, prepared, runs, strict=True):
             asked = questions(paper.claims, paper.figures)
             samples = Samples(to_rows(engine.answers(paper.name, these, asked, failed_ids)))
@@ -81,9 +81,10 @@ def reproduce(
             judgements = judge(paper.claims, samples, failed, missing)
             mine = {run.run_id for run in these}
             lost = [failure for failure in swept.failures if failure.run_id in mine]
-            chapters.append(Chapter(paper, judgements, samples, lost))
-    every_judgement = [judgement for chapter in chapters for judgement in chapter.judgements]
-    report = write_report(chapters, tier, out)
+            own = SweepOutcome(swept.simulated, swept.reused, lost, swept.seconds)
+            results.append(Reproduced(paper, tier, judgements, samples, these, own))
+    every_judgement = [judgement for result in results for judgement in result.judgements]
+    report = write_report(results, out)
     return Outcome(every_judgement, swept, report, write_claims(every_judgement, out))
 
 
