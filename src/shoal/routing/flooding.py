@@ -5,7 +5,7 @@ The structure-less baseline of Frey (section 16.1) and of Costa and Picco (secti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mypy_extensions import mypyc_attr
 
@@ -15,7 +15,7 @@ from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.registry import NoParameters, register
 
 if TYPE_CHECKING:
-    from shoal.content import Event, EventId
+    from shoal.content import Event
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -24,7 +24,8 @@ class Flooding(EventForwarding):
 
     def __init__(self, host: Host, parameters: NoParameters) -> None:
         super().__init__(host, parameters)
-        self.seen: set[EventId] = set()
+        self.seen: set[Any] = set()
+        """Ids of events (typed as pairs, compiled code would take each apart and build it anew)."""
 
     def publish(self, event: Event) -> None:
         """Send to all neighbours."""
@@ -33,7 +34,7 @@ class Flooding(EventForwarding):
 
     def receive(self, sender: NodeId, message: Forward) -> None:
         """On first receipt, deliver if wanted and pass on to all neighbours but the sender."""
-        event = message.event
+        event: Any = message.event
         if event.id not in self.seen:
             self.seen.add(event.id)
             self._forward(sender, event, message.hops)
