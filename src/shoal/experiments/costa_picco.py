@@ -39,9 +39,7 @@ FIGURES = (
         ),
         "One hop of subscription information doubles delivery, two add a little, three nothing. "
         "Overhead stays near the ideal, far below flooding.",
-        _claims(
-            "3", "01", "02", "03", "04", "06", "07", "08", "09", "10", "11", "12", "13", "14"
-        ),
+        _claims("3", "01", "02", "03", "04", "06", "07", "08", "09", "10", "11", "12", "13", "14"),
     ),
     Figure(
         "4",

@@ -23,7 +23,7 @@ from shoal.pipeline.statistics import Estimate, Floats, Mask, jackknife
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH, HEIGHT = 4.7, 3.1
+WIDTH, HEIGHT = 4.9, 3.1
 """Inches: with text of 9 points legible at the width of a phone."""
 
 INK, FAINT, GRID, SHADE = "#000001", "#000002", "#000003", "#000004"
@@ -136,9 +136,8 @@ def draw(panel: Panel, lines: Sequence[Line], style: Mapping[str, Style], x_labe
             _curves(axes, panel, lines, style)
             axes.set_xlabel(panel.x_label or x_label)
         axes.set_ylabel(panel.y_label)
-        if panel.y_from_zero and panel.y_scale == "linear":
-            low, high = axes.get_ylim()
-            axes.set_ylim(min(0.0, low), max(0.0, high))
+        if panel.y_scale == "linear":
+            _limit(axes, panel, [e.value for line in lines for e in line.estimates])
         text = io.StringIO()
         canvas.savefig(
             text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
@@ -149,16 +148,18 @@ def draw(panel: Panel, lines: Sequence[Line], style: Mapping[str, Style], x_labe
 def _curves(axes: Axes, panel: Panel, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
     if panel.shade is not None:
         axes.axvspan(*panel.shade, color=SHADE, linewidth=0, zorder=0)
-    for line in lines:
+    for i, line in enumerate(lines):
         look = style[line.variant]
         means = [e.value for e in line.estimates]
         crowded = len(line.x) > 20
+        # Curves over time often coincide: the first is the broadest, so that all can be seen.
+        thin = 1.2 + 0.8 * (len(lines) - 1 - i)
         axes.plot(
             line.x,
             means,
             color=look.placeholder,
             marker=None if crowded else look.marker,
-            linewidth=1.3 if crowded else 1.7,
+            linewidth=thin if crowded else 1.7,
             dashes=_DASHES.get(look.number, (None, None)),
             label=line.variant,
         )
@@ -166,7 +167,10 @@ def _curves(axes: Axes, panel: Panel, lines: Sequence[Line], style: Mapping[str,
         highs = [e.value if e.high is None else e.high for e in line.estimates]
         if panel.y_scale == "log":
             lows = [max(low, mean / 10) for low, mean in zip(lows, means, strict=True)]
-        axes.fill_between(line.x, lows, highs, color=look.placeholder, alpha=0.16, linewidth=0)
+        bounds = panel.y_range or (-math.inf, math.inf)
+        lows, highs = np.clip(lows, *bounds).tolist(), np.clip(highs, *bounds).tolist()
+        alpha = 0.09 if crowded else 0.16
+        axes.fill_between(line.x, lows, highs, color=look.placeholder, alpha=alpha, linewidth=0)
     axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     if panel.x_scale == "log":
@@ -174,6 +178,16 @@ def _curves(axes: Axes, panel: Panel, lines: Sequence[Line], style: Mapping[str,
         shown = ticks if len(ticks) <= 7 else ticks[:: math.ceil(len(ticks) / 7)]
         axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
         axes.set_xticks([], minor=True)
+
+
+def _limit(axes: Axes, panel: Panel, means: Sequence[float]) -> None:
+    """Show the means well: an interval from few seeds may run out of the drawing."""
+    low, high = axes.get_ylim()
+    span = (max(means) - min(min(means), 0.0 if panel.y_from_zero else math.inf)) or 1.0
+    low, high = max(low, min(means) - 0.5 * span), min(high, max(means) + 0.5 * span)
+    if panel.y_from_zero:
+        low, high = min(0.0, low), max(0.0, high)
+    axes.set_ylim(low, high)
 
 
 def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
@@ -245,8 +259,8 @@ _SHAPES = {
     "D": '<path d="M14 1.6 18.4 6 14 10.4 9.6 6z"/>',
     "v": '<path d="M14 9.8 18 2.8H10z"/>',
     "P": '<path d="M12.5 2h3v2.5H18v3h-2.5V10h-3V7.5H10v-3h2.5z"/>',
-    "X": '<path d="M11 2l3 3 3-3 1.5 1.5-3 2.5 3 2.5L17 10l-3-3-3 3-1.500-1.500 3-2.500-3-2.500z"/>',
-    "*": '<path d="M14 1l1.400 3.600H19l-3 2.300 1.100 3.700L14 8.400l-3.100 2.200L12 6.900 9 4.600h3.600z"/>',
+    "X": '<path d="M11 2l3 3 3-3 1.5 1.5-3 2.5 3 2.5L17 10l-3-3-3 3-1.5-1.5 3-2.5-3-2.5z"/>',
+    "*": '<path d="M14 1l1.4 3.6H19l-3 2.3 1.1 3.7L14 8.4l-3.1 2.2L12 6.9 9 4.6h3.6z"/>',
 }
 
 
