@@ -18,7 +18,7 @@ from shoal.content.index import kernels as k
 from shoal.content.index import single
 from shoal.content.index.events import SLACK, Events, Matches, Scratch
 from shoal.content.index.layout import Array, Flat, Segment, Snapshot, lay_out
-from shoal.content.index.lanes import lanes_of
+from shoal.content.index.lanes import lanes_of, simple_box
 from shoal.content.index.merging import choose_cuts, merge
 from shoal.content.index.recent import Recent
 from shoal.content.index.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ from shoal.content.normal import NormalForm
 RECENT: Final = 1024  # lanes that wait for their segment
 FAN_OUT: Final = 4
 CREDIT: Final = 160  # work on merges that one change pays for, in lanes looked at
-PORTION: Final = 8192  # work done at a time
+PORTION: Final = 4096  # work done at a time
 PORTION_IDS: Final = 1 << 20  # ids handed out at a time from a batch
 
 
@@ -92,6 +92,17 @@ class MatchIndex:
             raise OverflowError(
                 f"an index takes {k.ID_MASK} insertions in its life; build a new one from its filters"
             )
+        box = simple_box(form, self.vocabulary)
+        if box is not None:
+            self._recent.add(handle, 0, box)
+        else:
+            self._add_lanes(handle, form)
+        self._next += 1
+        self._count += 1
+        self._dirty = True
+        return handle
+
+    def _add_lanes(self, handle: int, form: NormalForm) -> None:
         lanes = lanes_of(form, self.vocabulary)
         flags = 0
         if lanes.opaque:
@@ -102,10 +113,6 @@ class MatchIndex:
             self._shared += len(lanes.boxes)
         for box in lanes.boxes:
             self._recent.add(handle, flags, box)
-        self._next += 1
-        self._count += 1
-        self._dirty = True
-        return handle
 
     def remove(self, handle: int) -> bool:
         """Take a filter away; whether it was there."""
@@ -131,7 +138,7 @@ class MatchIndex:
         if number < 0:
             return 0
         segment = self.segments[number]
-        found = int(k.bury(*segment.addresses, handle))
+        found = single.bury(*segment.addresses, handle)
         segment.live -= found & k.ID_MASK
         if found and self._merge is not None and segment in self._merge.inputs:
             self._merge.removed.append(handle)
@@ -225,7 +232,7 @@ class MatchIndex:
         except StopIteration as finished:
             segment: Segment = finished.value
         for handle in work.removed:
-            segment.live -= int(k.bury(*segment.addresses, handle)) & k.ID_MASK
+            segment.live -= single.bury(*segment.addresses, handle) & k.ID_MASK
         begin = self.segments.index(work.inputs[0])
         self.segments[begin : begin + len(work.inputs)] = [segment] if segment.live else []
         self._merge = None
@@ -330,11 +337,13 @@ class MatchIndex:
     def _reshape(self) -> None:
         table, arrays = self.table, self._arrays
         columns = max(self.vocabulary.columns, 1)
-        size = 1 << (2 * max(self._shared, 8) - 1).bit_length()
-        if "seen" not in arrays or len(arrays["seen"]) < size or table[k.SERIAL] >= 1 << 32:
-            arrays["seen"] = np.zeros(size, np.uint64)
-            table[k.SERIAL] = 0
-            table[k.SEEN], table[k.SEEN_MASK] = arrays["seen"].ctypes.data, size - 1
+        words = 1 + (self._next >> 6) if self._shared else 1
+        if words > len(arrays.get("seen", ())):
+            arrays["seen"] = np.zeros(2 * words, np.uint64)
+            table[k.SEEN] = arrays["seen"].ctypes.data
+        if self._shared >= len(arrays.get("touched", ())):
+            arrays["touched"] = np.zeros(2 * self._shared + 1, np.uint32)
+            table[k.TOUCHED] = arrays["touched"].ctypes.data
         if not self._moved and columns <= table[k.COLUMNS]:
             return
         self._moved = False

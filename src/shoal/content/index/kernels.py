@@ -16,6 +16,7 @@ from shoal.content.index.machine import (
     copy64,
     count_bits,
     first_bit,
+    kernel,
     load_f64,
     load_i64,
     load_u16,
@@ -27,6 +28,7 @@ from shoal.content.index.machine import (
     store_u32,
     store_u64,
     touching64,
+    within8,
     within64,
 )
 
@@ -55,40 +57,39 @@ MAX_CELLS = 8192  # of the table that starts the search for a value's code
     RECENT_LOW,
     RECENT_HIGH,
     SEEN,
-    SEEN_MASK,
-    SERIAL,
+    TOUCHED,
+    TOUCHED_COUNT,
     INDEX_SIZE,
 ) = range(15)
 # A segment.
 SNAPSHOT, FREE_GROUPS, GROUP_STARTS, GROUP_COLUMNS, GROUP_TABLE, SEGMENT_SIZE = range(6)
-# A group: its key columns first, then their exact bounds (0: codes are exact).
-WIDTH, KEYS, EXACT = 0, 1, 1 + MAX_KEYS
+# A group. What every event needs lies in the first 64 bytes; EXACT: 0 where codes are exact.
+WIDTH, BLOCKS, BOUNDS, ZONES, KEYS = range(5)
 (
-    BLOCKS,
-    BOUNDS,
+    EXACT,
+    SUPERS,
     IDS,
     ALIVE,
-    ZONES,
-    SUPERS,
+    SPECIAL,
     SLOTS,
     SLOT_COUNT,
     RESIDUAL_START,
     RESIDUAL_COLUMNS,
     RESIDUAL_CODES,
     RESIDUAL_EXACT,
-    SPECIAL,
-    GROUP_SIZE,
-) = range(1 + 2 * MAX_KEYS, 15 + 2 * MAX_KEYS)
+) = (KEYS + MAX_KEYS, *range(KEYS + 2 * MAX_KEYS, KEYS + 2 * MAX_KEYS + 10))
+GROUP_SIZE = 24
+SMALL = 8  # blocks of a group whose zone maps are packed into a few cache lines
+
 # One column's cuts in a snapshot.
 CUTS, CUT_COUNT, CUT_CELLS, CUT_BASE, CUT_SCALE, CUT_LAST_CELL, CUT_SIZE = range(7)
 
 _ONE, _ALL, _ODD = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint16(1)
 _U0 = np.uint64(0)
 _inline: Any = njit(inline="always")
-_fast: Any = njit(cache=True, nogil=True, boundscheck=False)
 
 
-@_fast
+@kernel
 def code_of(key: Any, cuts: Any) -> Any:
     """The code of a key: ``2 i + 3`` on cut i, ``2 i + 2`` just below it."""
     count = load_i64(cuts + 8 * CUT_COUNT)
@@ -115,7 +116,7 @@ def code_of(key: Any, cuts: Any) -> Any:
     return np.uint16(2 * low + (3 if on else 2))
 
 
-@_fast
+@kernel
 def codes_of(keys: Any, cuts: Any, codes: Any) -> Any:
     """The codes of many keys; a NaN is absent."""
     for i in range(len(keys)):
@@ -123,31 +124,37 @@ def codes_of(keys: Any, cuts: Any, codes: Any) -> Any:
         codes[i] = np.uint16(ABSENT) if key != key else code_of(key, cuts)
 
 
-@_fast
+@kernel
 def codes_by_column(columns: Any, keys: Any, snapshot: Any, codes: Any) -> Any:
     """The codes of keys of various columns."""
     for i in range(len(keys)):
         codes[i] = code_of(keys[i], snapshot + 8 * CUT_SIZE * np.int64(columns[i]))
 
 
-@_fast
+@kernel
 def _fresh(index: Any, identity: Any) -> Any:
-    """Whether this event has not met this id yet (a set that a new serial number empties)."""
-    table, mask = load_i64(index + 8 * SEEN), load_i64(index + 8 * SEEN_MASK)
-    serial = load_i64(index + 8 * SERIAL)
-    wanted = np.uint64((serial << 30) | identity)
-    slot = (identity * 0x9E3779B1) & mask
-    while True:
-        found = load_u64(table + 8 * slot)
-        if found == wanted:
-            return False
-        if np.int64(found >> np.uint64(30)) != serial:
-            store_u64(table + 8 * slot, wanted)
-            return True
-        slot = (slot + 1) & mask
+    """Whether this event has not met this id yet: a bitmap, and a list of what to clear in it."""
+    word = load_i64(index + 8 * SEEN) + 8 * (identity >> 6)
+    bit = _ONE << np.uint64(identity & 63)
+    if load_u64(word) & bit != _U0:
+        return False
+    store_u64(word, load_u64(word) | bit)
+    count = load_i64(index + 8 * TOUCHED_COUNT)
+    store_u32(load_i64(index + 8 * TOUCHED) + 4 * count, np.uint32(identity))
+    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count + 1))
+    return True
 
 
-@_fast
+@kernel
+def _clear_seen(index: Any) -> None:
+    """Forget the ids that an event has met."""
+    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
+    for i in range(load_i64(index + 8 * TOUCHED_COUNT)):
+        store_u64(seen + 8 * (np.int64(load_u32(touched + 4 * i)) >> 6), _U0)
+    store_u64(index + 8 * TOUCHED_COUNT, _U0)
+
+
+@kernel
 def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
     """Write the chosen ids, each filter once."""
     while chosen != _U0:
@@ -180,7 +187,7 @@ def _emit(out: Any, ids: Any, chosen: Any) -> Any:
     return out
 
 
-@_fast
+@kernel
 def _slot(at: Any, codes: Any, chosen: Any) -> Any:
     """The chosen lanes whose predicate in this slot holds, without a branch per lane.
 
@@ -197,7 +204,7 @@ def _slot(at: Any, codes: Any, chosen: Any) -> Any:
     return kept
 
 
-@_fast
+@kernel
 def _residual(group: Any, codes: Any, keys: Any, ids_base: Any, chosen: Any) -> Any:
     """The chosen lanes whose residual predicates hold too."""
     starts = load_i64(group + 8 * RESIDUAL_START) + 4 * ids_base
@@ -226,7 +233,7 @@ def _residual(group: Any, codes: Any, keys: Any, ids_base: Any, chosen: Any) -> 
     return kept
 
 
-@_fast
+@kernel
 def _refine(group: Any, key: Any, code: Any, keys: Any, block_half: Any, bounds: Any, half: Any, chosen: Any) -> Any:
     """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
     exact = load_i64(group + 8 * (EXACT + key))
@@ -241,10 +248,62 @@ def _refine(group: Any, key: Any, code: Any, keys: Any, block_half: Any, bounds:
     return chosen
 
 
-@_fast
+@kernel
+def _match_block(index: Any, group: Any, codes: Any, keys: Any, out: Any, c0: Any, c1: Any, c2: Any, c3: Any, block: Any, whole: Any) -> Any:
+    """Append the ids of a block's lanes that hold."""
+    width = load_i64(group + 8 * WIDTH)
+    bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
+    alive, special = load_i64(group + 8 * ALIVE), load_i64(group + 8 * SPECIAL)
+    slots, slot_count = load_i64(group + 8 * SLOTS), load_i64(group + 8 * SLOT_COUNT)
+    residual = load_i64(group + 8 * RESIDUAL_START)
+    exact0, exact1 = load_i64(group + 8 * EXACT), load_i64(group + 8 * (EXACT + 1))
+    exact2, exact3 = load_i64(group + 8 * (EXACT + 2)), load_i64(group + 8 * (EXACT + 3))
+    for half in range(2):
+        chosen = load_u64(alive + 16 * block + 8 * half)
+        here = ids + 512 * block + 256 * half
+        if not whole:
+            offset, part = 128 * half, 2 * block + half
+            at = bounds + (512 * width) * block + offset
+            if width > 0:
+                chosen &= within64(at, at + 256, c0)
+            if width > 1:
+                chosen &= within64(at + 512, at + 768, c1)
+            if width > 2:
+                chosen &= within64(at + 1024, at + 1280, c2)
+            if width > 3:
+                chosen &= within64(at + 1536, at + 1792, c3)
+            if chosen == _U0:
+                continue
+            at -= offset
+            if exact0 != 0 and (c0 & _ODD) == 0:
+                chosen = _refine(group, 0, c0, keys, part, at, offset, chosen)
+            if exact1 != 0 and (c1 & _ODD) == 0:
+                chosen = _refine(group, 1, c1, keys, part, at + 512, offset, chosen)
+            if exact2 != 0 and (c2 & _ODD) == 0:
+                chosen = _refine(group, 2, c2, keys, part, at + 1024, offset, chosen)
+            if exact3 != 0 and (c3 & _ODD) == 0:
+                chosen = _refine(group, 3, c3, keys, part, at + 1536, offset, chosen)
+            for slot in range(slot_count):
+                at = slots + 768 * (slot_count * block + slot) + offset
+                chosen = _slot(at, codes, chosen)
+            if residual != 0 and chosen != _U0:
+                chosen = _residual(group, codes, keys, 64 * part, chosen)
+        if special != 0:
+            odd = chosen & load_u64(special + 16 * block + 8 * half)
+            out = _emit_special(index, out, here, odd)
+            chosen &= ~odd
+        if chosen == _ALL:
+            copy64(out, here)
+            out += 256
+        else:
+            out = _emit(out, here, chosen)
+    return out
+
+
+@kernel
 def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
     """Append the ids of a group's lanes that hold: supers of 64 blocks, blocks, then lanes."""
-    width = load_i64(group + 8 * WIDTH)
+    width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
     c0 = c1 = c2 = c3 = np.uint16(0)
     if width > 0:
         c0 = load_u16(codes + 2 * load_i64(group + 8 * KEYS))
@@ -260,19 +319,27 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
         c3 = load_u16(codes + 2 * load_i64(group + 8 * (KEYS + 3)))
         if c3 == ABSENT:
             return out
-    blocks = load_i64(group + 8 * BLOCKS)
-    bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
-    alive, zones = load_i64(group + 8 * ALIVE), load_i64(group + 8 * ZONES)
+    zones = load_i64(group + 8 * ZONES)
+    if blocks <= SMALL and width > 0:
+        outer = (_ONE << np.uint64(blocks)) - _ONE
+        inner = _ALL
+        for key in range(width):
+            code = c0 if key == 0 else c1 if key == 1 else c2 if key == 2 else c3
+            outer &= within8(zones, zones + 16, code)
+            inner &= within8(zones + 32, zones + 48, code)
+            zones += 64
+        while outer != _U0:
+            bit = first_bit(outer)
+            outer &= outer - _ONE
+            whole = (inner >> np.uint64(bit)) & _ONE != _U0
+            out = _match_block(index, group, codes, keys, out, c0, c1, c2, c3, bit, whole)
+        return out
     supers = load_i64(group + 8 * SUPERS)
-    slots, slot_count = load_i64(group + 8 * SLOTS), load_i64(group + 8 * SLOT_COUNT)
-    residual = load_i64(group + 8 * RESIDUAL_START)
-    special = load_i64(group + 8 * SPECIAL)
-    exact0, exact1 = load_i64(group + 8 * EXACT), load_i64(group + 8 * (EXACT + 1))
-    exact2, exact3 = load_i64(group + 8 * (EXACT + 2)), load_i64(group + 8 * (EXACT + 3))
     super_count = (blocks + 63) >> 6
     for first in range(0, super_count, 64):
-        todo = _ALL
+        todo = _ONE
         if super_count > 1:
+            todo = _ALL
             at = supers + first * width * 4
             for key in range(width):
                 code = c0 if key == 0 else c1 if key == 1 else c2 if key == 2 else c3
@@ -280,8 +347,6 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
                 at += 256
             if super_count - first < 64:
                 todo &= (_ONE << np.uint64(super_count - first)) - _ONE
-        else:
-            todo = _ONE
         while todo != _U0:
             chunk = first + first_bit(todo)
             todo &= todo - _ONE
@@ -292,60 +357,22 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
                 outer &= within64(at, at + 128, code)
                 inner &= within64(at + 256, at + 384, code)
                 at += 512
-            if width == 0 and slot_count + residual != 0:
-                inner = _U0
+            if width == 0:
+                beside = load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_START)
+                inner = _ALL if beside == 0 else _U0
             left = blocks - 64 * chunk
             if left < 64:
                 outer &= (_ONE << np.uint64(left)) - _ONE
             while outer != _U0:
                 bit = first_bit(outer)
                 outer &= outer - _ONE
+                whole = (inner >> np.uint64(bit)) & _ONE != _U0
                 block = 64 * chunk + bit
-                whole = (inner >> np.uint64(bit)) & _ONE
-                for half in range(2):
-                    chosen = load_u64(alive + 16 * block + 8 * half)
-                    here = ids + 512 * block + 256 * half
-                    if whole == _U0:
-                        at = bounds + (512 * width) * block + 128 * half
-                        if width > 0:
-                            chosen &= within64(at, at + 256, c0)
-                        if width > 1:
-                            chosen &= within64(at + 512, at + 768, c1)
-                        if width > 2:
-                            chosen &= within64(at + 1024, at + 1280, c2)
-                        if width > 3:
-                            chosen &= within64(at + 1536, at + 1792, c3)
-                        if chosen == _U0:
-                            continue
-                        at -= 128 * half
-                        offset = 128 * half
-                        part = 2 * block + half
-                        if exact0 != 0 and (c0 & _ODD) == 0:
-                            chosen = _refine(group, 0, c0, keys, part, at, offset, chosen)
-                        if exact1 != 0 and (c1 & _ODD) == 0:
-                            chosen = _refine(group, 1, c1, keys, part, at + 512, offset, chosen)
-                        if exact2 != 0 and (c2 & _ODD) == 0:
-                            chosen = _refine(group, 2, c2, keys, part, at + 1024, offset, chosen)
-                        if exact3 != 0 and (c3 & _ODD) == 0:
-                            chosen = _refine(group, 3, c3, keys, part, at + 1536, offset, chosen)
-                        for slot in range(slot_count):
-                            at = slots + 768 * (slot_count * block + slot) + offset
-                            chosen = _slot(at, codes, chosen)
-                        if residual != 0 and chosen != _U0:
-                            chosen = _residual(group, codes, keys, 64 * part, chosen)
-                    if special != 0:
-                        odd = chosen & load_u64(special + 16 * block + 8 * half)
-                        out = _emit_special(index, out, here, odd)
-                        chosen &= ~odd
-                    if chosen == _ALL:
-                        copy64(out, here)
-                        out += 256
-                    else:
-                        out = _emit(out, here, chosen)
+                out = _match_block(index, group, codes, keys, out, c0, c1, c2, c3, block, whole)
     return out
 
 
-@_fast
+@kernel
 def _match_recent(index: Any, keys: Any, out: Any) -> Any:
     """Append the ids of the newest lanes, which lie in no segment yet, that hold."""
     ids, starts = load_i64(index + 8 * RECENT_IDS), load_i64(index + 8 * RECENT_START)
@@ -373,13 +400,11 @@ def _match_recent(index: Any, keys: Any, out: Any) -> Any:
     return out
 
 
-@_fast
+@kernel
 def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, out: Any) -> Any:
     """Append the ids that match an event whose codes and keys have been spread by column."""
     columns = load_i64(index + 8 * COLUMNS)
     table = load_i64(index + 8 * SEGMENT_TABLE)
-    serial = load_i64(index + 8 * SERIAL) + 1
-    store_u64(index + 8 * SERIAL, np.uint64(serial))
     for number in range(load_i64(index + 8 * SEGMENTS)):
         segment = load_i64(table + 8 * number)
         mine = codes + 2 * columns * load_i64(segment + 8 * SNAPSHOT)
@@ -394,10 +419,13 @@ def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, ou
                 end = np.int64(load_u32(starts + 4 * column + 4))
                 for group in range(begin, end):
                     out = _match_group(index, groups + 8 * GROUP_SIZE * group, mine, keys, out)
-    return _match_recent(index, keys, out)
+    out = _match_recent(index, keys, out)
+    if load_i64(index + 8 * TOUCHED_COUNT) > 0:
+        _clear_seen(index)
+    return out
 
 
-@_fast
+@kernel
 def _forget(present: Any, count: Any, width: Any, snapshots: Any, codes: Any, keys: Any) -> None:
     """Clear what an event left in the scratch space."""
     for i in range(count):
@@ -407,7 +435,7 @@ def _forget(present: Any, count: Any, width: Any, snapshots: Any, codes: Any, ke
             store_u16(codes + 2 * (width * snapshot + column), np.uint16(ABSENT))
 
 
-@_fast
+@kernel
 def match_one(index: Any, entries: Any, count: Any, codes: Any, keys: Any, present: Any, out: Any) -> Any:
     """Match one event given as (column, key) pairs; how many ids were written."""
     width = load_i64(index + 8 * COLUMNS)
@@ -425,7 +453,7 @@ def match_one(index: Any, entries: Any, count: Any, codes: Any, keys: Any, prese
     return (end - out) >> 2
 
 
-@_fast
+@kernel
 def match_many(index: Any, dense: Any, listed: Any, order: Any, begin: Any, room: Any, codes: Any, keys: Any, present: Any, out: Any, ends: Any) -> Any:
     """Match events ``order[begin:]`` while an event's worst case fits; where it stopped.
 
@@ -470,7 +498,7 @@ def match_many(index: Any, dense: Any, listed: Any, order: Any, begin: Any, room
     return len(order)
 
 
-@_fast
+@kernel
 def bury(handles: Any, count: Any, place: Any, ids: Any, alive: Any, handle: Any) -> Any:
     """Clear the live bits of a handle's lanes: how many there were, and their flags."""
     low, high = np.int64(0), np.int64(count)

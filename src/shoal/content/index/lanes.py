@@ -51,6 +51,43 @@ def lanes_of(form: normal.NormalForm, vocabulary: Vocabulary) -> Lanes:
     return found
 
 
+def simple_box(form: normal.NormalForm, vocabulary: Vocabulary) -> list[Predicate] | None:
+    """The one box of a filter of closed intervals and equal texts that are all known; else None.
+
+    Most filters of most workloads are such, and this takes a fraction of the time.
+    """
+    if len(form.disjuncts) != 1 or form.disjuncts[0].residue:
+        return None
+    box: list[Predicate] = []
+    known = vocabulary.attributes
+    for predicate in form.disjuncts[0].predicates:
+        attribute = known.get(predicate.attribute)
+        if attribute is None:
+            return None
+        if type(predicate) is normal.Number:
+            low, high = predicate.low, predicate.high
+            if (
+                attribute.number < 0
+                or predicate.low_open
+                or predicate.high_open
+                or predicate.holes
+                or not (-EXACT_INTEGERS < low <= high < EXACT_INTEGERS)
+            ):
+                return None
+            box.append((attribute.number, float(low), float(high)))
+        elif type(predicate) is normal.Text:
+            among = predicate.among
+            if among is None or len(among) != 1:
+                return None
+            key = attribute.texts.get(among[0])
+            if key is None:
+                return None
+            box.append((attribute.text, key, key))
+        else:
+            return None
+    return box
+
+
 def _double(number: int | float) -> float:
     """The nearest double, infinity for what is larger than all."""
     try:

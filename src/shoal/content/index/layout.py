@@ -33,7 +33,7 @@ from shoal.content.index import ordering
 from shoal.content.index.vocabulary import MAX_COLUMNS
 
 Array: TypeAlias = NDArray[Any]
-STEP = 1 << 14  # lanes handled between two yields
+STEP = 1 << 13  # lanes handled between two yields
 GROUP_AT = {4: 512, 3: 256, 2: 128, 1: 1}  # how many lanes justify a group of so many columns
 RARE = 64  # a column with fewer predicates is no key, as long as
 SLOTS = 3  # predicates beside the keys that lie in the block; more lie elsewhere
@@ -312,9 +312,10 @@ def _fill(
         return array
 
     supers_count = -(-blocks // 64)
+    page = k.SMALL if blocks <= k.SMALL else 64
     grid = keep(k.BOUNDS, "bounds", np.empty((blocks, width, 2, ordering.BLOCK), np.uint16))
     grid[-1:, :, 0], grid[-1:, :, 1] = 65535, 0
-    zones = keep(k.ZONES, "zones", np.zeros((supers_count, width, 4, 64), np.uint16))
+    zones = keep(k.ZONES, "zones", np.zeros((supers_count, width, 4, page), np.uint16))
     supers = np.zeros((-(-supers_count // 64), width, 2, 64), np.uint16)
     supers[:, :, 0] = 65535
     if supers_count > 1:

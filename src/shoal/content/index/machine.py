@@ -7,15 +7,43 @@ with two or three integers costs a fraction of one called with thirty arrays.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 64
+KERNELS = ("machine.py", "kernels.py", "ordering.py", "merging.py")
+
+
+def _stamp() -> str:
+    """Changes with any kernel's source."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in KERNELS:
+        digest.update(Path(__file__).with_name(name).read_bytes())
+    return digest.hexdigest()
+
+
+STAMP = _stamp()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile with numba, and keep the machine code on disk.
+
+    Numba drops what it kept when the function's own file changes; a kernel also depends on the
+    tables and kernels of the other files, so all of them stand behind what is kept.
+    """
+    compiled = njit(cache=True, nogil=True, boundscheck=False)(function)
+    compiled._cache._cache_file._source_stamp = STAMP
+    return compiled
+
+
 COMPRESS = bool(llvm.get_host_cpu_features().get("avx512f", False))
 """Whether packing the chosen lanes of a vector is one instruction here; else bit by bit."""
 
@@ -75,18 +103,26 @@ def _splat(builder: Any, value: Any, kind: ir.VectorType) -> Any:
     return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
 
 
-@intrinsic
-def within64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
-    """Bit i: ``low[i] <= code <= high[i]``, of 64 lanes of 16 bits each."""
-    kind = ir.VectorType(_I16, LANES)
+def _within(lanes: int) -> Any:
+    def within(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
+        kind = ir.VectorType(_I16, lanes)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wanted = _splat(builder, args[2], kind)
-        above = builder.icmp_unsigned("<=", _lanes(builder, args[0], kind), wanted)
-        below = builder.icmp_unsigned(">=", _lanes(builder, args[1], kind), wanted)
-        return builder.bitcast(builder.and_(above, below), _I64)
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            wanted = _splat(builder, args[2], kind)
+            above = builder.icmp_unsigned("<=", _lanes(builder, args[0], kind), wanted)
+            below = builder.icmp_unsigned(">=", _lanes(builder, args[1], kind), wanted)
+            bits = builder.bitcast(builder.and_(above, below), ir.IntType(lanes))
+            return bits if lanes == LANES else builder.zext(bits, _I64)
 
-    return types.uint64(types.int64, types.int64, types.uint16), codegen
+        return types.uint64(types.int64, types.int64, types.uint16), codegen
+
+    return intrinsic(within)
+
+
+within64 = _within(LANES)
+"""Bit i: ``low[i] <= code <= high[i]``, of 64 lanes of 16 bits each."""
+within8 = _within(8)
+"""The same of 8 lanes."""
 
 
 @intrinsic

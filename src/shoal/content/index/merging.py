@@ -6,19 +6,17 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from shoal.content.index import kernels as k
 from shoal.content.index.layout import Array, Flat, Segment, Snapshot, lay_out, steps
-from shoal.content.index.machine import load_f64, load_i64, load_u16, load_u32, load_u64
+from shoal.content.index.machine import kernel, load_f64, load_i64, load_u16, load_u32, load_u64
 from shoal.content.index.ordering import BLOCK
 
-_fast: Any = njit(cache=True, nogil=True, boundscheck=False)
 _ONE = np.uint64(1)
 SAMPLE = 2 * k.MAX_CUTS  # constants of a column from which cuts are chosen when there are too many
 
 
-@_fast
+@kernel
 def _survey(
     place: Any, groups: Any, block_group: Any, ids: int, alive: int, begin: int, end: int,
     counts: Any,
@@ -41,7 +39,7 @@ def _survey(
                 counts[i] += np.int64(load_u32(at + 4)) - np.int64(load_u32(at))
 
 
-@_fast
+@kernel
 def _value(code: Any, cuts: int, exact: int) -> Any:
     """The bound behind a code."""
     count = load_i64(cuts + 8 * k.CUT_COUNT)
@@ -54,7 +52,7 @@ def _value(code: Any, cuts: int, exact: int) -> Any:
     return load_f64(exact)
 
 
-@_fast
+@kernel
 def _unfold(
     place: Any, groups: Any, block_group: Any, snapshot: int, chosen: Any, ids: int, start: Any,
     columns: Any, low: Any, high: Any, out_ids: Any,

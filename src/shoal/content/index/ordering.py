@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from shoal.content.index.kernels import (
     CUT_COUNT,
@@ -15,14 +14,13 @@ from shoal.content.index.kernels import (
     UNBOUNDED,
     code_of,
 )
-from shoal.content.index.machine import load_i64
+from shoal.content.index.machine import kernel, load_i64
 
-_fast: Any = njit(cache=True, nogil=True, boundscheck=False)
 BLOCK = 128
 SAMPLE = 32  # lanes looked at to choose where to split
 
 
-@_fast
+@kernel
 def fill_cells(cuts: Any, base: float, scale: float, cells: Any) -> None:
     """``cells[c]``: the first cut that lies in cell c or above."""
     at, final = 0, len(cells) - 2
@@ -41,7 +39,7 @@ def fill_cells(cuts: Any, base: float, scale: float, cells: Any) -> None:
         at += 1
 
 
-@_fast
+@kernel
 def code_bounds(columns: Any, lows: Any, highs: Any, snapshot: int, low: Any, high: Any) -> None:
     """The codes of predicates' bounds under a snapshot's cuts."""
     for i in range(len(columns)):
@@ -51,7 +49,7 @@ def code_bounds(columns: Any, lows: Any, highs: Any, snapshot: int, low: Any, hi
         high[i] = top if highs[i] == np.inf else code_of(highs[i], cuts)
 
 
-@_fast
+@kernel
 def choose_keys(
     start: Any, columns: Any, low: Any, high: Any, begin: int, end: int, cut: Any, chosen: Any
 ) -> None:
@@ -75,7 +73,7 @@ def choose_keys(
             chosen[lane, rank] = best
 
 
-@_fast
+@kernel
 def sign(columns: Any, chosen: Any, lanes: Any, level: int, signature: Any) -> None:
     """The set of columns of each lane's ``level`` narrowest predicates as one number; 0: fewer."""
     for i in range(len(lanes)):
@@ -95,7 +93,7 @@ def sign(columns: Any, chosen: Any, lanes: Any, level: int, signature: Any) -> N
         signature[i] = found
 
 
-@_fast
+@kernel
 def gather(start: Any, columns: Any, low: Any, high: Any, lanes: Any, keys: Any, out: Any) -> None:
     """A group's bounds by lane: ``out[i] = low0, high0, low1, high1…`` of lane ``lanes[i]``."""
     for i in range(len(lanes)):
@@ -106,7 +104,7 @@ def gather(start: Any, columns: Any, low: Any, high: Any, lanes: Any, keys: Any,
                     out[i, 2 * key + 1] = high[at]
 
 
-@_fast
+@kernel
 def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
     """The dimension (and pivot) whose halves an event is least likely to have to look into.
 
@@ -150,7 +148,7 @@ def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
     return best
 
 
-@_fast
+@kernel
 def _select(bounds: Any, index: Any, begin: int, end: int, middle: int, dim: int) -> None:
     """Reorder ``index[begin:end]`` so that no lane before ``middle`` lies above one after it."""
     low, high = begin, end - 1
@@ -174,7 +172,7 @@ def _select(bounds: Any, index: Any, begin: int, end: int, middle: int, dim: int
             return
 
 
-@_fast
+@kernel
 def arrange(bounds: Any, index: Any, begin: int, end: int) -> None:
     """Order a range of lanes by k-d splits down to blocks."""
     stack = np.empty((128, 2), np.int64)
@@ -198,7 +196,7 @@ def arrange(bounds: Any, index: Any, begin: int, end: int) -> None:
         depth += 2
 
 
-@_fast
+@kernel
 def part(bounds: Any, index: Any, begin: int, end: int, dims: Any, spare: Any, ends: Any) -> None:
     """Move lanes below the pivot to the front of ``spare``, the others to its back."""
     left, right = ends[0], ends[1]
@@ -214,7 +212,7 @@ def part(bounds: Any, index: Any, begin: int, end: int, dims: Any, spare: Any, e
     ends[0], ends[1] = left, right
 
 
-@_fast
+@kernel
 def fill_blocks(
     bounds: Any, index: Any, lanes: Any, ids: Any, first: int, last: int, plain: bool, base: int,
     grid: Any, zones: Any, supers: Any, out_ids: Any, alive: Any, place: Any,
@@ -248,7 +246,7 @@ def fill_blocks(
             supers[page, key, 1, spot] = max(np.int64(supers[page, key, 1, spot]), outer_high)
 
 
-@_fast
+@kernel
 def fill_exact(
     start: Any, columns: Any, lows: Any, highs: Any, lanes: Any, index: Any, begin: int, end: int,
     column: int, exact: Any,
@@ -261,14 +259,14 @@ def fill_exact(
                 exact[position, 0], exact[position, 1] = lows[at], highs[at]
 
 
-@_fast
+@kernel
 def _rank(column: Any, low: Any, high: Any) -> Any:
     """Narrow predicates fail soonest, negated ones seldom."""
     span = np.int64(high) - np.int64(low)
     return span + 65536 if column >= np.uint32(NEGATED) else span
 
 
-@_fast
+@kernel
 def pick_residuals(
     start: Any, columns: Any, low: Any, high: Any, lanes: Any, index: Any, begin: int, end: int,
     keys: Any, picked: Any, counts: Any,
@@ -297,7 +295,7 @@ def pick_residuals(
             counts[position + 1] = count - (1 if best >= 0 else 0)
 
 
-@_fast
+@kernel
 def fill_slots(
     columns: Any, low: Any, high: Any, begin: int, end: int, picked: Any, slots: Any
 ) -> None:
@@ -317,7 +315,7 @@ def fill_slots(
             slots[block, slot, 1, spot], slots[block, slot, 2, spot] = lower, width
 
 
-@_fast
+@kernel
 def fill_residuals(
     start: Any, columns: Any, lows: Any, highs: Any, low: Any, high: Any, lanes: Any, index: Any,
     begin: int, end: int, keys: Any, picked: Any, out_start: Any, out_columns: Any,
@@ -355,7 +353,7 @@ def fill_residuals(
             count += 1
 
 
-@_fast
+@kernel
 def scatter(group_of: Any, begin: int, end: int, offsets: Any, lanes: Any) -> None:
     """Deal lanes out to their groups, in order."""
     for lane in range(begin, end):

@@ -11,7 +11,7 @@ from shoal.content.index import kernels as k
 FIELDS: Final = (
     k.COLUMNS, k.SEGMENTS, k.SEGMENT_TABLE, k.SNAPSHOTS, k.SNAPSHOT_TABLE, k.RECENT,
     k.RECENT_START, k.RECENT_IDS, k.RECENT_COLUMNS, k.RECENT_LOW, k.RECENT_HIGH, k.SEEN,
-    k.SEEN_MASK, k.SERIAL,
+    k.TOUCHED, k.TOUCHED_COUNT,
     k.SNAPSHOT, k.FREE_GROUPS, k.GROUP_STARTS, k.GROUP_COLUMNS, k.GROUP_TABLE,
     k.WIDTH, k.KEYS, k.EXACT, k.BLOCKS, k.BOUNDS, k.IDS, k.ALIVE, k.ZONES, k.SUPERS, k.SLOTS,
     k.SLOT_COUNT, k.RESIDUAL_START, k.RESIDUAL_COLUMNS, k.RESIDUAL_CODES, k.RESIDUAL_EXACT,
@@ -20,7 +20,7 @@ FIELDS: Final = (
 )  # fmt: skip
 
 
-def _load() -> Callable[..., int] | None:
+def _load() -> Any:
     if os.environ.get("SHOAL_PURE"):
         return None
     try:
@@ -29,8 +29,11 @@ def _load() -> Callable[..., int] | None:
         return None
     extension: Any = _single
     extension.configure(FIELDS)
-    found: Callable[..., int] = extension.match
-    return found
+    return extension
 
 
-match: Final = _load()
+_extension: Final = _load()
+match: Callable[..., int] | None = _extension and _extension.match
+"""(event, vocabulary in brief, addresses…) -> how many ids were written; None: use the kernels."""
+bury: Final[Callable[..., int]] = _extension.bury if _extension else k.bury
+"""See :func:`shoal.content.index.kernels.bury`."""
