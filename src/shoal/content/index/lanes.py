@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf, isinf, nextafter
 from typing import Final, TypeAlias
 
@@ -31,12 +32,8 @@ class Lanes:
             return True
         first = {column for column, _, _ in self.boxes[0] if column < NEGATED}
         for column in sorted(first):
-            spans = sorted(
-                (low, high) for box in self.boxes for c, low, high in box if c == column
-            )
-            if len(spans) == len(self.boxes) and all(
-                a[1] < b[0] for a, b in zip(spans, spans[1:], strict=False)
-            ):
+            spans = sorted((low, high) for box in self.boxes for c, low, high in box if c == column)
+            if len(spans) == len(self.boxes) and all(a[1] < b[0] for a, b in pairwise(spans)):
                 return True
         return False
 

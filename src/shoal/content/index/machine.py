@@ -12,21 +12,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding as llvm  # type: ignore[import-untyped]  # it ships no types
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic as _intrinsic
 
 LANES = 64
-KERNELS = ("machine.py", "kernels.py", "ordering.py", "merging.py")
+intrinsic: Any = _intrinsic  # called with what kernels pass, not with what it is defined with
+KERNELS = ("machine", "fields", "codes", "blocks", "kernels", "ordering", "merging")
 
 
 def _stamp() -> str:
     """Changes with any kernel's source."""
     digest = hashlib.blake2b(digest_size=16)
     for name in KERNELS:
-        digest.update(Path(__file__).with_name(name).read_bytes())
+        digest.update(Path(__file__).with_name(f"{name}.py").read_bytes())
     return digest.hexdigest()
 
 
@@ -39,7 +40,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     Numba drops what it kept when the function's own file changes; a kernel also depends on the
     tables and kernels of the other files, so all of them stand behind what is kept.
     """
-    compiled = njit(cache=True, nogil=True, boundscheck=False)(function)
+    compiled: Any = njit(cache=True, nogil=True, boundscheck=False)(function)
     compiled._cache._cache_file._source_stamp = STAMP
     return compiled
 
@@ -125,8 +126,7 @@ within8 = _within(8)
 """The same of 8 lanes."""
 
 
-@intrinsic
-def touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
+def _touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
     """Bit i: ``low[i] == code or code == high[i]``, of 64 lanes of 16 bits each."""
     kind = ir.VectorType(_I16, LANES)
 
@@ -139,8 +139,7 @@ def touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
     return types.uint64(types.int64, types.int64, types.uint16), codegen
 
 
-@intrinsic
-def copy64(typingctx: Any, target: Any, source: Any) -> Any:
+def _copy64(typingctx: Any, target: Any, source: Any) -> Any:
     """Copy 64 ids of 32 bits each."""
     kind = ir.VectorType(_I32, LANES)
 
@@ -154,15 +153,14 @@ def copy64(typingctx: Any, target: Any, source: Any) -> Any:
     return types.void(types.int64, types.int64), codegen
 
 
-@intrinsic
-def pack16(typingctx: Any, target: Any, source: Any, chosen: Any) -> Any:
+def _pack16(typingctx: Any, target: Any, source: Any, chosen: Any) -> Any:
     """Store those of 16 ids whose bit is set, side by side (and rubbish behind them)."""
     kind, bits = ir.VectorType(_I32, 16), ir.VectorType(ir.IntType(1), 16)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         found = builder.load(_pointer(builder, args[1], kind), typ=kind)
         found.align = 4
-        compress = cgutils.get_or_insert_function(
+        compress = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]  # as above
             builder.module,
             ir.FunctionType(kind, [kind, bits, kind]),
             "llvm.experimental.vector.compress.v16i32",
@@ -193,3 +191,6 @@ def _unary(name: str) -> Any:
 
 count_bits = _unary("ctpop")
 first_bit = _unary("cttz")
+touching64 = intrinsic(_touching64)
+copy64 = intrinsic(_copy64)
+pack16 = intrinsic(_pack16)

@@ -6,14 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.content.index.kernels import (
-    CUT_COUNT,
-    CUT_SIZE,
-    MAX_KEYS,
-    NEGATED,
-    UNBOUNDED,
-    code_of,
-)
+from shoal.content.index.codes import code_of
+from shoal.content.index.fields import CUT_COUNT, CUT_SIZE, MAX_KEYS, NEGATED, UNBOUNDED
 from shoal.content.index.machine import kernel, load_i64
 
 BLOCK = 128
@@ -26,7 +20,7 @@ def fill_cells(cuts: Any, base: float, scale: float, cells: Any) -> None:
     at, final = 0, len(cells) - 2
     for i in range(len(cuts)):
         scaled = (cuts[i] - base) * scale
-        cell = 0
+        cell: Any = 0
         if scaled >= final:
             cell = final
         elif scaled > 0.0:
@@ -113,7 +107,8 @@ def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
     """
     count = min(SAMPLE, end - begin)
     width = bounds.shape[1]
-    best, best_cost, pivot = -1, 1e300, 0
+    best, best_cost = -1, 1e300
+    pivot: Any = 0
     order = np.empty(count, np.int64)
     values = np.empty(count, np.int64)
     for dim in range(width):
@@ -131,14 +126,18 @@ def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
         for half in range(2):
             hull, core = 1.0, 1.0
             for key in range(width // 2):
-                outer_low, outer_high, inner_low, inner_high = 65535, 0, 0, 65535
+                outer_low = inner_high = np.int64(65535)
+                outer_high = inner_low = np.int64(0)
                 for i in range(count // 2 * half, count // 2 if half == 0 else count):
                     lower = np.int64(bounds[order[i], 2 * key])
                     upper = np.int64(bounds[order[i], 2 * key + 1])
-                    outer_low, inner_low = min(outer_low, lower), max(inner_low, lower)
+                    outer_low, inner_low = (
+                        np.minimum(outer_low, lower),
+                        np.maximum(inner_low, lower),
+                    )
                     outer_high, inner_high = max(outer_high, upper), min(inner_high, upper)
                 hull *= (outer_high - outer_low + 1) / 65536.0
-                core *= max(inner_high - inner_low + 1, 0) / 65536.0
+                core *= np.maximum(inner_high - inner_low + 1, 0) / 65536.0
             cost += hull - core
         if cost < best_cost:
             best, best_cost, pivot = dim, cost, values[count // 2]
@@ -214,8 +213,20 @@ def part(bounds: Any, index: Any, begin: int, end: int, dims: Any, spare: Any, e
 
 @kernel
 def fill_blocks(
-    bounds: Any, index: Any, lanes: Any, ids: Any, first: int, last: int, plain: bool, base: int,
-    grid: Any, zones: Any, supers: Any, out_ids: Any, alive: Any, place: Any,
+    bounds: Any,
+    index: Any,
+    lanes: Any,
+    ids: Any,
+    first: int,
+    last: int,
+    plain: bool,
+    base: int,
+    grid: Any,
+    zones: Any,
+    supers: Any,
+    out_ids: Any,
+    alive: Any,
+    place: Any,
 ) -> None:
     """Write blocks ``first`` to ``last``: bounds by column, ids, live bits and zone maps."""
     width = bounds.shape[1] // 2
@@ -229,7 +240,8 @@ def fill_blocks(
             place[lanes[at]] = (base + block) * BLOCK + lane
             alive[block, lane // 64] |= np.uint64(1) << np.uint64(lane % 64)
         for key in range(width):
-            outer_low, outer_high, inner_low, inner_high = 65535, 0, 0, 65535
+            outer_low = inner_high = np.int64(65535)
+            outer_high = inner_low = np.int64(0)
             for lane in range(size):
                 at = index[block * BLOCK + lane]
                 low, high = np.int64(bounds[at, 2 * key]), np.int64(bounds[at, 2 * key + 1])
@@ -238,7 +250,7 @@ def fill_blocks(
                 inner_low = max(inner_low, low + 1 - low % 2)  # an even code is not exact
                 inner_high = min(inner_high, high - 1 + high % 2)
             if not plain:  # some lane has more to it than its bounds: never take a block whole
-                inner_low, inner_high = 65535, 0
+                inner_low, inner_high = np.int64(65535), np.int64(0)
             zones[chunk, key, 0, bit], zones[chunk, key, 1, bit] = outer_low, outer_high
             zones[chunk, key, 2, bit], zones[chunk, key, 3, bit] = inner_low, inner_high
             page, spot = chunk // 64, chunk % 64
@@ -248,8 +260,16 @@ def fill_blocks(
 
 @kernel
 def fill_exact(
-    start: Any, columns: Any, lows: Any, highs: Any, lanes: Any, index: Any, begin: int, end: int,
-    column: int, exact: Any,
+    start: Any,
+    columns: Any,
+    lows: Any,
+    highs: Any,
+    lanes: Any,
+    index: Any,
+    begin: int,
+    end: int,
+    column: int,
+    exact: Any,
 ) -> None:
     """The exact bounds on one key column, in block order."""
     for position in range(begin, end):
@@ -268,8 +288,17 @@ def _rank(column: Any, low: Any, high: Any) -> Any:
 
 @kernel
 def pick_residuals(
-    start: Any, columns: Any, low: Any, high: Any, lanes: Any, index: Any, begin: int, end: int,
-    keys: Any, picked: Any, counts: Any,
+    start: Any,
+    columns: Any,
+    low: Any,
+    high: Any,
+    lanes: Any,
+    index: Any,
+    begin: int,
+    end: int,
+    keys: Any,
+    picked: Any,
+    counts: Any,
 ) -> None:
     """Per lane the narrowest exact predicates beside the keys, and how many others there are."""
     for position in range(begin, end):
@@ -285,10 +314,15 @@ def pick_residuals(
                 if not kept:
                     continue
                 count += 1
-                if (low[at] & 1) and (high[at] & 1) and low[at] <= high[at] and (
-                    best < 0
-                    or _rank(columns[at], low[at], high[at])
-                    < _rank(columns[best], low[best], high[best])
+                if (
+                    (low[at] & 1)
+                    and (high[at] & 1)
+                    and low[at] <= high[at]
+                    and (
+                        best < 0
+                        or _rank(columns[at], low[at], high[at])
+                        < _rank(columns[best], low[best], high[best])
+                    )
                 ):
                     best = np.int64(at)
             picked[position, slot] = best
@@ -317,9 +351,22 @@ def fill_slots(
 
 @kernel
 def fill_residuals(
-    start: Any, columns: Any, lows: Any, highs: Any, low: Any, high: Any, lanes: Any, index: Any,
-    begin: int, end: int, keys: Any, picked: Any, out_start: Any, out_columns: Any,
-    out_codes: Any, out_exact: Any,
+    start: Any,
+    columns: Any,
+    lows: Any,
+    highs: Any,
+    low: Any,
+    high: Any,
+    lanes: Any,
+    index: Any,
+    begin: int,
+    end: int,
+    keys: Any,
+    picked: Any,
+    out_start: Any,
+    out_columns: Any,
+    out_codes: Any,
+    out_exact: Any,
 ) -> None:
     """The predicates beside the keys and the one picked, narrowest first, in block order."""
     for position in range(begin, end):
