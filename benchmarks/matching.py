@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shoal.content.index import MatchIndex, single
+from shoal.content.index import MatchIndex, single, warm_up
 from shoal.content.normal import NormalForm, Number, Text
 from shoal.simulation.contents import WORKLOADS, ContentWorkload
 
@@ -31,6 +31,7 @@ PAIRS = 400_000_000  # ids that one repeat should produce at most
 
 def run(quick: bool = False) -> dict[str, float]:
     """All measurements."""
+    warm_up()
     sizes = SIZES[:3] if quick else SIZES
     found: dict[str, float] = {}
     for name in NAMES:
@@ -108,12 +109,12 @@ def _shoal(name: str, size: int, quick: bool) -> dict[str, float]:
 
     extension = single.match
     for way in ("extension", "numba") if extension is not None else ("numba",):
-        single.match = extension if way == "extension" else None  # type: ignore[misc]  # measured both ways
+        single.match = extension if way == "extension" else None
         one_by_one()
         result[f"{label}_single_events_per_cpu_second_{way}"] = len(contents) / _best(
             one_by_one, repeats
         )
-    single.match = extension  # type: ignore[misc]  # as it was
+    single.match = extension
     return result
 
 
@@ -191,9 +192,7 @@ def _peers(name: str, size: int, quick: bool) -> dict[str, float]:
         return sum(form.matches(event) for event in contents for form in forms)
 
     result = {
-        f"{label}_naive_events_per_cpu_second": len(contents)
-        / _best(loop, 1)
-        * (len(forms) / size)
+        f"{label}_naive_events_per_cpu_second": len(contents) / _best(loop, 1) * (len(forms) / size)
     }
     if name == "W4":
         return result

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.content import Attributes, AttributeFilter
+from shared_data import shared
+from shoal.content import AttributeFilter, Attributes
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.match import match, match_files, match_stream, store
 from shoal.simulation.contents import WORKLOADS
-from shared_data import shared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +118,9 @@ def test_wikipedia_edits(spark: SparkSession, tmp_path: Path) -> None:
     channels = sorted({row["channel"] for row in rows})
     pages = sorted({row["page"] for row in rows})
     texts = [f"channel = '{channel}' AND delta > {n * 7}" for n, channel in enumerate(channels)]
-    texts += [f"page LIKE '{page[0]}%' AND added >= 50" for page in pages[::50] if page[0].isalpha()]
+    texts += [
+        f"page LIKE '{page[0]}%' AND added >= 50" for page in pages[::50] if page[0].isalpha()
+    ]
     texts += ["isRobot AND NOT isMinor", "isNew OR delta < -500", "EXISTS countryName"]
     texts += ["namespace IN ('Talk', 'User') AND page LIKE '%a%'", "added - deleted != delta"]
     plain = tmp_path / "edits.json"

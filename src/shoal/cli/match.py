@@ -14,7 +14,9 @@ def match(
     out: Annotated[Path, typer.Option(help="A new folder for the result, in Parquet.")],
     event_id: Annotated[
         str | None,
-        typer.Option(help="The events' id column; without one they are numbered.", show_default=False),
+        typer.Option(
+            help="The events' id column; without one they are numbered.", show_default=False
+        ),
     ] = None,
     id_column: Annotated[str, typer.Option("--id", help="The subscriptions' id column.")] = "id",
     filter_column: Annotated[

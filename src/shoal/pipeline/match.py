@@ -2,8 +2,8 @@
 
 >>> pairs = match(events, subscriptions)  # doctest: +SKIP
 
-``events`` has a row per event and a column per attribute; ``subscriptions`` has an id and a filter in
-the filter language. The subscriptions become an index in a folder, built by Spark's tasks in
+``events`` has a row per event and a column per attribute; ``subscriptions`` has an id and a filter
+in the filter language. The subscriptions become an index in a folder, built by Spark's tasks in
 shards; every Python worker maps that folder into its memory, so a machine holds one copy, and
 only as much of it as is used. Events stay where they are: each batch is matched on all shards.
 
@@ -39,11 +39,11 @@ from shoal.pipeline.match_worker import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
 SHARD = 1_000_000
-"""Subscriptions in a shard at most: about 100 MB of index and, while it is built, 1 GB of memory."""
+"""Subscriptions in a shard at most: 100 MB of index and, while it is built, 1 GB of memory."""
 WORTH_SPLITTING = 50_000
 """Subscriptions for which another core is worth another shard."""
 _READABLE = ("string", "boolean", "byte", "short", "integer", "long", "float", "double", "void")
@@ -96,9 +96,7 @@ def store(
         )
     count = chosen.count()
     spark = subscriptions.sparkSession
-    shards = max(
-        1, -(-count // shard), min(_cores(spark), -(-count // WORTH_SPLITTING))
-    )
+    shards = max(1, -(-count // shard), min(_cores(spark), -(-count // WORTH_SPLITTING)))
     folder.mkdir(parents=True, exist_ok=True)
     built = (
         chosen.repartition(shards, F.monotonically_increasing_id())
@@ -114,7 +112,9 @@ def store(
             raise PipelineError(str(row["error"]), "correct it or leave it out")
     attributes = sorted({name for row in rows for name in json.loads(row["attributes"])})
     _ship(spark, folder)
-    return Stored(folder.absolute(), count, len(rows), tuple(attributes), chosen.schema["id"].dataType)
+    return Stored(
+        folder.absolute(), count, len(rows), tuple(attributes), chosen.schema["id"].dataType
+    )
 
 
 def match(
@@ -130,11 +130,11 @@ def match(
     ``folder`` is where the index goes, a temporary one if not given; it must outlive the result.
     """
     if not isinstance(subscriptions, Stored):
-        subscriptions = store(subscriptions, folder or Path(tempfile.mkdtemp(prefix="shoal-match-")))
+        subscriptions = store(
+            subscriptions, folder or Path(tempfile.mkdtemp(prefix="shoal-match-"))
+        )
     wanted = _readable(events, subscriptions, event_id)
-    run = partial(
-        match_batches, folder=str(subscriptions.folder), event_id=event_id, output=output
-    )
+    run = partial(match_batches, folder=str(subscriptions.folder), event_id=event_id, output=output)
     return wanted.mapInArrow(run, _schema(wanted.schema, subscriptions, event_id, output))
 
 
@@ -324,7 +324,7 @@ def _cores(spark: SparkSession) -> int:
 
 def _ship(spark: SparkSession, folder: Path) -> None:
     """Workers on other machines get the index with the job's files."""
-    if not spark.sparkContext.master.startswith("local["):
+    if not str(spark.sparkContext.master).startswith("local["):
         spark.sparkContext.addFile(str(folder.absolute()), recursive=True)
 
 

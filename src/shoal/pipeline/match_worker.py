@@ -1,4 +1,4 @@
-"""What Spark's Python workers do in a match: build shards of the index, and match batches on them."""
+"""What Spark's Python workers do in a match: build shards of the index, match batches on them."""
 
 from __future__ import annotations
 
@@ -58,9 +58,11 @@ def build_shard(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.
         unfinished = folder / f".{shard:05d}-{context.attemptNumber() if context else 0}"
         save(index, unfinished)
         table = pa.table({"id": pa.chunked_array(ids)})
-        with pa.OSFile(str(unfinished / "ids.arrow"), "wb") as file:
-            with pa.ipc.new_file(file, table.schema) as writer:
-                writer.write_table(table.combine_chunks())
+        with (
+            pa.OSFile(str(unfinished / "ids.arrow"), "wb") as file,
+            pa.ipc.new_file(file, table.schema) as writer,
+        ):
+            writer.write_table(table.combine_chunks())
         final = folder / f"{shard:05d}"
         shutil.rmtree(final, ignore_errors=True)  # of an attempt that died before it could say so
         unfinished.rename(final)
@@ -114,7 +116,7 @@ class Shard:
 
 @lru_cache(maxsize=4)
 def open_shards(folder: str) -> list[Shard]:
-    """The shards of a folder, once per worker process; on another machine, from what was shipped."""
+    """The shards of a folder, once per worker process; elsewhere, from what was shipped."""
     path = Path(folder)
     if not path.exists():
         from pyspark import SparkFiles
@@ -172,9 +174,7 @@ def write_matches(
     rows = 0
     source = counted(batches if read is None else read(batches))
     for found in match_batches(source, folder, event_id, output):
-        matches += (
-            found.num_rows if output == "pairs" else int(found.column(1).to_numpy().sum())
-        )
+        matches += found.num_rows if output == "pairs" else int(found.column(1).to_numpy().sum())
         held.append(found)
         rows += found.num_rows
         if rows >= ROW_GROUP:

@@ -44,6 +44,7 @@ class Draws:
         self._rows = np.arange(first, last, dtype=np.uint64)
 
     def __call__(self, name: str) -> Floats:
+        """One number per row."""
         return uniform_array(self._seed, f"{self._purpose} {name}", self._rows)
 
 
@@ -135,7 +136,9 @@ class Dps(ContentWorkload):
     overlap: float = 0.0
     """Share of filters that repeat one of the first hundred: identical interests."""
 
-    def _place(self, attribute: Numeric | Textual, uniform: Floats, exponent: float, who: str) -> Any:
+    def _place(
+        self, attribute: Numeric | Textual, uniform: Floats, exponent: float, who: str
+    ) -> Any:
         """Positions in the domain; popularity of filters and of events is independent."""
         if not self.domain:
             return uniform
@@ -380,7 +383,9 @@ def _spell(predicate: Predicate) -> str:
     if isinstance(predicate, Text):
         if predicate.among is not None:
             quoted = [f"'{text}'" for text in predicate.among]
-            return f"{name} = {quoted[0]}" if len(quoted) == 1 else f"{name} IN ({', '.join(quoted)})"
+            return (
+                f"{name} = {quoted[0]}" if len(quoted) == 1 else f"{name} IN ({', '.join(quoted)})"
+            )
         if predicate.holes:
             return f"{name} != '{predicate.holes[0]}'"
         contained = predicate.contains[0] if predicate.contains else ""

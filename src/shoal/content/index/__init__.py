@@ -1,7 +1,7 @@
 """The matching index: millions of filters, one event or a batch of events at a time.
 
-* :class:`MatchIndex` takes filters in normal form and gives handles: insert, remove, match one event,
-  match an Arrow record batch;
+* :class:`MatchIndex` takes filters in normal form and gives handles: insert, remove, match one
+  event, match an Arrow record batch;
 * :class:`IndexTable` is the same as a routing table, filters by source.
 
 How it works, from the outside in: :mod:`~shoal.content.index.index` (updates),
@@ -13,5 +13,6 @@ numbers), :mod:`~shoal.content.index.layout` (where the numbers lie),
 from shoal.content.index.events import Matches
 from shoal.content.index.index import MatchIndex
 from shoal.content.index.table import IndexTable
+from shoal.content.index.warming import warm_up
 
-__all__ = ["IndexTable", "MatchIndex", "Matches"]
+__all__ = ["IndexTable", "MatchIndex", "Matches", "warm_up"]

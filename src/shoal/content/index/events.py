@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from shoal.content.index import kernels as k
+from shoal.content.index import codes as code_kernels
+from shoal.content.index import fields as f
 from shoal.content.index.layout import Array, Snapshot
 from shoal.content.index.vocabulary import Attribute, Brief, Vocabulary
 from shoal.content.normal import NormalForm
@@ -28,7 +29,7 @@ class Scratch:
 
     def __init__(self, columns: int) -> None:
         self._keys = np.full(columns, nan)
-        self._codes = np.full((k.MAX_SNAPSHOTS, columns), k.ABSENT, np.uint16)
+        self._codes = np.full((f.MAX_SNAPSHOTS, columns), f.ABSENT, np.uint16)
         self._present = np.zeros(columns, np.uint32)
         self._entries = bytearray(16 * columns)
         self._out = np.empty(0, np.uint32)
@@ -111,7 +112,7 @@ class Matches:
 
     def decided(self, events: Events, opaque: Mapping[int, NormalForm]) -> Matches:
         """The same without the filters that only might have matched: the reference was asked."""
-        asked = np.flatnonzero(self.ids >= k.OPAQUE)
+        asked = np.flatnonzero(self.ids >= f.OPAQUE)
         if not len(asked):
             return self
         at = np.searchsorted(self.ends, asked, side="right")
@@ -120,7 +121,7 @@ class Matches:
         for position, entry in zip(asked.tolist(), at.tolist(), strict=True):
             if entry != last[0]:
                 last = (entry, set())
-            handle = int(self.ids[position]) & k.ID_MASK
+            handle = int(self.ids[position]) & f.ID_MASK
             keep[position] = handle not in last[1] and opaque[handle].matches(
                 events.row(int(self.rows[entry]))
             )
@@ -128,7 +129,7 @@ class Matches:
                 last[1].add(handle)
         kept = np.cumsum(keep)
         ends = np.where(self.ends > 0, kept[np.maximum(self.ends, 1) - 1], 0)
-        return Matches(self.rows, ends, self.ids[keep] & np.uint32(k.ID_MASK))
+        return Matches(self.rows, ends, self.ids[keep] & np.uint32(f.ID_MASK))
 
 
 class Events:
@@ -199,24 +200,24 @@ class Events:
     def tables(self, snapshots: list[Snapshot], sort_by: int) -> tuple[Array, Array, Array]:
         """Addresses of the columns for the kernels, and an order in which to match the rows."""
         order = self._plain_order
-        dense = np.zeros((len(self._dense), 2 + k.MAX_SNAPSHOTS), np.int64)
+        dense = np.zeros((len(self._dense), 2 + f.MAX_SNAPSHOTS), np.int64)
         for row, (column, keys, distinct, at) in zip(dense, self._dense, strict=True):
             row[0], row[1] = column, keys.ctypes.data
             for number, snapshot in enumerate(snapshots):
                 source = keys if distinct is None else distinct
                 codes = np.empty(len(source), np.uint16)
-                k.codes_of(source, snapshot.table[column].ctypes.data, codes)
+                code_kernels.codes_of(source, snapshot.table[column].ctypes.data, codes)
                 if at is not None:
                     codes = codes.take(at, mode="wrap")
                 row[2 + number] = self._hold(codes)
                 if column == sort_by and number == 0:
                     order = np.argsort(codes, kind="stable").astype(np.uint32)
-        listed = np.zeros((len(self._listed), 4 + k.MAX_SNAPSHOTS), np.int64)
+        listed = np.zeros((len(self._listed), 4 + f.MAX_SNAPSHOTS), np.int64)
         for row, (at, start, columns, keys) in zip(listed, self._listed, strict=True):
             row[:4] = [a.ctypes.data for a in (at, start, columns, keys)]
             for number, snapshot in enumerate(snapshots):
                 codes = np.empty(len(keys), np.uint16)
-                k.codes_by_column(columns, keys, snapshot.table.ctypes.data, codes)
+                code_kernels.codes_by_column(columns, keys, snapshot.table.ctypes.data, codes)
                 row[4 + number] = self._hold(codes)
         return dense, listed, order
 

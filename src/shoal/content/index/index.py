@@ -9,17 +9,18 @@ clears bits in place. All changes are visible to the next event.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
 
+from shoal.content.index import fields as f
 from shoal.content.index import kernels as k
 from shoal.content.index import single
 from shoal.content.index.events import SLACK, Events, Matches, Scratch
-from shoal.content.index.layout import Array, Flat, Segment, Snapshot, lay_out
-from shoal.content.index.lanes import lanes_of
-from shoal.content.index.merging import choose_cuts, merge
+from shoal.content.index.lanes import lanes_of, simple_box
+from shoal.content.index.layout import Array, Flat, Segment, Snapshot
+from shoal.content.index.merging import Merge, build, merge, run
 from shoal.content.index.recent import Recent
 from shoal.content.index.vocabulary import Vocabulary
 from shoal.content.normal import NormalForm
@@ -27,7 +28,7 @@ from shoal.content.normal import NormalForm
 RECENT: Final = 1024  # lanes that wait for their segment
 FAN_OUT: Final = 4
 CREDIT: Final = 160  # work on merges that one change pays for, in lanes looked at
-PORTION: Final = 8192  # work done at a time
+PORTION: Final = 4096  # work done at a time
 PORTION_IDS: Final = 1 << 20  # ids handed out at a time from a batch
 
 
@@ -47,10 +48,10 @@ class MatchIndex:
         self._firsts: list[int] = []
         self._settled = 0
         self._sort_by = -1
-        self._merge: _Merge | None = None
+        self._merges: list[Merge] = []  # under way; the last is worked on
         self._credit = 0
         self._dirty = self._moved = True
-        self.table = np.zeros(k.INDEX_SIZE, np.int64)
+        self.table = np.zeros(f.INDEX_SIZE, np.int64)
         self._address = self.table.ctypes.data
 
     def __len__(self) -> int:
@@ -72,40 +73,47 @@ class MatchIndex:
         for form in forms:
             self._add(form)
         if len(self._recent) >= RECENT:
-            self._flush()
+            self.flush()
             self.settle()
         return range(first, self._next)
 
     def insert_flat(self, flat: Flat) -> None:
         """Add lanes that are laid out already; their ids must follow the last handle."""
-        self._flush()
+        self.flush()
         self._snapshot = self._recut(len(flat))
-        self._append(_run(_build(flat, self._snapshot, self.vocabulary.columns)))
-        ids = flat.ids & np.uint32(k.ID_MASK)
+        self._append(run(build(flat, self._snapshot, self.vocabulary.columns)))
+        ids = flat.ids & np.uint32(f.ID_MASK)
         self._next = int(ids[-1]) + 1
         self._count += len(np.unique(ids))
-        self._shared += int((flat.ids >= k.SHARED).sum())
+        self._shared += int((flat.ids >= f.SHARED).sum())
 
     def _add(self, form: NormalForm) -> int:
         handle = self._next
-        if handle > k.ID_MASK - 1:
+        if handle > f.ID_MASK - 1:
             raise OverflowError(
-                f"an index takes {k.ID_MASK} insertions in its life; build a new one from its filters"
+                f"an index takes {f.ID_MASK} insertions; build a new one from its filters"
             )
-        lanes = lanes_of(form, self.vocabulary)
-        flags = 0
-        if lanes.opaque:
-            flags = k.OPAQUE
-            self.opaque[handle] = form
-        elif not lanes.disjoint:
-            flags = k.SHARED
-            self._shared += len(lanes.boxes)
-        for box in lanes.boxes:
-            self._recent.add(handle, flags, box)
+        box = simple_box(form, self.vocabulary)
+        if box is not None:
+            self._recent.add(handle, 0, box)
+        else:
+            self._add_lanes(handle, form)
         self._next += 1
         self._count += 1
         self._dirty = True
         return handle
+
+    def _add_lanes(self, handle: int, form: NormalForm) -> None:
+        lanes = lanes_of(form, self.vocabulary)
+        flags = 0
+        if lanes.opaque:
+            flags = f.OPAQUE
+            self.opaque[handle] = form
+        elif not lanes.disjoint:
+            flags = f.SHARED
+            self._shared += len(lanes.boxes)
+        for box in lanes.boxes:
+            self._recent.add(handle, flags, box)
 
     def remove(self, handle: int) -> bool:
         """Take a filter away; whether it was there."""
@@ -118,8 +126,8 @@ class MatchIndex:
         if not found:
             return False
         self._count -= 1
-        if found & k.SHARED:
-            self._shared -= found & k.ID_MASK
+        if found & f.SHARED:
+            self._shared -= found & f.ID_MASK
         self.opaque.pop(handle, None)
         self._credit += CREDIT
         if self._credit >= PORTION:
@@ -131,10 +139,11 @@ class MatchIndex:
         if number < 0:
             return 0
         segment = self.segments[number]
-        found = int(k.bury(*segment.addresses, handle))
-        segment.live -= found & k.ID_MASK
-        if found and self._merge is not None and segment in self._merge.inputs:
-            self._merge.removed.append(handle)
+        found = single.bury(*segment.addresses, handle)
+        segment.live -= found & f.ID_MASK
+        for work in self._merges:
+            if segment in work.inputs:
+                work.removed.append(handle)
         return found
 
     # Maintenance
@@ -142,9 +151,10 @@ class MatchIndex:
     def maintain(self) -> bool:
         """Do a portion of the pending work; whether there is more."""
         if len(self._recent) >= RECENT:
-            self._flush()
+            self.flush()
+        self._plan()
         while self._credit > 0:
-            if self._merge is None and not self._plan():
+            if not self._merges and not self._plan():
                 self._credit = 0
                 return False
             self._advance()
@@ -152,20 +162,20 @@ class MatchIndex:
 
     def settle(self) -> None:
         """Do all pending work."""
-        while self._merge is not None or self._plan():
+        while self._merges or self._plan():
             self._advance()
         self._credit = 0
 
     def compact(self) -> None:
         """Bring everything into one segment: the fastest to match, and the smallest."""
-        self._flush()
+        self.flush()
         self.settle()
         if len(self.segments) > 1 or any(s.live < len(s.handles) for s in self.segments):
             self._start_merge(0, len(self.segments))
             self.settle()
 
-    def _flush(self) -> None:
-        """Make a segment of the recent lanes."""
+    def flush(self) -> None:
+        """Make a segment of the recent lanes now."""
         if not len(self._recent):
             return
         flat = self._recent.flat()
@@ -174,12 +184,12 @@ class MatchIndex:
         if not len(flat):
             return
         snapshot = self._snapshot = self._recut(len(flat))
-        self._append(_run(_build(flat, snapshot, self.vocabulary.columns)))
+        self._append(run(build(flat, snapshot, self.vocabulary.columns)))
 
     def _recut(self, lanes: int) -> Snapshot:
         """The cuts for a new segment: fresh ones if it is the better part of the index."""
-        alive = {id(s.snapshot) for s in self.segments}
-        if 2 * lanes >= sum(s.live for s in self.segments) and len(alive) < k.MAX_SNAPSHOTS - 1:
+        alive = {id(s.snapshot) for s in self.segments} | {id(m.snapshot) for m in self._merges}
+        if 2 * lanes >= sum(s.live for s in self.segments) and len(alive) < f.MAX_SNAPSHOTS - 1:
             return Snapshot()
         return self._snapshot
 
@@ -193,43 +203,48 @@ class MatchIndex:
         self._dirty = self._moved = True
 
     def _plan(self) -> bool:
-        """Start the next merge that is due, if any."""
-        self.segments = [s for s in self.segments if s.live]
-        self._changed()
+        """Start the merge that is due among the segments newer than any under way, if there is."""
+        floor = 0
+        if self._merges:
+            floor = self.segments.index(self._merges[-1].inputs[-1]) + 1
+        elif not all(s.live for s in self.segments):
+            self.segments = [s for s in self.segments if s.live]
+            self._changed()
         tiers = [_tier(len(s.handles)) for s in self.segments]
-        for end in range(len(tiers), 0, -1):
+        for end in range(len(tiers), floor, -1):
             begin = end - 1
-            while begin > 0 and tiers[begin - 1] <= tiers[end - 1] and end - begin < FAN_OUT:
+            while begin > floor and tiers[begin - 1] <= tiers[end - 1] and end - begin < FAN_OUT:
                 begin -= 1
             if end - begin >= FAN_OUT:
                 self._start_merge(begin, end)
                 return True
-        for number, segment in enumerate(self.segments):
-            if 2 * segment.live < len(segment.handles):
-                self._start_merge(number, number + 1)
-                return True
+        if not self._merges:
+            for number, segment in enumerate(self.segments):
+                if 2 * segment.live < len(segment.handles):
+                    self._start_merge(number, number + 1)
+                    return True
         return False
 
     def _start_merge(self, begin: int, end: int) -> None:
         inputs = self.segments[begin:end]
         snapshot = self._recut(2 * sum(s.live for s in inputs) - sum(s.live for s in self.segments))
-        self._merge = _Merge(inputs, merge(inputs, snapshot, self.vocabulary.columns))
+        steps = merge(inputs, snapshot, self.vocabulary.columns)
+        self._merges.append(Merge(inputs, snapshot, steps))
 
     def _advance(self) -> None:
-        """One step of the merge under way."""
-        work = self._merge
-        assert work is not None
+        """One step of the newest merge under way."""
+        work = self._merges[-1]
         try:
             self._credit -= next(work.steps)
             return
         except StopIteration as finished:
             segment: Segment = finished.value
+        self._merges.pop()
         for handle in work.removed:
-            segment.live -= int(k.bury(*segment.addresses, handle)) & k.ID_MASK
+            segment.live -= single.bury(*segment.addresses, handle) & f.ID_MASK
         begin = self.segments.index(work.inputs[0])
         self.segments[begin : begin + len(work.inputs)] = [segment] if segment.live else []
-        self._merge = None
-        self._snapshot = segment.snapshot
+        self._snapshot = work.snapshot
         self._changed()
 
     # For storage
@@ -289,8 +304,8 @@ class MatchIndex:
 
     def _decide(self, found: list[int], attributes: Mapping[str, object]) -> list[int]:
         """Let the reference say which of the filters that only may match do."""
-        sure = [handle for handle in found if handle < k.OPAQUE]
-        maybe = {handle & k.ID_MASK: None for handle in found if handle >= k.OPAQUE}
+        sure = [handle for handle in found if handle < f.OPAQUE]
+        maybe = {handle & f.ID_MASK: None for handle in found if handle >= f.OPAQUE}
         return sure + [handle for handle in maybe if self.opaque[handle].matches(attributes)]
 
     def match_batch(self, batch: object) -> Matches:
@@ -330,27 +345,34 @@ class MatchIndex:
     def _reshape(self) -> None:
         table, arrays = self.table, self._arrays
         columns = max(self.vocabulary.columns, 1)
-        size = 1 << (2 * max(self._shared, 8) - 1).bit_length()
-        if "seen" not in arrays or len(arrays["seen"]) < size or table[k.SERIAL] >= 1 << 32:
-            arrays["seen"] = np.zeros(size, np.uint64)
-            table[k.SERIAL] = 0
-            table[k.SEEN], table[k.SEEN_MASK] = arrays["seen"].ctypes.data, size - 1
-        if not self._moved and columns <= table[k.COLUMNS]:
+        words = 1 + (self._next >> 6) if self._shared else 1
+        if words > len(arrays.get("seen", ())):
+            arrays["seen"] = np.zeros(2 * words, np.uint64)
+            table[f.SEEN] = arrays["seen"].ctypes.data
+        if self._shared >= len(arrays.get("touched", ())):
+            arrays["touched"] = np.zeros(2 * self._shared + 1, np.uint32)
+            table[f.TOUCHED] = arrays["touched"].ctypes.data
+        if not self._moved and columns <= table[f.COLUMNS]:
             return
         self._moved = False
-        if columns > table[k.COLUMNS]:
+        if columns > table[f.COLUMNS]:
             self._scratch = Scratch(2 * columns)
-            table[k.COLUMNS] = 2 * columns
+            table[f.COLUMNS] = 2 * columns
         snapshots = list({id(s.snapshot): s.snapshot for s in self.segments}.values())
         for segment in self.segments:
-            segment.table[k.SNAPSHOT] = snapshots.index(segment.snapshot)
+            segment.table[f.SNAPSHOT] = snapshots.index(segment.snapshot)
         arrays["segments"] = np.array([s.table.ctypes.data for s in self.segments], np.int64)
         arrays["snapshots"] = np.array([s.table.ctypes.data for s in snapshots], np.int64)
-        table[k.SEGMENTS], table[k.SNAPSHOTS] = len(self.segments), len(snapshots)
-        table[k.SEGMENT_TABLE] = arrays["segments"].ctypes.data
-        table[k.SNAPSHOT_TABLE] = arrays["snapshots"].ctypes.data
+        table[f.SEGMENTS], table[f.SNAPSHOTS] = len(self.segments), len(snapshots)
+        table[f.SEGMENT_TABLE] = arrays["segments"].ctypes.data
+        table[f.SNAPSHOT_TABLE] = arrays["snapshots"].ctypes.data
         self._sort_by = max(
-            ((int(g[k.BLOCKS]), int(g[k.KEYS])) for s in self.segments for g in s.groups if g[k.WIDTH]),
+            (
+                (int(g[f.BLOCKS]), int(g[f.KEYS]))
+                for s in self.segments
+                for g in s.groups
+                if g[f.WIDTH]
+            ),
             default=(0, -1),
         )[1]
 
@@ -370,29 +392,6 @@ class MatchIndex:
             + sum(array.nbytes for array in self._arrays.values())
             + recent
         )
-
-
-class _Merge:
-    """A merge under way."""
-
-    def __init__(self, inputs: list[Segment], steps: Generator[int, None, Segment]) -> None:
-        self.inputs = inputs
-        self.steps = steps
-        self.removed: list[int] = []
-
-
-def _build(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None, Segment]:
-    yield from choose_cuts(flat, snapshot)
-    return (yield from lay_out(flat, snapshot, columns))
-
-
-def _run(build: Generator[int, None, Segment]) -> Segment:
-    while True:
-        try:
-            next(build)
-        except StopIteration as finished:
-            built: Segment = finished.value
-            return built
 
 
 def _tier(lanes: int) -> int:

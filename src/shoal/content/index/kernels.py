@@ -9,242 +9,67 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from shoal.content.index.blocks import clear_seen, fresh, match_block
+from shoal.content.index.codes import code_of
+from shoal.content.index.fields import (
+    ABSENT,
+    BLOCKS,
+    COLUMNS,
+    CUT_SIZE,
+    DEAD,
+    FREE_GROUPS,
+    GROUP_COLUMNS,
+    GROUP_SIZE,
+    GROUP_STARTS,
+    GROUP_TABLE,
+    ID_MASK,
+    KEYS,
+    NEGATED,
+    OPAQUE,
+    RECENT,
+    RECENT_COLUMNS,
+    RECENT_HIGH,
+    RECENT_IDS,
+    RECENT_LOW,
+    RECENT_START,
+    RESIDUAL_START,
+    SEGMENT_TABLE,
+    SEGMENTS,
+    SHARED,
+    SLOT_COUNT,
+    SMALL,
+    SNAPSHOT,
+    SNAPSHOT_TABLE,
+    SNAPSHOTS,
+    SUPERS,
+    TOUCHED_COUNT,
+    WIDTH,
+    ZONES,
+)
 from shoal.content.index.machine import (
-    COMPRESS,
-    copy64,
-    count_bits,
     first_bit,
+    kernel,
     load_f64,
     load_i64,
     load_u16,
     load_u32,
     load_u64,
-    pack16,
     store_f64,
     store_u16,
     store_u32,
     store_u64,
-    touching64,
+    within8,
     within64,
 )
 
-# An id carries two flags: other lanes of its filter may match too; the reference must decide.
-ID_MASK, SHARED, OPAQUE, DEAD = 0x3FFFFFFF, 0x80000000, 0x40000000, 0xFFFFFFFF
-# Codes: odd on a cut, even between two; a bound with an odd code is exact.
-UNBOUNDED = 1  # the code of a lower bound at minus infinity; at infinity: ``2 cuts + 3``
-ABSENT = 65535  # the code of an attribute that is not there: above every bound
-MAX_CUTS = 32764
-NEGATED = 0x80000000  # a predicate that must not hold, flagged in its column
-MAX_KEYS = 4  # columns of a group
-MAX_SNAPSHOTS = 4  # generations of cuts alive at once
-MAX_CELLS = 8192  # of the table that starts the search for a value's code
-
-# The index: one table of 64-bit numbers. Each name is a position in it.
-(
-    COLUMNS,
-    SEGMENTS,
-    SEGMENT_TABLE,
-    SNAPSHOTS,
-    SNAPSHOT_TABLE,
-    RECENT,
-    RECENT_START,
-    RECENT_IDS,
-    RECENT_COLUMNS,
-    RECENT_LOW,
-    RECENT_HIGH,
-    SEEN,
-    SEEN_MASK,
-    SERIAL,
-    INDEX_SIZE,
-) = range(15)
-# A segment.
-SNAPSHOT, FREE_GROUPS, GROUP_STARTS, GROUP_COLUMNS, GROUP_TABLE, SEGMENT_SIZE = range(6)
-# A group: its key columns first, then their exact bounds (0: codes are exact).
-WIDTH, KEYS, EXACT = 0, 1, 1 + MAX_KEYS
-(
-    BLOCKS,
-    BOUNDS,
-    IDS,
-    ALIVE,
-    ZONES,
-    SUPERS,
-    SLOTS,
-    SLOT_COUNT,
-    RESIDUAL_START,
-    RESIDUAL_COLUMNS,
-    RESIDUAL_CODES,
-    RESIDUAL_EXACT,
-    SPECIAL,
-    GROUP_SIZE,
-) = range(1 + 2 * MAX_KEYS, 15 + 2 * MAX_KEYS)
-# One column's cuts in a snapshot.
-CUTS, CUT_COUNT, CUT_CELLS, CUT_BASE, CUT_SCALE, CUT_LAST_CELL, CUT_SIZE = range(7)
-
-_ONE, _ALL, _ODD = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint16(1)
-_U0 = np.uint64(0)
-_inline: Any = njit(inline="always")
-_fast: Any = njit(cache=True, nogil=True, boundscheck=False)
+_ONE, _ALL, _U0 = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0)
 
 
-@_fast
-def code_of(key: Any, cuts: Any) -> Any:
-    """The code of a key: ``2 i + 3`` on cut i, ``2 i + 2`` just below it."""
-    count = load_i64(cuts + 8 * CUT_COUNT)
-    if count == 0:
-        return np.uint16(2)
-    base, scale = load_f64(cuts + 8 * CUT_BASE), load_f64(cuts + 8 * CUT_SCALE)
-    last = load_i64(cuts + 8 * CUT_LAST_CELL)
-    scaled = (key - base) * scale
-    cell = 0
-    if scaled >= last:
-        cell = last
-    elif scaled > 0.0:
-        cell = np.int64(scaled)
-    table = load_i64(cuts + 8 * CUT_CELLS) + 2 * cell
-    low, high = np.int64(load_u16(table)), np.int64(load_u16(table + 2))
-    at = load_i64(cuts + 8 * CUTS)
-    while low < high:
-        middle = (low + high) >> 1
-        if load_f64(at + 8 * middle) < key:
-            low = middle + 1
-        else:
-            high = middle
-    on = low < count and load_f64(at + 8 * low) == key
-    return np.uint16(2 * low + (3 if on else 2))
-
-
-@_fast
-def codes_of(keys: Any, cuts: Any, codes: Any) -> Any:
-    """The codes of many keys; a NaN is absent."""
-    for i in range(len(keys)):
-        key = keys[i]
-        codes[i] = np.uint16(ABSENT) if key != key else code_of(key, cuts)
-
-
-@_fast
-def codes_by_column(columns: Any, keys: Any, snapshot: Any, codes: Any) -> Any:
-    """The codes of keys of various columns."""
-    for i in range(len(keys)):
-        codes[i] = code_of(keys[i], snapshot + 8 * CUT_SIZE * np.int64(columns[i]))
-
-
-@_fast
-def _fresh(index: Any, identity: Any) -> Any:
-    """Whether this event has not met this id yet (a set that a new serial number empties)."""
-    table, mask = load_i64(index + 8 * SEEN), load_i64(index + 8 * SEEN_MASK)
-    serial = load_i64(index + 8 * SERIAL)
-    wanted = np.uint64((serial << 30) | identity)
-    slot = (identity * 0x9E3779B1) & mask
-    while True:
-        found = load_u64(table + 8 * slot)
-        if found == wanted:
-            return False
-        if np.int64(found >> np.uint64(30)) != serial:
-            store_u64(table + 8 * slot, wanted)
-            return True
-        slot = (slot + 1) & mask
-
-
-@_fast
-def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
-    """Write the chosen ids, each filter once."""
-    while chosen != _U0:
-        lane = first_bit(chosen)
-        chosen &= chosen - _ONE
-        flagged = np.int64(load_u32(ids + 4 * lane))
-        if flagged & OPAQUE:
-            store_u32(out, np.uint32(flagged))
-            out += 4
-        elif (flagged & SHARED) == 0 or _fresh(index, flagged & ID_MASK):
-            store_u32(out, np.uint32(flagged & ID_MASK))
-            out += 4
-    return out
-
-
-@_inline
-def _emit(out: Any, ids: Any, chosen: Any) -> Any:
-    """Write the chosen ids of 64; the buffer has room for 16 more."""
-    if COMPRESS and count_bits(chosen) > 5:
-        for quarter in range(4):
-            part = np.uint16(chosen & np.uint64(0xFFFF))
-            chosen >>= np.uint64(16)
-            pack16(out, ids + 64 * quarter, part)
-            out += 4 * count_bits(np.uint64(part))
-        return out
-    while chosen != _U0:
-        store_u32(out, load_u32(ids + 4 * first_bit(chosen)))
-        chosen &= chosen - _ONE
-        out += 4
-    return out
-
-
-@_fast
-def _slot(at: Any, codes: Any, chosen: Any) -> Any:
-    """The chosen lanes whose predicate in this slot holds, without a branch per lane.
-
-    A predicate is a column, a lowest code and a width, modulo 2**16: a negated one wraps around.
-    """
-    kept = _U0
-    while chosen != _U0:
-        lane = first_bit(chosen)
-        chosen &= chosen - _ONE
-        here = at + 2 * lane
-        code = np.int64(load_u16(codes + 2 * np.int64(load_u16(here))))
-        low, width = np.int64(load_u16(here + 256)), np.int64(load_u16(here + 512))
-        kept |= np.uint64(((code - low) & 65535) <= width) << np.uint64(lane)
-    return kept
-
-
-@_fast
-def _residual(group: Any, codes: Any, keys: Any, ids_base: Any, chosen: Any) -> Any:
-    """The chosen lanes whose residual predicates hold too."""
-    starts = load_i64(group + 8 * RESIDUAL_START) + 4 * ids_base
-    columns = load_i64(group + 8 * RESIDUAL_COLUMNS)
-    bounds = load_i64(group + 8 * RESIDUAL_CODES)
-    exact = load_i64(group + 8 * RESIDUAL_EXACT)
-    kept = chosen
-    while chosen != _U0:
-        lane = first_bit(chosen)
-        chosen &= chosen - _ONE
-        at = np.int64(load_u32(starts + 4 * lane))
-        end = np.int64(load_u32(starts + 4 * lane + 4))
-        while at < end:
-            flagged = np.int64(load_u32(columns + 4 * at))
-            column = flagged & (NEGATED - 1)
-            code = load_u16(codes + 2 * column)
-            low, high = load_u16(bounds + 4 * at), load_u16(bounds + 4 * at + 2)
-            holds = low <= code and code <= high
-            if exact != 0 and holds and (code & _ODD) == 0 and (code == low or code == high):
-                key = load_f64(keys + 8 * column)
-                holds = load_f64(exact + 16 * at) <= key <= load_f64(exact + 16 * at + 8)
-            if holds == (flagged >= NEGATED):
-                kept &= ~(_ONE << np.uint64(lane))
-                break
-            at += 1
-    return kept
-
-
-@_fast
-def _refine(group: Any, key: Any, code: Any, keys: Any, block_half: Any, bounds: Any, half: Any, chosen: Any) -> Any:
-    """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
-    exact = load_i64(group + 8 * (EXACT + key))
-    touched = chosen & touching64(bounds + half, bounds + 256 + half, code)
-    value = load_f64(keys + 8 * load_i64(group + 8 * (KEYS + key)))
-    at = exact + 1024 * block_half
-    while touched != _U0:
-        lane = first_bit(touched)
-        touched &= touched - _ONE
-        if not (load_f64(at + 16 * lane) <= value <= load_f64(at + 16 * lane + 8)):
-            chosen &= ~(_ONE << np.uint64(lane))
-    return chosen
-
-
-@_fast
+@kernel
 def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
     """Append the ids of a group's lanes that hold: supers of 64 blocks, blocks, then lanes."""
-    width = load_i64(group + 8 * WIDTH)
+    width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
     c0 = c1 = c2 = c3 = np.uint16(0)
     if width > 0:
         c0 = load_u16(codes + 2 * load_i64(group + 8 * KEYS))
@@ -260,19 +85,27 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
         c3 = load_u16(codes + 2 * load_i64(group + 8 * (KEYS + 3)))
         if c3 == ABSENT:
             return out
-    blocks = load_i64(group + 8 * BLOCKS)
-    bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
-    alive, zones = load_i64(group + 8 * ALIVE), load_i64(group + 8 * ZONES)
+    zones = load_i64(group + 8 * ZONES)
+    if blocks <= SMALL and width > 0:
+        outer = (_ONE << np.uint64(blocks)) - _ONE
+        inner = _ALL
+        for key in range(width):
+            code = c0 if key == 0 else c1 if key == 1 else c2 if key == 2 else c3
+            outer &= within8(zones, zones + 16, code)
+            inner &= within8(zones + 32, zones + 48, code)
+            zones += 64
+        while outer != _U0:
+            bit = first_bit(outer)
+            outer &= outer - _ONE
+            whole = (inner >> np.uint64(bit)) & _ONE != _U0
+            out = match_block(index, group, codes, keys, out, c0, c1, c2, c3, bit, whole)
+        return out
     supers = load_i64(group + 8 * SUPERS)
-    slots, slot_count = load_i64(group + 8 * SLOTS), load_i64(group + 8 * SLOT_COUNT)
-    residual = load_i64(group + 8 * RESIDUAL_START)
-    special = load_i64(group + 8 * SPECIAL)
-    exact0, exact1 = load_i64(group + 8 * EXACT), load_i64(group + 8 * (EXACT + 1))
-    exact2, exact3 = load_i64(group + 8 * (EXACT + 2)), load_i64(group + 8 * (EXACT + 3))
     super_count = (blocks + 63) >> 6
     for first in range(0, super_count, 64):
-        todo = _ALL
+        todo = _ONE
         if super_count > 1:
+            todo = _ALL
             at = supers + first * width * 4
             for key in range(width):
                 code = c0 if key == 0 else c1 if key == 1 else c2 if key == 2 else c3
@@ -280,8 +113,6 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
                 at += 256
             if super_count - first < 64:
                 todo &= (_ONE << np.uint64(super_count - first)) - _ONE
-        else:
-            todo = _ONE
         while todo != _U0:
             chunk = first + first_bit(todo)
             todo &= todo - _ONE
@@ -292,60 +123,22 @@ def _match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any
                 outer &= within64(at, at + 128, code)
                 inner &= within64(at + 256, at + 384, code)
                 at += 512
-            if width == 0 and slot_count + residual != 0:
-                inner = _U0
+            if width == 0:
+                beside = load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_START)
+                inner = _ALL if beside == 0 else _U0
             left = blocks - 64 * chunk
             if left < 64:
                 outer &= (_ONE << np.uint64(left)) - _ONE
             while outer != _U0:
                 bit = first_bit(outer)
                 outer &= outer - _ONE
+                whole = (inner >> np.uint64(bit)) & _ONE != _U0
                 block = 64 * chunk + bit
-                whole = (inner >> np.uint64(bit)) & _ONE
-                for half in range(2):
-                    chosen = load_u64(alive + 16 * block + 8 * half)
-                    here = ids + 512 * block + 256 * half
-                    if whole == _U0:
-                        at = bounds + (512 * width) * block + 128 * half
-                        if width > 0:
-                            chosen &= within64(at, at + 256, c0)
-                        if width > 1:
-                            chosen &= within64(at + 512, at + 768, c1)
-                        if width > 2:
-                            chosen &= within64(at + 1024, at + 1280, c2)
-                        if width > 3:
-                            chosen &= within64(at + 1536, at + 1792, c3)
-                        if chosen == _U0:
-                            continue
-                        at -= 128 * half
-                        offset = 128 * half
-                        part = 2 * block + half
-                        if exact0 != 0 and (c0 & _ODD) == 0:
-                            chosen = _refine(group, 0, c0, keys, part, at, offset, chosen)
-                        if exact1 != 0 and (c1 & _ODD) == 0:
-                            chosen = _refine(group, 1, c1, keys, part, at + 512, offset, chosen)
-                        if exact2 != 0 and (c2 & _ODD) == 0:
-                            chosen = _refine(group, 2, c2, keys, part, at + 1024, offset, chosen)
-                        if exact3 != 0 and (c3 & _ODD) == 0:
-                            chosen = _refine(group, 3, c3, keys, part, at + 1536, offset, chosen)
-                        for slot in range(slot_count):
-                            at = slots + 768 * (slot_count * block + slot) + offset
-                            chosen = _slot(at, codes, chosen)
-                        if residual != 0 and chosen != _U0:
-                            chosen = _residual(group, codes, keys, 64 * part, chosen)
-                    if special != 0:
-                        odd = chosen & load_u64(special + 16 * block + 8 * half)
-                        out = _emit_special(index, out, here, odd)
-                        chosen &= ~odd
-                    if chosen == _ALL:
-                        copy64(out, here)
-                        out += 256
-                    else:
-                        out = _emit(out, here, chosen)
+                out = match_block(index, group, codes, keys, out, c0, c1, c2, c3, block, whole)
     return out
 
 
-@_fast
+@kernel
 def _match_recent(index: Any, keys: Any, out: Any) -> Any:
     """Append the ids of the newest lanes, which lie in no segment yet, that hold."""
     ids, starts = load_i64(index + 8 * RECENT_IDS), load_i64(index + 8 * RECENT_START)
@@ -367,19 +160,17 @@ def _match_recent(index: Any, keys: Any, out: Any) -> Any:
         if flagged & OPAQUE:
             store_u32(out, np.uint32(flagged))
             out += 4
-        elif (flagged & SHARED) == 0 or _fresh(index, flagged & ID_MASK):
+        elif (flagged & SHARED) == 0 or fresh(index, flagged & ID_MASK):
             store_u32(out, np.uint32(flagged & ID_MASK))
             out += 4
     return out
 
 
-@_fast
+@kernel
 def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, out: Any) -> Any:
     """Append the ids that match an event whose codes and keys have been spread by column."""
     columns = load_i64(index + 8 * COLUMNS)
     table = load_i64(index + 8 * SEGMENT_TABLE)
-    serial = load_i64(index + 8 * SERIAL) + 1
-    store_u64(index + 8 * SERIAL, np.uint64(serial))
     for number in range(load_i64(index + 8 * SEGMENTS)):
         segment = load_i64(table + 8 * number)
         mine = codes + 2 * columns * load_i64(segment + 8 * SNAPSHOT)
@@ -394,10 +185,13 @@ def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, ou
                 end = np.int64(load_u32(starts + 4 * column + 4))
                 for group in range(begin, end):
                     out = _match_group(index, groups + 8 * GROUP_SIZE * group, mine, keys, out)
-    return _match_recent(index, keys, out)
+    out = _match_recent(index, keys, out)
+    if load_i64(index + 8 * TOUCHED_COUNT) > 0:
+        clear_seen(index)
+    return out
 
 
-@_fast
+@kernel
 def _forget(present: Any, count: Any, width: Any, snapshots: Any, codes: Any, keys: Any) -> None:
     """Clear what an event left in the scratch space."""
     for i in range(count):
@@ -407,8 +201,10 @@ def _forget(present: Any, count: Any, width: Any, snapshots: Any, codes: Any, ke
             store_u16(codes + 2 * (width * snapshot + column), np.uint16(ABSENT))
 
 
-@_fast
-def match_one(index: Any, entries: Any, count: Any, codes: Any, keys: Any, present: Any, out: Any) -> Any:
+@kernel
+def match_one(
+    index: Any, entries: Any, count: Any, codes: Any, keys: Any, present: Any, out: Any
+) -> Any:
     """Match one event given as (column, key) pairs; how many ids were written."""
     width = load_i64(index + 8 * COLUMNS)
     snapshots = load_i64(index + 8 * SNAPSHOTS)
@@ -425,8 +221,20 @@ def match_one(index: Any, entries: Any, count: Any, codes: Any, keys: Any, prese
     return (end - out) >> 2
 
 
-@_fast
-def match_many(index: Any, dense: Any, listed: Any, order: Any, begin: Any, room: Any, codes: Any, keys: Any, present: Any, out: Any, ends: Any) -> Any:
+@kernel
+def match_many(
+    index: Any,
+    dense: Any,
+    listed: Any,
+    order: Any,
+    begin: Any,
+    room: Any,
+    codes: Any,
+    keys: Any,
+    present: Any,
+    out: Any,
+    ends: Any,
+) -> Any:
     """Match events ``order[begin:]`` while an event's worst case fits; where it stopped.
 
     ``dense`` has a row per column of single values: column, keys, codes by snapshot. ``listed`` has
@@ -470,7 +278,7 @@ def match_many(index: Any, dense: Any, listed: Any, order: Any, begin: Any, room
     return len(order)
 
 
-@_fast
+@kernel
 def bury(handles: Any, count: Any, place: Any, ids: Any, alive: Any, handle: Any) -> Any:
     """Clear the live bits of a handle's lanes: how many there were, and their flags."""
     low, high = np.int64(0), np.int64(count)

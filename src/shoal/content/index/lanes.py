@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf, isinf, nextafter
 from typing import Final, TypeAlias
 
@@ -31,12 +32,8 @@ class Lanes:
             return True
         first = {column for column, _, _ in self.boxes[0] if column < NEGATED}
         for column in sorted(first):
-            spans = sorted(
-                (low, high) for box in self.boxes for c, low, high in box if c == column
-            )
-            if len(spans) == len(self.boxes) and all(
-                a[1] < b[0] for a, b in zip(spans, spans[1:], strict=False)
-            ):
+            spans = sorted((low, high) for box in self.boxes for c, low, high in box if c == column)
+            if len(spans) == len(self.boxes) and all(a[1] < b[0] for a, b in pairwise(spans)):
                 return True
         return False
 
@@ -49,6 +46,43 @@ def lanes_of(form: normal.NormalForm, vocabulary: Vocabulary) -> Lanes:
         found.boxes += boxes
         found.opaque = found.opaque or opaque
     return found
+
+
+def simple_box(form: normal.NormalForm, vocabulary: Vocabulary) -> list[Predicate] | None:
+    """The one box of a filter of closed intervals and equal texts that are all known; else None.
+
+    Most filters of most workloads are such, and this takes a fraction of the time.
+    """
+    if len(form.disjuncts) != 1 or form.disjuncts[0].residue:
+        return None
+    box: list[Predicate] = []
+    known = vocabulary.attributes
+    for predicate in form.disjuncts[0].predicates:
+        attribute = known.get(predicate.attribute)
+        if attribute is None:
+            return None
+        if type(predicate) is normal.Number:
+            low, high = predicate.low, predicate.high
+            if (
+                attribute.number < 0
+                or predicate.low_open
+                or predicate.high_open
+                or predicate.holes
+                or not (-EXACT_INTEGERS < low <= high < EXACT_INTEGERS)
+            ):
+                return None
+            box.append((attribute.number, float(low), float(high)))
+        elif type(predicate) is normal.Text:
+            among = predicate.among
+            if among is None or len(among) != 1:
+                return None
+            key = attribute.texts.get(among[0])
+            if key is None:
+                return None
+            box.append((attribute.text, key, key))
+        else:
+            return None
+    return box
 
 
 def _double(number: int | float) -> float:

@@ -28,12 +28,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.content.index import kernels as k
+from shoal.content.index import fields as f
 from shoal.content.index import ordering
 from shoal.content.index.vocabulary import MAX_COLUMNS
 
 Array: TypeAlias = NDArray[Any]
-STEP = 1 << 14  # lanes handled between two yields
+STEP = 1 << 13  # lanes handled between two yields
 GROUP_AT = {4: 512, 3: 256, 2: 128, 1: 1}  # how many lanes justify a group of so many columns
 RARE = 64  # a column with fewer predicates is no key, as long as
 SLOTS = 3  # predicates beside the keys that lie in the block; more lie elsewhere
@@ -59,7 +59,7 @@ class Snapshot:
 
     def __init__(self) -> None:
         # Room for all columns there may be: it must not move, and untouched pages cost nothing.
-        self.table = np.zeros((MAX_COLUMNS, k.CUT_SIZE), np.int64)
+        self.table = np.zeros((MAX_COLUMNS, f.CUT_SIZE), np.int64)
         self.cuts: dict[int, tuple[Array, Array]] = {}
 
     def cut(self, column: int, cuts: Array) -> None:
@@ -67,7 +67,7 @@ class Snapshot:
         if not len(cuts):
             self.cuts[column] = (cuts, cuts)
             return
-        size = min(1 << len(cuts).bit_length(), k.MAX_CELLS)
+        size = min(1 << len(cuts).bit_length(), f.MAX_CELLS)
         cells = np.empty(size + 1, np.uint16)
         base, span = float(cuts[0]), float(cuts[-1]) - float(cuts[0])
         scale = size / span if 0 < span < np.inf else 0.0
@@ -75,18 +75,18 @@ class Snapshot:
         ordering.fill_cells(cuts, base, scale, cells)
         self.cuts[column] = (cuts, cells)
         row = self.table[column]
-        row[k.CUTS], row[k.CUT_COUNT], row[k.CUT_CELLS] = (
+        row[f.CUTS], row[f.CUT_COUNT], row[f.CUT_CELLS] = (
             cuts.ctypes.data,
             len(cuts),
             cells.ctypes.data,
         )
-        row[k.CUT_LAST_CELL] = size - 1
-        row[[k.CUT_BASE, k.CUT_SCALE]] = np.array([base, scale]).view(np.int64)
+        row[f.CUT_LAST_CELL] = size - 1
+        row[[f.CUT_BASE, f.CUT_SCALE]] = np.array([base, scale]).view(np.int64)
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return sum(8 * k.CUT_SIZE + a.nbytes + b.nbytes for a, b in self.cuts.values())
+        return sum(8 * f.CUT_SIZE + a.nbytes + b.nbytes for a, b in self.cuts.values())
 
 
 @dataclass(eq=False)
@@ -101,7 +101,7 @@ class Segment:
     groups: Array  # i64 [groups, GROUP_SIZE]
     block_group: Array  # u32: the group of each block
     arrays: dict[str, list[Array]] = field(default_factory=dict)
-    table: Array = field(default_factory=lambda: np.zeros(k.SEGMENT_SIZE, np.int64))
+    table: Array = field(default_factory=lambda: np.zeros(f.SEGMENT_SIZE, np.int64))
     live: int = 0
 
     def __post_init__(self) -> None:
@@ -129,11 +129,11 @@ def _groups(
 ) -> Generator[int, None, tuple[list[tuple[int, ...]], Array, Array]]:
     """Key columns of each group, lanes in group order, and where each group begins."""
     count = len(flat)
-    chosen = np.empty((count, k.MAX_KEYS), np.int32)
+    chosen = np.empty((count, f.MAX_KEYS), np.int32)
     uses = np.zeros(len(cut), np.int64)
     for begin, end in steps(len(flat.columns)):
         part = flat.columns[begin:end]
-        uses += np.bincount(part[part < k.NEGATED], minlength=len(cut))
+        uses += np.bincount(part[part < f.NEGATED], minlength=len(cut))
         yield (end - begin) // 8
     for allowed in (np.where(uses < RARE, -1.0, cut), cut):
         for begin, end in steps(count):
@@ -232,7 +232,7 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
             flat.columns[a:b], flat.low[a:b], flat.high[a:b], table, low[a:b], high[a:b]
         )
         yield b - a
-    cut = snapshot.table[:columns, k.CUT_COUNT].astype(np.float64)
+    cut = snapshot.table[:columns, f.CUT_COUNT].astype(np.float64)
     sets, lanes, starts = yield from _groups(flat, low, high, cut)
     sizes = np.diff(starts)
     blocks = -(-sizes // ordering.BLOCK)
@@ -240,11 +240,11 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
     total = int(first_block[-1])
     segment = Segment(
         snapshot=snapshot,
-        handles=flat.ids & np.uint32(k.ID_MASK),
+        handles=flat.ids & np.uint32(f.ID_MASK),
         place=np.empty(count, np.uint32),
-        ids=np.full((total, ordering.BLOCK), k.DEAD, np.uint32),
+        ids=np.full((total, ordering.BLOCK), f.DEAD, np.uint32),
         alive=np.zeros((total, 2), np.uint64),
-        groups=np.zeros((len(sets), k.GROUP_SIZE), np.int64),
+        groups=np.zeros((len(sets), f.GROUP_SIZE), np.int64),
         block_group=np.repeat(np.arange(len(sets), dtype=np.uint32), blocks),
         live=count,
     )
@@ -252,9 +252,7 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
     for number, keys in enumerate(sets):
         if blocks[number]:
             mine = lanes[starts[number] : starts[number + 1]]
-            yield from _fill(
-                segment, number, keys, flat, low, high, mine, int(first_block[number])
-            )
+            yield from _fill(segment, number, keys, flat, low, high, mine, int(first_block[number]))
     free = sum(1 for keys in sets if not keys)
     group_starts = np.zeros(columns + 1, np.uint32)
     firsts = np.array([keys[0] for keys in sets[free:]], np.int64)
@@ -262,10 +260,10 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
     group_starts[0] = free
     segment.arrays["group_starts"] = [group_starts]
     segment.table[:] = 0
-    segment.table[k.FREE_GROUPS] = free
-    segment.table[k.GROUP_STARTS] = group_starts.ctypes.data
-    segment.table[k.GROUP_COLUMNS] = columns
-    segment.table[k.GROUP_TABLE] = segment.groups.ctypes.data
+    segment.table[f.FREE_GROUPS] = free
+    segment.table[f.GROUP_STARTS] = group_starts.ctypes.data
+    segment.table[f.GROUP_COLUMNS] = columns
+    segment.table[f.GROUP_TABLE] = segment.groups.ctypes.data
     return segment
 
 
@@ -285,9 +283,7 @@ def _fill(
     key_columns = np.array(keys, np.uint32)
     bounds = np.zeros((count, 2 * width), np.uint16)
     for a, b in steps(count):
-        ordering.gather(
-            flat.start, flat.columns, low, high, lanes[a:b], key_columns, bounds[a:b]
-        )
+        ordering.gather(flat.start, flat.columns, low, high, lanes[a:b], key_columns, bounds[a:b])
         yield b - a
     index = (yield from _arrange(bounds)) if width else np.arange(count, dtype=np.uint32)
 
@@ -303,8 +299,8 @@ def _fill(
     slot_count = int((picked >= 0).any(axis=0).sum())  # they are filled from the first on
     plain = not residual[-1] and not slot_count
     row = segment.groups[number]
-    row[k.WIDTH] = width
-    row[k.KEYS : k.KEYS + width] = keys
+    row[f.WIDTH] = width
+    row[f.KEYS : f.KEYS + width] = keys
 
     def keep(position: int, name: str, array: Array) -> Array:
         segment.arrays.setdefault(name, []).append(array)
@@ -312,15 +308,16 @@ def _fill(
         return array
 
     supers_count = -(-blocks // 64)
-    grid = keep(k.BOUNDS, "bounds", np.empty((blocks, width, 2, ordering.BLOCK), np.uint16))
+    page = f.SMALL if blocks <= f.SMALL else 64
+    grid = keep(f.BOUNDS, "bounds", np.empty((blocks, width, 2, ordering.BLOCK), np.uint16))
     grid[-1:, :, 0], grid[-1:, :, 1] = 65535, 0
-    zones = keep(k.ZONES, "zones", np.zeros((supers_count, width, 4, 64), np.uint16))
+    zones = keep(f.ZONES, "zones", np.zeros((supers_count, width, 4, page), np.uint16))
     supers = np.zeros((-(-supers_count // 64), width, 2, 64), np.uint16)
     supers[:, :, 0] = 65535
     if supers_count > 1:
-        keep(k.SUPERS, "supers", supers)
+        keep(f.SUPERS, "supers", supers)
     ids, alive = segment.ids[base : base + blocks], segment.alive[base : base + blocks]
-    row[k.BLOCKS], row[k.IDS], row[k.ALIVE] = blocks, ids.ctypes.data, alive.ctypes.data
+    row[f.BLOCKS], row[f.IDS], row[f.ALIVE] = blocks, ids.ctypes.data, alive.ctypes.data
     for a, b in steps(blocks, STEP // ordering.BLOCK):
         ordering.fill_blocks(
             bounds, index, lanes, flat.ids, a, b, plain, base,
@@ -329,14 +326,14 @@ def _fill(
         yield 2 * ordering.BLOCK * (b - a)
     special = np.zeros((blocks, 2), np.uint64)
     for a, b in steps(blocks, 8 * STEP // ordering.BLOCK):
-        flagged = (ids[a:b] != k.DEAD) & (ids[a:b] > k.ID_MASK)
+        flagged = (ids[a:b] != f.DEAD) & (ids[a:b] > f.ID_MASK)
         special[a:b] = np.packbits(flagged, axis=1, bitorder="little").view(np.uint64)
         yield ordering.BLOCK * (b - a) // 4
     if special.any():
-        keep(k.SPECIAL, "special", special)
+        keep(f.SPECIAL, "special", special)
     if slot_count:
-        slots = keep(k.SLOTS, "slots", np.zeros((blocks, slot_count, 3, ordering.BLOCK), np.uint16))
-        row[k.SLOT_COUNT] = slot_count
+        slots = keep(f.SLOTS, "slots", np.zeros((blocks, slot_count, 3, ordering.BLOCK), np.uint16))
+        row[f.SLOT_COUNT] = slot_count
         for a, b in steps(count):
             ordering.fill_slots(flat.columns, low, high, a, b, picked, slots)
             yield b - a
@@ -346,14 +343,14 @@ def _fill(
         yield (b - a) // 4
     for key, column in enumerate(keys):
         if not odd[2 * key : 2 * key + 2].all():
-            exact = keep(k.EXACT + key, "exact", np.zeros((blocks * ordering.BLOCK, 2)))
+            exact = keep(f.EXACT + key, "exact", np.zeros((blocks * ordering.BLOCK, 2)))
             for a, b in steps(count):
                 ordering.fill_exact(
                     flat.start, flat.columns, flat.low, flat.high, lanes, index, a, b, column, exact
                 )
                 yield b - a
     if residual[-1]:
-        keep(k.RESIDUAL_START, "residual_start", residual)
+        keep(f.RESIDUAL_START, "residual_start", residual)
         yield from _fill_residuals(
             keep, flat, low, high, lanes, index, key_columns, picked, residual
         )
@@ -372,8 +369,8 @@ def _fill_residuals(
 ) -> Generator[int, None, None]:
     """Write the predicates that are neither among the group's keys nor picked."""
     size = int(start[-1])
-    columns = keep(k.RESIDUAL_COLUMNS, "residual_columns", np.zeros(size, np.uint32))
-    codes = keep(k.RESIDUAL_CODES, "residual_codes", np.zeros((size, 2), np.uint16))
+    columns = keep(f.RESIDUAL_COLUMNS, "residual_columns", np.zeros(size, np.uint32))
+    codes = keep(f.RESIDUAL_CODES, "residual_codes", np.zeros((size, 2), np.uint16))
     exact = np.zeros((size, 2))
     for a, b in steps(len(lanes)):
         ordering.fill_residuals(
@@ -382,4 +379,4 @@ def _fill_residuals(
         )  # fmt: skip
         yield b - a
     if not all((codes[a:b] & 1).all() for a, b in steps(size)):
-        keep(k.RESIDUAL_EXACT, "residual_exact", exact)
+        keep(f.RESIDUAL_EXACT, "residual_exact", exact)

@@ -7,15 +7,44 @@ with two or three integers costs a fraction of one called with thirty arrays.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding as llvm  # type: ignore[import-untyped]  # it ships no types
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic as _intrinsic
 
 LANES = 64
+intrinsic: Any = _intrinsic  # called with what kernels pass, not with what it is defined with
+KERNELS = ("machine", "fields", "codes", "blocks", "kernels", "ordering", "merging")
+
+
+def _stamp() -> str:
+    """Changes with any kernel's source."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in KERNELS:
+        digest.update(Path(__file__).with_name(f"{name}.py").read_bytes())
+    return digest.hexdigest()
+
+
+STAMP = _stamp()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile with numba, and keep the machine code on disk.
+
+    Numba drops what it kept when the function's own file changes; a kernel also depends on the
+    tables and kernels of the other files, so all of them stand behind what is kept.
+    """
+    compiled: Any = njit(cache=True, nogil=True, boundscheck=False)(function)
+    compiled._cache._cache_file._source_stamp = STAMP
+    return compiled
+
+
 COMPRESS = bool(llvm.get_host_cpu_features().get("avx512f", False))
 """Whether packing the chosen lanes of a vector is one instruction here; else bit by bit."""
 
@@ -75,22 +104,29 @@ def _splat(builder: Any, value: Any, kind: ir.VectorType) -> Any:
     return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
 
 
-@intrinsic
-def within64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
-    """Bit i: ``low[i] <= code <= high[i]``, of 64 lanes of 16 bits each."""
-    kind = ir.VectorType(_I16, LANES)
+def _within(lanes: int) -> Any:
+    def within(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
+        kind = ir.VectorType(_I16, lanes)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wanted = _splat(builder, args[2], kind)
-        above = builder.icmp_unsigned("<=", _lanes(builder, args[0], kind), wanted)
-        below = builder.icmp_unsigned(">=", _lanes(builder, args[1], kind), wanted)
-        return builder.bitcast(builder.and_(above, below), _I64)
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            wanted = _splat(builder, args[2], kind)
+            above = builder.icmp_unsigned("<=", _lanes(builder, args[0], kind), wanted)
+            below = builder.icmp_unsigned(">=", _lanes(builder, args[1], kind), wanted)
+            bits = builder.bitcast(builder.and_(above, below), ir.IntType(lanes))
+            return bits if lanes == LANES else builder.zext(bits, _I64)
 
-    return types.uint64(types.int64, types.int64, types.uint16), codegen
+        return types.uint64(types.int64, types.int64, types.uint16), codegen
+
+    return intrinsic(within)
 
 
-@intrinsic
-def touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
+within64 = _within(LANES)
+"""Bit i: ``low[i] <= code <= high[i]``, of 64 lanes of 16 bits each."""
+within8 = _within(8)
+"""The same of 8 lanes."""
+
+
+def _touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
     """Bit i: ``low[i] == code or code == high[i]``, of 64 lanes of 16 bits each."""
     kind = ir.VectorType(_I16, LANES)
 
@@ -103,8 +139,7 @@ def touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
     return types.uint64(types.int64, types.int64, types.uint16), codegen
 
 
-@intrinsic
-def copy64(typingctx: Any, target: Any, source: Any) -> Any:
+def _copy64(typingctx: Any, target: Any, source: Any) -> Any:
     """Copy 64 ids of 32 bits each."""
     kind = ir.VectorType(_I32, LANES)
 
@@ -118,15 +153,14 @@ def copy64(typingctx: Any, target: Any, source: Any) -> Any:
     return types.void(types.int64, types.int64), codegen
 
 
-@intrinsic
-def pack16(typingctx: Any, target: Any, source: Any, chosen: Any) -> Any:
+def _pack16(typingctx: Any, target: Any, source: Any, chosen: Any) -> Any:
     """Store those of 16 ids whose bit is set, side by side (and rubbish behind them)."""
     kind, bits = ir.VectorType(_I32, 16), ir.VectorType(ir.IntType(1), 16)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         found = builder.load(_pointer(builder, args[1], kind), typ=kind)
         found.align = 4
-        compress = cgutils.get_or_insert_function(
+        compress = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]  # as above
             builder.module,
             ir.FunctionType(kind, [kind, bits, kind]),
             "llvm.experimental.vector.compress.v16i32",
@@ -157,3 +191,6 @@ def _unary(name: str) -> Any:
 
 count_bits = _unary("ctpop")
 first_bit = _unary("cttz")
+touching64 = intrinsic(_touching64)
+copy64 = intrinsic(_copy64)
+pack16 = intrinsic(_pack16)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from shoal.content.index import kernels as k
+from shoal.content.index import fields as f
 from shoal.content.index.layout import Array, Flat, Segment, Snapshot, lay_out, steps
-from shoal.content.index.machine import load_f64, load_i64, load_u16, load_u32, load_u64
+from shoal.content.index.machine import kernel, load_f64, load_i64, load_u16, load_u32, load_u64
 from shoal.content.index.ordering import BLOCK
 
-_fast: Any = njit(cache=True, nogil=True, boundscheck=False)
 _ONE = np.uint64(1)
-SAMPLE = 2 * k.MAX_CUTS  # constants of a column from which cuts are chosen when there are too many
+SAMPLE = 2 * f.MAX_CUTS  # constants of a column from which cuts are chosen when there are too many
 
 
-@_fast
+@kernel
 def _survey(
-    place: Any, groups: Any, block_group: Any, ids: int, alive: int, begin: int, end: int,
+    place: Any,
+    groups: Any,
+    block_group: Any,
+    ids: int,
+    alive: int,
+    begin: int,
+    end: int,
     counts: Any,
 ) -> None:
     """How many predicates each lane has; -1 for a dead one."""
@@ -30,73 +35,82 @@ def _survey(
         counts[i] = -1
         if (word >> np.uint64(position & 63)) & _ONE == _ONE:
             row = groups[block_group[position // BLOCK]]
-            counts[i] = row[k.WIDTH]
-            inside = position - (row[k.IDS] - ids) // 4
-            slots = row[k.SLOT_COUNT]
+            counts[i] = row[f.WIDTH]
+            inside = position - (row[f.IDS] - ids) // 4
+            slots = row[f.SLOT_COUNT]
             for slot in range(slots):
-                here = row[k.SLOTS] + 768 * (slots * (inside // BLOCK) + slot)
+                here = row[f.SLOTS] + 768 * (slots * (inside // BLOCK) + slot)
                 counts[i] += 1 if load_u16(here + 512 + 2 * (inside % BLOCK)) != 65535 else 0
-            if row[k.RESIDUAL_START] != 0:
-                at = row[k.RESIDUAL_START] + 4 * inside
+            if row[f.RESIDUAL_START] != 0:
+                at = row[f.RESIDUAL_START] + 4 * inside
                 counts[i] += np.int64(load_u32(at + 4)) - np.int64(load_u32(at))
 
 
-@_fast
+@kernel
 def _value(code: Any, cuts: int, exact: int) -> Any:
     """The bound behind a code."""
-    count = load_i64(cuts + 8 * k.CUT_COUNT)
-    if code == k.UNBOUNDED:
+    count = load_i64(cuts + 8 * f.CUT_COUNT)
+    if code == f.UNBOUNDED:
         return -np.inf
     if code == 2 * count + 3:
         return np.inf
     if code & 1:
-        return load_f64(load_i64(cuts + 8 * k.CUTS) + 8 * ((code - 3) // 2))
+        return load_f64(load_i64(cuts + 8 * f.CUTS) + 8 * ((code - 3) // 2))
     return load_f64(exact)
 
 
-@_fast
+@kernel
 def _unfold(
-    place: Any, groups: Any, block_group: Any, snapshot: int, chosen: Any, ids: int, start: Any,
-    columns: Any, low: Any, high: Any, out_ids: Any,
+    place: Any,
+    groups: Any,
+    block_group: Any,
+    snapshot: int,
+    chosen: Any,
+    ids: int,
+    start: Any,
+    columns: Any,
+    low: Any,
+    high: Any,
+    out_ids: Any,
 ) -> None:
     """The predicates of the chosen lanes, with exact bounds."""
     for i in range(len(chosen)):
         position = np.int64(place[chosen[i]])
         row = groups[block_group[position // BLOCK]]
-        inside = position - (row[k.IDS] - ids) // 4
+        inside = position - (row[f.IDS] - ids) // 4
         block, lane = inside // BLOCK, inside % BLOCK
         out_ids[i] = load_u32(ids + 4 * position)
         at = np.int64(start[i])
-        width = row[k.WIDTH]
+        width = row[f.WIDTH]
         for key in range(width):
-            column = row[k.KEYS + key]
-            cuts = snapshot + 8 * k.CUT_SIZE * column
-            bounds = row[k.BOUNDS] + 512 * (width * block + key) + 2 * lane
-            exact = row[k.EXACT + key] + 16 * inside
+            column = row[f.KEYS + key]
+            cuts = snapshot + 8 * f.CUT_SIZE * column
+            bounds = row[f.BOUNDS] + 512 * (width * block + key) + 2 * lane
+            exact = row[f.EXACT + key] + 16 * inside
             columns[at] = column
             low[at] = _value(np.int64(load_u16(bounds)), cuts, exact)
             high[at] = _value(np.int64(load_u16(bounds + 256)), cuts, exact + 8)
             at += 1
-        for slot in range(row[k.SLOT_COUNT]):
-            here = row[k.SLOTS] + 768 * (row[k.SLOT_COUNT] * block + slot) + 2 * lane
+        for slot in range(row[f.SLOT_COUNT]):
+            here = row[f.SLOTS] + 768 * (row[f.SLOT_COUNT] * block + slot) + 2 * lane
             lower = np.int64(load_u16(here + 256))
             upper = lower + np.int64(load_u16(here + 512))
             if upper - lower != 65535:
                 column = np.int64(load_u16(here))
-                cuts = snapshot + 8 * k.CUT_SIZE * column
+                cuts = snapshot + 8 * f.CUT_SIZE * column
                 columns[at] = column
                 if upper > 65535:  # a negated predicate wraps around
                     lower, upper = (upper + 1) & 65535, lower - 1
-                    columns[at] = column | k.NEGATED
+                    columns[at] = column | f.NEGATED
                 low[at], high[at] = _value(lower, cuts, 0), _value(upper, cuts, 0)
                 at += 1
-        if row[k.RESIDUAL_START] != 0:
-            first = np.int64(load_u32(row[k.RESIDUAL_START] + 4 * inside))
-            last = np.int64(load_u32(row[k.RESIDUAL_START] + 4 * inside + 4))
+        if row[f.RESIDUAL_START] != 0:
+            first = np.int64(load_u32(row[f.RESIDUAL_START] + 4 * inside))
+            last = np.int64(load_u32(row[f.RESIDUAL_START] + 4 * inside + 4))
             for r in range(first, last):
-                flagged = np.int64(load_u32(row[k.RESIDUAL_COLUMNS] + 4 * r))
-                cuts = snapshot + 8 * k.CUT_SIZE * (flagged & (k.NEGATED - 1))
-                codes, exact = row[k.RESIDUAL_CODES] + 4 * r, row[k.RESIDUAL_EXACT] + 16 * r
+                flagged = np.int64(load_u32(row[f.RESIDUAL_COLUMNS] + 4 * r))
+                cuts = snapshot + 8 * f.CUT_SIZE * (flagged & (f.NEGATED - 1))
+                codes, exact = row[f.RESIDUAL_CODES] + 4 * r, row[f.RESIDUAL_EXACT] + 16 * r
                 columns[at] = flagged
                 low[at] = _value(np.int64(load_u16(codes)), cuts, exact)
                 high[at] = _value(np.int64(load_u16(codes + 2)), cuts, exact + 8)
@@ -136,10 +150,10 @@ def joined(flats: list[Flat]) -> Generator[int, None, Flat]:
     """Lists of lanes, one after the other."""
     if len(flats) == 1:
         return flats[0]
-    size = sum(len(f.columns) for f in flats)
+    size = sum(len(flat.columns) for flat in flats)
     whole = Flat(
-        np.concatenate([f.ids for f in flats]),
-        np.zeros(sum(len(f) for f in flats) + 1, np.uint32),
+        np.concatenate([flat.ids for flat in flats]),
+        np.zeros(sum(len(flat) for flat in flats) + 1, np.uint32),
         np.empty(size, np.uint32), np.empty(size), np.empty(size),
     )  # fmt: skip
     lane = at = 0
@@ -175,10 +189,10 @@ class _Constants:
             self.sample.append(found[::stride])
 
     def cuts(self) -> Array:
-        if self.distinct is not None and len(self.distinct) <= k.MAX_CUTS:
+        if self.distinct is not None and len(self.distinct) <= f.MAX_CUTS:
             return self.distinct
         found = self.distinct if self.distinct is not None else np.sort(np.concatenate(self.sample))
-        at = np.linspace(0, len(found) - 1, k.MAX_CUTS).astype(np.int64)
+        at = np.linspace(0, len(found) - 1, f.MAX_CUTS).astype(np.int64)
         return np.unique(found[at])
 
 
@@ -187,7 +201,7 @@ def choose_cuts(flat: Flat, snapshot: Snapshot) -> Generator[int, None, None]:
     found: dict[int, _Constants] = {}
     stride = max(1, 2 * len(flat.columns) // SAMPLE)
     for begin, end in steps(len(flat.columns)):
-        columns = (flat.columns[begin:end] & np.uint32(k.NEGATED - 1)).astype(np.uint16)
+        columns = (flat.columns[begin:end] & np.uint32(f.NEGATED - 1)).astype(np.uint16)
         order = np.argsort(columns, kind="stable")
         columns = columns[order]
         edges = np.flatnonzero(np.diff(columns)) + 1
@@ -210,9 +224,36 @@ def merge(
     segments: list[Segment], snapshot: Snapshot, columns: int
 ) -> Generator[int, None, Segment]:
     """One segment from several neighbours; columns new to the snapshot get cuts."""
-    flats = []
+    flats: list[Flat] = []
     for segment in segments:
-        flats.append((yield from unfold(segment)))
+        flat = yield from unfold(segment)
+        flats.append(flat)
     flat = yield from joined(flats)
+    return (yield from build(flat, snapshot, columns))
+
+
+@dataclass
+class Merge:
+    """A merge under way."""
+
+    inputs: list[Segment]
+    snapshot: Snapshot
+    steps: Generator[int, None, Segment]
+    removed: list[int] = field(default_factory=list)
+    """Handles removed since it began: their lanes may have been read already."""
+
+
+def build(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None, Segment]:
+    """A segment from a list of lanes; columns new to the snapshot get cuts."""
     yield from choose_cuts(flat, snapshot)
     return (yield from lay_out(flat, snapshot, columns))
+
+
+def run(steps: Generator[int, None, Segment]) -> Segment:
+    """All steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as finished:
+            built: Segment = finished.value
+            return built

@@ -5,30 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from shoal.content.index.kernels import (
-    CUT_COUNT,
-    CUT_SIZE,
-    MAX_KEYS,
-    NEGATED,
-    UNBOUNDED,
-    code_of,
-)
-from shoal.content.index.machine import load_i64
+from shoal.content.index.codes import code_of
+from shoal.content.index.fields import CUT_COUNT, CUT_SIZE, MAX_KEYS, NEGATED, UNBOUNDED
+from shoal.content.index.machine import kernel, load_i64
 
-_fast: Any = njit(cache=True, nogil=True, boundscheck=False)
 BLOCK = 128
 SAMPLE = 32  # lanes looked at to choose where to split
 
 
-@_fast
+@kernel
 def fill_cells(cuts: Any, base: float, scale: float, cells: Any) -> None:
     """``cells[c]``: the first cut that lies in cell c or above."""
     at, final = 0, len(cells) - 2
     for i in range(len(cuts)):
         scaled = (cuts[i] - base) * scale
-        cell = 0
+        cell: Any = 0
         if scaled >= final:
             cell = final
         elif scaled > 0.0:
@@ -41,7 +33,7 @@ def fill_cells(cuts: Any, base: float, scale: float, cells: Any) -> None:
         at += 1
 
 
-@_fast
+@kernel
 def code_bounds(columns: Any, lows: Any, highs: Any, snapshot: int, low: Any, high: Any) -> None:
     """The codes of predicates' bounds under a snapshot's cuts."""
     for i in range(len(columns)):
@@ -51,7 +43,7 @@ def code_bounds(columns: Any, lows: Any, highs: Any, snapshot: int, low: Any, hi
         high[i] = top if highs[i] == np.inf else code_of(highs[i], cuts)
 
 
-@_fast
+@kernel
 def choose_keys(
     start: Any, columns: Any, low: Any, high: Any, begin: int, end: int, cut: Any, chosen: Any
 ) -> None:
@@ -75,7 +67,7 @@ def choose_keys(
             chosen[lane, rank] = best
 
 
-@_fast
+@kernel
 def sign(columns: Any, chosen: Any, lanes: Any, level: int, signature: Any) -> None:
     """The set of columns of each lane's ``level`` narrowest predicates as one number; 0: fewer."""
     for i in range(len(lanes)):
@@ -95,7 +87,7 @@ def sign(columns: Any, chosen: Any, lanes: Any, level: int, signature: Any) -> N
         signature[i] = found
 
 
-@_fast
+@kernel
 def gather(start: Any, columns: Any, low: Any, high: Any, lanes: Any, keys: Any, out: Any) -> None:
     """A group's bounds by lane: ``out[i] = low0, high0, low1, high1…`` of lane ``lanes[i]``."""
     for i in range(len(lanes)):
@@ -106,7 +98,7 @@ def gather(start: Any, columns: Any, low: Any, high: Any, lanes: Any, keys: Any,
                     out[i, 2 * key + 1] = high[at]
 
 
-@_fast
+@kernel
 def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
     """The dimension (and pivot) whose halves an event is least likely to have to look into.
 
@@ -115,7 +107,8 @@ def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
     """
     count = min(SAMPLE, end - begin)
     width = bounds.shape[1]
-    best, best_cost, pivot = -1, 1e300, 0
+    best, best_cost = -1, 1e300
+    pivot: Any = 0
     order = np.empty(count, np.int64)
     values = np.empty(count, np.int64)
     for dim in range(width):
@@ -133,14 +126,18 @@ def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
         for half in range(2):
             hull, core = 1.0, 1.0
             for key in range(width // 2):
-                outer_low, outer_high, inner_low, inner_high = 65535, 0, 0, 65535
+                outer_low = inner_high = np.int64(65535)
+                outer_high = inner_low = np.int64(0)
                 for i in range(count // 2 * half, count // 2 if half == 0 else count):
                     lower = np.int64(bounds[order[i], 2 * key])
                     upper = np.int64(bounds[order[i], 2 * key + 1])
-                    outer_low, inner_low = min(outer_low, lower), max(inner_low, lower)
+                    outer_low, inner_low = (
+                        np.minimum(outer_low, lower),
+                        np.maximum(inner_low, lower),
+                    )
                     outer_high, inner_high = max(outer_high, upper), min(inner_high, upper)
                 hull *= (outer_high - outer_low + 1) / 65536.0
-                core *= max(inner_high - inner_low + 1, 0) / 65536.0
+                core *= np.maximum(inner_high - inner_low + 1, 0) / 65536.0
             cost += hull - core
         if cost < best_cost:
             best, best_cost, pivot = dim, cost, values[count // 2]
@@ -150,7 +147,7 @@ def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
     return best
 
 
-@_fast
+@kernel
 def _select(bounds: Any, index: Any, begin: int, end: int, middle: int, dim: int) -> None:
     """Reorder ``index[begin:end]`` so that no lane before ``middle`` lies above one after it."""
     low, high = begin, end - 1
@@ -174,7 +171,7 @@ def _select(bounds: Any, index: Any, begin: int, end: int, middle: int, dim: int
             return
 
 
-@_fast
+@kernel
 def arrange(bounds: Any, index: Any, begin: int, end: int) -> None:
     """Order a range of lanes by k-d splits down to blocks."""
     stack = np.empty((128, 2), np.int64)
@@ -198,7 +195,7 @@ def arrange(bounds: Any, index: Any, begin: int, end: int) -> None:
         depth += 2
 
 
-@_fast
+@kernel
 def part(bounds: Any, index: Any, begin: int, end: int, dims: Any, spare: Any, ends: Any) -> None:
     """Move lanes below the pivot to the front of ``spare``, the others to its back."""
     left, right = ends[0], ends[1]
@@ -214,10 +211,22 @@ def part(bounds: Any, index: Any, begin: int, end: int, dims: Any, spare: Any, e
     ends[0], ends[1] = left, right
 
 
-@_fast
+@kernel
 def fill_blocks(
-    bounds: Any, index: Any, lanes: Any, ids: Any, first: int, last: int, plain: bool, base: int,
-    grid: Any, zones: Any, supers: Any, out_ids: Any, alive: Any, place: Any,
+    bounds: Any,
+    index: Any,
+    lanes: Any,
+    ids: Any,
+    first: int,
+    last: int,
+    plain: bool,
+    base: int,
+    grid: Any,
+    zones: Any,
+    supers: Any,
+    out_ids: Any,
+    alive: Any,
+    place: Any,
 ) -> None:
     """Write blocks ``first`` to ``last``: bounds by column, ids, live bits and zone maps."""
     width = bounds.shape[1] // 2
@@ -231,7 +240,8 @@ def fill_blocks(
             place[lanes[at]] = (base + block) * BLOCK + lane
             alive[block, lane // 64] |= np.uint64(1) << np.uint64(lane % 64)
         for key in range(width):
-            outer_low, outer_high, inner_low, inner_high = 65535, 0, 0, 65535
+            outer_low = inner_high = np.int64(65535)
+            outer_high = inner_low = np.int64(0)
             for lane in range(size):
                 at = index[block * BLOCK + lane]
                 low, high = np.int64(bounds[at, 2 * key]), np.int64(bounds[at, 2 * key + 1])
@@ -240,7 +250,7 @@ def fill_blocks(
                 inner_low = max(inner_low, low + 1 - low % 2)  # an even code is not exact
                 inner_high = min(inner_high, high - 1 + high % 2)
             if not plain:  # some lane has more to it than its bounds: never take a block whole
-                inner_low, inner_high = 65535, 0
+                inner_low, inner_high = np.int64(65535), np.int64(0)
             zones[chunk, key, 0, bit], zones[chunk, key, 1, bit] = outer_low, outer_high
             zones[chunk, key, 2, bit], zones[chunk, key, 3, bit] = inner_low, inner_high
             page, spot = chunk // 64, chunk % 64
@@ -248,10 +258,18 @@ def fill_blocks(
             supers[page, key, 1, spot] = max(np.int64(supers[page, key, 1, spot]), outer_high)
 
 
-@_fast
+@kernel
 def fill_exact(
-    start: Any, columns: Any, lows: Any, highs: Any, lanes: Any, index: Any, begin: int, end: int,
-    column: int, exact: Any,
+    start: Any,
+    columns: Any,
+    lows: Any,
+    highs: Any,
+    lanes: Any,
+    index: Any,
+    begin: int,
+    end: int,
+    column: int,
+    exact: Any,
 ) -> None:
     """The exact bounds on one key column, in block order."""
     for position in range(begin, end):
@@ -261,17 +279,26 @@ def fill_exact(
                 exact[position, 0], exact[position, 1] = lows[at], highs[at]
 
 
-@_fast
+@kernel
 def _rank(column: Any, low: Any, high: Any) -> Any:
     """Narrow predicates fail soonest, negated ones seldom."""
     span = np.int64(high) - np.int64(low)
     return span + 65536 if column >= np.uint32(NEGATED) else span
 
 
-@_fast
+@kernel
 def pick_residuals(
-    start: Any, columns: Any, low: Any, high: Any, lanes: Any, index: Any, begin: int, end: int,
-    keys: Any, picked: Any, counts: Any,
+    start: Any,
+    columns: Any,
+    low: Any,
+    high: Any,
+    lanes: Any,
+    index: Any,
+    begin: int,
+    end: int,
+    keys: Any,
+    picked: Any,
+    counts: Any,
 ) -> None:
     """Per lane the narrowest exact predicates beside the keys, and how many others there are."""
     for position in range(begin, end):
@@ -287,17 +314,22 @@ def pick_residuals(
                 if not kept:
                     continue
                 count += 1
-                if (low[at] & 1) and (high[at] & 1) and low[at] <= high[at] and (
-                    best < 0
-                    or _rank(columns[at], low[at], high[at])
-                    < _rank(columns[best], low[best], high[best])
+                if (
+                    (low[at] & 1)
+                    and (high[at] & 1)
+                    and low[at] <= high[at]
+                    and (
+                        best < 0
+                        or _rank(columns[at], low[at], high[at])
+                        < _rank(columns[best], low[best], high[best])
+                    )
                 ):
                     best = np.int64(at)
             picked[position, slot] = best
             counts[position + 1] = count - (1 if best >= 0 else 0)
 
 
-@_fast
+@kernel
 def fill_slots(
     columns: Any, low: Any, high: Any, begin: int, end: int, picked: Any, slots: Any
 ) -> None:
@@ -317,11 +349,24 @@ def fill_slots(
             slots[block, slot, 1, spot], slots[block, slot, 2, spot] = lower, width
 
 
-@_fast
+@kernel
 def fill_residuals(
-    start: Any, columns: Any, lows: Any, highs: Any, low: Any, high: Any, lanes: Any, index: Any,
-    begin: int, end: int, keys: Any, picked: Any, out_start: Any, out_columns: Any,
-    out_codes: Any, out_exact: Any,
+    start: Any,
+    columns: Any,
+    lows: Any,
+    highs: Any,
+    low: Any,
+    high: Any,
+    lanes: Any,
+    index: Any,
+    begin: int,
+    end: int,
+    keys: Any,
+    picked: Any,
+    out_start: Any,
+    out_columns: Any,
+    out_codes: Any,
+    out_exact: Any,
 ) -> None:
     """The predicates beside the keys and the one picked, narrowest first, in block order."""
     for position in range(begin, end):
@@ -355,7 +400,7 @@ def fill_residuals(
             count += 1
 
 
-@_fast
+@kernel
 def scatter(group_of: Any, begin: int, end: int, offsets: Any, lanes: Any) -> None:
     """Deal lanes out to their groups, in order."""
     for lane in range(begin, end):

@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 import numpy as np
 
-from shoal.content.index import kernels as k
+from shoal.content.index import fields as f
 from shoal.content.index.lanes import Predicate
 from shoal.content.index.layout import Array, Flat
 
@@ -43,12 +43,12 @@ class Recent:
         at = bisect_left(self.handles, handle)
         found = flags = 0
         while at < len(self.handles) and self.handles[at] == handle:
-            if self.ids[at] != k.DEAD:
-                flags |= self.ids[at] & (k.SHARED | k.OPAQUE)
+            if self.ids[at] != f.DEAD:
+                flags |= self.ids[at] & (f.SHARED | f.OPAQUE)
                 found += 1
-                self.ids[at] = k.DEAD
+                self.ids[at] = f.DEAD
                 if at < self._copied:
-                    self._arrays[0][at] = k.DEAD
+                    self._arrays[0][at] = f.DEAD
             at += 1
         return found | flags
 
@@ -56,7 +56,7 @@ class Recent:
         """The live lanes as a list of their own."""
         ids = np.array(self.ids, np.uint32)
         start = np.array(self.start, np.uint32)
-        live = ids != k.DEAD
+        live = ids != f.DEAD
         counts = np.diff(start)
         kept = np.repeat(live, counts)
         return Flat(
@@ -80,7 +80,7 @@ class Recent:
                 np.empty(self._room[1]),
             ]
             self._copied = 0
-            slots = (k.RECENT_IDS, k.RECENT_START, k.RECENT_COLUMNS, k.RECENT_LOW, k.RECENT_HIGH)
+            slots = (f.RECENT_IDS, f.RECENT_START, f.RECENT_COLUMNS, f.RECENT_LOW, f.RECENT_HIGH)
             for slot, array in zip(slots, self._arrays, strict=True):
                 table[slot] = array.ctypes.data
         first, at = self._copied, self.start[self._copied]
@@ -91,7 +91,7 @@ class Recent:
         low[at:predicates] = self.low[at:]
         high[at:predicates] = self.high[at:]
         self._copied = lanes
-        table[k.RECENT] = lanes
+        table[f.RECENT] = lanes
 
     def clear(self) -> None:
         """Forget all lanes."""

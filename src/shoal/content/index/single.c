@@ -22,7 +22,7 @@
 /* Positions in the tables, in the order of FIELDS in single.py. */
 enum {
     COLUMNS, SEGMENTS, SEGMENT_TABLE, SNAPSHOTS, SNAPSHOT_TABLE, RECENT, RECENT_START, RECENT_IDS,
-    RECENT_COLUMNS, RECENT_LOW, RECENT_HIGH, SEEN, SEEN_MASK, SERIAL,
+    RECENT_COLUMNS, RECENT_LOW, RECENT_HIGH, SEEN, TOUCHED, TOUCHED_COUNT,
     SNAPSHOT, FREE_GROUPS, GROUP_STARTS, GROUP_COLUMNS, GROUP_TABLE,
     WIDTH, KEYS, EXACT, BLOCKS, BOUNDS, IDS, ALIVE, ZONES, SUPERS, SLOTS, SLOT_COUNT,
     RESIDUAL_START, RESIDUAL_COLUMNS, RESIDUAL_CODES, RESIDUAL_EXACT, SPECIAL, GROUP_SIZE,
@@ -63,6 +63,16 @@ static inline uint64_t pack(const uint8_t *flags)
         bits |= ((eight * 0x0102040810204080ull) >> 56) << (8 * i);
     }
     return bits;
+}
+
+#define SMALL 8
+static inline uint64_t within8(const uint16_t *low, const uint16_t *high, uint16_t code)
+{
+    uint8_t flags[8];
+    uint64_t eight;
+    for (int i = 0; i < 8; i++) flags[i] = (uint8_t)((low[i] <= code) & (code <= high[i]));
+    memcpy(&eight, flags, 8);
+    return (eight * 0x0102040810204080ull) >> 56;
 }
 
 typedef uint64_t (*within)(const uint16_t *, const uint16_t *, uint16_t);
@@ -106,16 +116,20 @@ HALF static inline uint64_t within_avx2(const uint16_t *low, const uint16_t *hig
 }
 #endif
 
-static int fresh(int64_t *index, uint32_t id)
+static inline int fresh(int64_t *index, uint32_t id)
 {
-    uint64_t *seen = AS(uint64_t, FIELD(index, SEEN));
-    int64_t mask = FIELD(index, SEEN_MASK), serial = FIELD(index, SERIAL);
-    uint64_t wanted = (uint64_t)serial << 30 | id;
-    int64_t slot = (int64_t)(id * 0x9E3779B1ull) & mask;
-    for (;; slot = (slot + 1) & mask) {
-        if (seen[slot] == wanted) return 0;
-        if ((int64_t)(seen[slot] >> 30) != serial) { seen[slot] = wanted; return 1; }
-    }
+    uint64_t *word = AS(uint64_t, FIELD(index, SEEN)) + (id >> 6), bit = 1ull << (id & 63);
+    if (*word & bit) return 0;
+    *word |= bit;
+    AS(uint32_t, FIELD(index, TOUCHED))[FIELD(index, TOUCHED_COUNT)++] = id;
+    return 1;
+}
+
+static void clear_seen(int64_t *index)
+{
+    for (int64_t i = 0; i < FIELD(index, TOUCHED_COUNT); i++)
+        AS(uint64_t, FIELD(index, SEEN))[AS(uint32_t, FIELD(index, TOUCHED))[i] >> 6] = 0;
+    FIELD(index, TOUCHED_COUNT) = 0;
 }
 
 static inline uint32_t *emit_flagged(int64_t *index, uint32_t *out, uint32_t flagged)
@@ -176,11 +190,19 @@ scan_group(int64_t *index, table group, const uint16_t *codes, const double *key
         }
         for (; todo; todo &= todo - 1) {
             int64_t chunk = first + __builtin_ctzll(todo), left = blocks - 64 * chunk;
-            const uint16_t *z = zones + chunk * width * 256;
             uint64_t outer = ~0ull, inner = ~0ull;
-            for (int64_t i = 0; i < width; i++, z += 256) {
-                outer &= within64(z, z + 64, code[i]);
-                inner &= within64(z + 128, z + 192, code[i]);
+            if (blocks <= SMALL) {
+                const uint16_t *z = zones;
+                for (int64_t i = 0; i < width; i++, z += 4 * SMALL) {
+                    outer &= within8(z, z + SMALL, code[i]);
+                    inner &= within8(z + 2 * SMALL, z + 3 * SMALL, code[i]);
+                }
+            } else {
+                const uint16_t *z = zones + chunk * width * 256;
+                for (int64_t i = 0; i < width; i++, z += 256) {
+                    outer &= within64(z, z + 64, code[i]);
+                    inner &= within64(z + 128, z + 192, code[i]);
+                }
             }
             if (!width && (slot_count || rest)) inner = 0;
             if (left < 64) outer &= (1ull << left) - 1;
@@ -290,7 +312,6 @@ static int64_t match_entries(int64_t *index, const int64_t *entries, int64_t cou
             codes[width * s + column] =
                 code_of(keys[column], AS(const int64_t, cuts[s]) + at[CUT_SIZE] * column);
     }
-    index[at[SERIAL]]++;
     const int64_t *segments = AS(const int64_t, FIELD(index, SEGMENT_TABLE));
     for (int64_t n = 0; n < FIELD(index, SEGMENTS); n++) {
         table segment = AS(const int64_t, segments[n]);
@@ -307,6 +328,7 @@ static int64_t match_entries(int64_t *index, const int64_t *entries, int64_t cou
         }
     }
     out = match_recent(index, keys, out);
+    if (FIELD(index, TOUCHED_COUNT)) clear_seen(index);
     for (int64_t i = 0; i < count; i++) {
         int64_t column = entries[2 * i];
         keys[column] = NAN;
@@ -381,6 +403,36 @@ static PyObject *match(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return PyLong_FromLongLong(count);
 }
 
+/* bury(handles, count, place, ids, alive, handle): see kernels.py */
+static PyObject *bury(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)self;
+    int64_t given[6];
+    if (nargs != 6) {
+        PyErr_SetString(PyExc_TypeError, "bury(handles, count, place, ids, alive, handle)");
+        return NULL;
+    }
+    for (int i = 0; i < 6; i++) given[i] = PyLong_AsLongLong(args[i]);
+    if (PyErr_Occurred()) return NULL;
+    const uint32_t *handles = AS(const uint32_t, given[0]), *place = AS(const uint32_t, given[2]);
+    const uint32_t *ids = AS(const uint32_t, given[3]);
+    uint64_t *alive = AS(uint64_t, given[4]);
+    int64_t low = 0, high = given[1], found = 0, flags = 0;
+    while (low < high) {
+        int64_t middle = (low + high) >> 1;
+        if (handles[middle] < given[5]) low = middle + 1; else high = middle;
+    }
+    for (; low < given[1] && handles[low] == given[5]; low++) {
+        uint64_t bit = 1ull << (place[low] & 63), *word = alive + (place[low] >> 6);
+        if (*word & bit) {
+            *word &= ~bit;
+            flags |= ids[place[low]] & (SHARED | OPAQUE);
+            found++;
+        }
+    }
+    return PyLong_FromLongLong(found | flags);
+}
+
 static PyObject *configure(PyObject *self, PyObject *fields)
 {
     (void)self;
@@ -398,6 +450,7 @@ static PyObject *configure(PyObject *self, PyObject *fields)
 static PyMethodDef methods[] = {
     {"configure", configure, METH_O, "Tell where the fields of the tables are."},
     {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "Match one event."},
+    {"bury", (PyCFunction)(void (*)(void))bury, METH_FASTCALL, "Clear a handle's live bits."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_single", NULL, -1, methods,
                                     NULL, NULL, NULL, NULL};

@@ -6,31 +6,35 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from shoal.content.index import fields as f
 from shoal.content.index import kernels as k
 
 FIELDS: Final = (
-    k.COLUMNS, k.SEGMENTS, k.SEGMENT_TABLE, k.SNAPSHOTS, k.SNAPSHOT_TABLE, k.RECENT,
-    k.RECENT_START, k.RECENT_IDS, k.RECENT_COLUMNS, k.RECENT_LOW, k.RECENT_HIGH, k.SEEN,
-    k.SEEN_MASK, k.SERIAL,
-    k.SNAPSHOT, k.FREE_GROUPS, k.GROUP_STARTS, k.GROUP_COLUMNS, k.GROUP_TABLE,
-    k.WIDTH, k.KEYS, k.EXACT, k.BLOCKS, k.BOUNDS, k.IDS, k.ALIVE, k.ZONES, k.SUPERS, k.SLOTS,
-    k.SLOT_COUNT, k.RESIDUAL_START, k.RESIDUAL_COLUMNS, k.RESIDUAL_CODES, k.RESIDUAL_EXACT,
-    k.SPECIAL, k.GROUP_SIZE,
-    k.CUTS, k.CUT_COUNT, k.CUT_CELLS, k.CUT_BASE, k.CUT_SCALE, k.CUT_LAST_CELL, k.CUT_SIZE,
+    f.COLUMNS, f.SEGMENTS, f.SEGMENT_TABLE, f.SNAPSHOTS, f.SNAPSHOT_TABLE, f.RECENT,
+    f.RECENT_START, f.RECENT_IDS, f.RECENT_COLUMNS, f.RECENT_LOW, f.RECENT_HIGH, f.SEEN,
+    f.TOUCHED, f.TOUCHED_COUNT,
+    f.SNAPSHOT, f.FREE_GROUPS, f.GROUP_STARTS, f.GROUP_COLUMNS, f.GROUP_TABLE,
+    f.WIDTH, f.KEYS, f.EXACT, f.BLOCKS, f.BOUNDS, f.IDS, f.ALIVE, f.ZONES, f.SUPERS, f.SLOTS,
+    f.SLOT_COUNT, f.RESIDUAL_START, f.RESIDUAL_COLUMNS, f.RESIDUAL_CODES, f.RESIDUAL_EXACT,
+    f.SPECIAL, f.GROUP_SIZE,
+    f.CUTS, f.CUT_COUNT, f.CUT_CELLS, f.CUT_BASE, f.CUT_SCALE, f.CUT_LAST_CELL, f.CUT_SIZE,
 )  # fmt: skip
 
 
-def _load() -> Callable[..., int] | None:
+def _load() -> Any:
     if os.environ.get("SHOAL_PURE"):
         return None
     try:
-        from shoal.content.index import _single
+        from shoal.content.index import _single  # type: ignore[attr-defined]  # it may be absent
     except ImportError:
         return None
     extension: Any = _single
     extension.configure(FIELDS)
-    found: Callable[..., int] = extension.match
-    return found
+    return extension
 
 
-match: Final = _load()
+_extension: Final = _load()
+match: Callable[..., int] | None = _extension and _extension.match
+"""(event, vocabulary in brief, addresses…) -> how many ids were written; None: use the kernels."""
+bury: Final[Callable[..., int]] = _extension.bury if _extension else k.bury
+"""See :func:`shoal.content.index.kernels.bury`."""

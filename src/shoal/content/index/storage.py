@@ -12,23 +12,23 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.content.index import kernels as k
+from shoal.content.index import fields as f
 from shoal.content.index.index import MatchIndex
 from shoal.content.index.layout import Array, Segment, Snapshot
 
 _FIELDS = {
-    **{k.EXACT + key: "exact" for key in range(k.MAX_KEYS)},
-    k.BOUNDS: "bounds",
-    k.IDS: "ids",
-    k.ALIVE: "alive",
-    k.ZONES: "zones",
-    k.SUPERS: "supers",
-    k.SLOTS: "slots",
-    k.RESIDUAL_START: "residual_start",
-    k.RESIDUAL_COLUMNS: "residual_columns",
-    k.RESIDUAL_CODES: "residual_codes",
-    k.RESIDUAL_EXACT: "residual_exact",
-    k.SPECIAL: "special",
+    **{f.EXACT + key: "exact" for key in range(f.MAX_KEYS)},
+    f.BOUNDS: "bounds",
+    f.IDS: "ids",
+    f.ALIVE: "alive",
+    f.ZONES: "zones",
+    f.SUPERS: "supers",
+    f.SLOTS: "slots",
+    f.RESIDUAL_START: "residual_start",
+    f.RESIDUAL_COLUMNS: "residual_columns",
+    f.RESIDUAL_CODES: "residual_codes",
+    f.RESIDUAL_EXACT: "residual_exact",
+    f.SPECIAL: "special",
 }
 _OWN = ("handles", "place", "block_group", "group_starts")
 
@@ -64,7 +64,7 @@ def _save_segment(segment: Segment, folder: Path) -> None:
         offset = 0
         for array in arrays:
             begin = array.ctypes.data
-            for field in (f for f, n in _FIELDS.items() if n == name):
+            for field in (position for position, n in _FIELDS.items() if n == name):
                 held = segment.groups[:, field]
                 mine = (held >= begin) & (held < begin + array.nbytes)
                 groups[mine, field] = held[mine] - begin + offset + 1
@@ -112,7 +112,7 @@ def _load_segment(folder: Path, cut_columns: list[int], columns: int) -> Segment
             continue
         arrays[name] = [opened(name)]
         begin = arrays[name][0].ctypes.data
-        for field in (f for f, n in _FIELDS.items() if n == name):
+        for field in (position for position, n in _FIELDS.items() if n == name):
             used = groups[:, field] > 0
             groups[used, field] += begin - 1
     ids, alive = arrays.pop("ids")[0], arrays.pop("alive")[0]
@@ -129,8 +129,8 @@ def _load_segment(folder: Path, cut_columns: list[int], columns: int) -> Segment
         arrays=arrays,
     )
     segment.live = len(segment.handles)
-    segment.table[k.FREE_GROUPS] = int((groups[:, k.WIDTH] == 0).sum())
-    segment.table[k.GROUP_STARTS] = starts.ctypes.data
-    segment.table[k.GROUP_COLUMNS] = columns
-    segment.table[k.GROUP_TABLE] = groups.ctypes.data
+    segment.table[f.FREE_GROUPS] = int((groups[:, f.WIDTH] == 0).sum())
+    segment.table[f.GROUP_STARTS] = starts.ctypes.data
+    segment.table[f.GROUP_COLUMNS] = columns
+    segment.table[f.GROUP_TABLE] = groups.ctypes.data
     return segment

@@ -8,7 +8,7 @@ from shoal.content.index.index import MatchIndex
 from shoal.content.tables import FilterTable, Source
 
 if TYPE_CHECKING:
-    from shoal.content.attributes import Attributes, AttributeFilter
+    from shoal.content.attributes import AttributeFilter, Attributes
     from shoal.content.model import Content, Filter
 
 

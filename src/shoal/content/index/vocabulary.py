@@ -90,9 +90,9 @@ class Attribute:
 
     def entries(self, value: bool | int | float | str) -> bytes:
         """The (column, key) pairs of a value, packed."""
-        remembered = isinstance(value, str | bool)
-        if remembered:
-            found = self.memory.get(value)
+        name = value if isinstance(value, str | bool) else None
+        if name is not None:
+            found = self.memory.get(name)
             if found is not None:
                 return found
         parts: list[tuple[int, float]] = []
@@ -109,10 +109,10 @@ class Attribute:
         if self.textual:
             parts += self._text_entries(values.text(value))
         packed = b"".join(_ENTRY.pack(*part) for part in parts)
-        if remembered:
+        if name is not None:
             if len(self.memory) >= MEMORY:
                 self.memory.clear()
-            self.memory[value] = packed
+            self.memory[name] = packed
         return packed
 
     def pack(self, value: object) -> bytes:
