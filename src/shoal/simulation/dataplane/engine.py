@@ -84,6 +84,8 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     copy_hops = copy_deterministic = np.int64(0)
     status = DONE
     clock = now[NOW]
+    latest = clock
+    certain = min(until, bin_end)  # before that no control event comes and no new time bin
     while True:
         # What comes next: a message in the ring or on the heap, or a publication.
         at = NEVER
@@ -280,6 +282,19 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
             ):
                 lost += 1
                 continue
+            if (
+                remembers
+                and at < certain
+                and seen[place_of[event], target >> 6] & bit_of(target)
+            ):  # it will find its receiver visited, and nothing can happen to its link before
+                handled += 1
+                duplicates[target] += 1
+                copies += 1
+                copy_hops += hops + 1
+                copy_deterministic += further
+                latest = max(latest, at)
+                posted += 1
+                continue
             in_flight[event] += 1
             if at == clock + usual:
                 place = tail & ring_mask
@@ -306,7 +321,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
             places[free_places] = place_of[event]
             free_places += 1
 
-    now[NOW] = clock
+    now[NOW] = max(clock, latest)
     now[ORDER] = posted
     now[HEAD], now[TAIL], now[HEAP] = head, tail, waiting
     now[NEXT], now[NEXT_ORDER] = following, following_order
