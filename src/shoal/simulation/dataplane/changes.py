@@ -20,14 +20,14 @@ from shoal.simulation.dataplane.state import State
 ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG = range(10)
 
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
-SOURCE, CHANNEL, TARGET, LEAF = s.SOURCE, s.CHANNEL, s.TARGET, s.LEAF
 VERSION = s.VERSION
 
 
 @njit(cache=True)
 def carry_out(changes, state: State):
     """Bring the arrays up to date. A change of a slot that is no more is none."""
-    limits, slot, parent = state.nodes.limits, state.nodes.slot, state.nodes.parent
+    limits, parent = state.nodes.limits, state.nodes.parent
+    sources, channel, leaf = state.nodes.source, state.nodes.channel, state.nodes.leaf
     mask, leaf_mask, local = state.nodes.mask, state.nodes.leaf_mask, state.nodes.local
     subscribers, now = state.subscribers, state.now
     for i in range(len(changes)):
@@ -55,17 +55,16 @@ def carry_out(changes, state: State):
             parent[node, 1] = a
         count = limits[node, SLOTS]
         if what == ADD_SLOT:
-            slot[node, count, SOURCE] = source
-            slot[node, count, CHANNEL] = a
-            slot[node, count, TARGET] = source
-            slot[node, count, LEAF] = 0
+            sources[node, count] = source
+            channel[node, count] = a
+            leaf[node, count] = 0
             for level in range(mask.shape[2]):
                 for w in range(mask.shape[3]):
                     mask[node, count, level, w] = ZERO
             limits[node, SLOTS] = count + 1
             continue
         k = 0
-        while k < count and slot[node, k, SOURCE] != source:
+        while k < count and sources[node, k] != source:
             k += 1
         if k == count:
             continue
@@ -74,16 +73,18 @@ def carry_out(changes, state: State):
         elif what == CLEAR:
             mask[node, k, a, b >> 6] &= ~bit_of(b)
         elif what == POINT:
-            slot[node, k, CHANNEL] = a
+            channel[node, k] = a
         elif what == IS_LEAF:
-            slot[node, k, LEAF] = a
+            leaf[node, k] = a
             for w in range(leaf_mask.shape[2]):
                 leaf_mask[node, k, w] = ZERO
         elif what == LEAF_WISH:
             leaf_mask[node, k, a >> 6] |= bit_of(a)
         else:
             for j in range(k, count - 1):
-                slot[node, j] = slot[node, j + 1]
+                sources[node, j] = sources[node, j + 1]
+                channel[node, j] = channel[node, j + 1]
+                leaf[node, j] = leaf[node, j + 1]
                 mask[node, j] = mask[node, j + 1]
                 leaf_mask[node, j] = leaf_mask[node, j + 1]
             limits[node, SLOTS] = count - 1

@@ -40,7 +40,6 @@ VERSION, COMPONENTS, DUE = s.VERSION, s.COMPONENTS, s.DUE
 DUPLICATES, ENDS = s.DUPLICATES, s.ENDS
 WRONG_EVENT, WRONG_NODE = s.WRONG_EVENT, s.WRONG_NODE
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
-SOURCE, CHANNEL, TARGET = s.SOURCE, s.CHANNEL, s.TARGET
 FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
 NEVER = 1 << 62
 PARENT = -1
@@ -51,11 +50,12 @@ PARENT = -1
 def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     """Handle all before (until, until_order); stop early at the end of a bin or of memory."""
     kind, tree, owes_publisher = rule.kind, rule.tree, rule.owes_publisher
-    transmission, usual = rule.transmission, rule.usual
+    transmission, usual, plain = rule.transmission, rule.usual, rule.plain
     keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
     remembers = kind in (FLOODING, SEMI_PROBABILISTIC)
     nodes, channels, events = state.nodes, state.channels, state.events
-    limits, slot, parent = nodes.limits, nodes.slot, nodes.parent
+    limits, parent = nodes.limits, nodes.parent
+    source, slot_channel, leaf = nodes.source, nodes.channel, nodes.leaf
     leaf_mask, mask, local = nodes.leaf_mask, nodes.mask, nodes.local
     component, last_bin = nodes.component, nodes.last_bin
     receipts, duplicates = nodes.receipts, nodes.duplicates
@@ -74,7 +74,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     now = state.now
 
     ring_mask = ring.shape[0] - 1
-    room = slot.shape[1] + 1  # no node sends more messages at once: to all slots and its parent
+    room = source.shape[1] + 1  # no node sends more messages at once: to all slots and its parent
     planned = times.shape[0]
     head, tail, waiting = now[HEAD], now[TAIL], now[HEAP]
     following, following_order = now[NEXT], now[NEXT_ORDER]
@@ -84,6 +84,8 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     copy_hops = copy_deterministic = np.int64(0)
     status = DONE
     clock = now[NOW]
+    latest = clock
+    certain = min(until, bin_end)  # before that no control event comes and no new time bin
     while True:
         # What comes next: a message in the ring or on the heap, or a publication.
         at = NEVER
@@ -213,7 +215,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
             if hops < rule.ttl and not (rule.either and not (may_follow and may_guess)):
                 links = limits[node, PUBLISHER_FANOUT if sender < 0 else FANOUT]
                 chosen, known = choose_links(
-                    picks, count, slot, leaf_mask, mask, bits, limits[node, HORIZON], links, draws,
+                    picks, count, source, leaf, leaf_mask, mask, bits, limits[node, HORIZON], links, draws,
                     node, sender, event, may_follow, may_guess,
                 )  # fmt: skip  # as it is defined
             if chosen == 0:
@@ -228,13 +230,13 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                     picks[chosen] = PARENT
                     chosen += 1
             for k in range(count):
-                near = slot[node, k, SOURCE]
+                near = source[node, k]
                 if near not in (sender, above) and direction_matches(mask, node, k, 0, bits, event):
                     picks[chosen] = k
                     chosen += 1
         else:
             for k in range(count):
-                if slot[node, k, SOURCE] != sender:
+                if source[node, k] != sender:
                     picks[chosen] = k
                     chosen += 1
 
@@ -244,8 +246,8 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 channel = np.int64(parent[node, 1])
                 target = parent[node, 0]
             else:
-                channel = np.int64(slot[node, picks[i], CHANNEL])
-                target = slot[node, picks[i], TARGET]
+                channel = np.int64(slot_channel[node, picks[i]])
+                target = source[node, picks[i]]
             if channel < 0:
                 now[UNLINKED] += 1
                 continue
@@ -270,15 +272,31 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 message[row, 2] = hops + 1
                 message[row, 3] = further
                 now[MESSAGES] = row + 1
-            at = clock
-            if transmission:
-                at = max(at, channel_times[channel, FREE_AT]) + transmission
-                channel_times[channel, FREE_AT] = at
-            at += channel_times[channel, DELAY]
-            if rule.lossy and is_lost(
-                rule.loss_key, publisher[event], sequence[event], node, target, quality[channel]
-            ):
-                lost += 1
+            at = clock + usual
+            if not plain:
+                at = clock
+                if transmission:
+                    at = max(at, channel_times[channel, FREE_AT]) + transmission
+                    channel_times[channel, FREE_AT] = at
+                at += channel_times[channel, DELAY]
+                if quality[channel] < 1.0 and is_lost(
+                    rule.loss_key, publisher[event], sequence[event], node, target,
+                    quality[channel],
+                ):  # fmt: skip  # who asks, then for what
+                    lost += 1
+                    continue
+            if (
+                remembers
+                and at < certain
+                and seen[place_of[event], target >> 6] & bit_of(target)
+            ):  # it will find its receiver visited, and nothing can happen to its link before
+                handled += 1
+                duplicates[target] += 1
+                copies += 1
+                copy_hops += hops + 1
+                copy_deterministic += further
+                latest = max(latest, at)
+                posted += 1
                 continue
             in_flight[event] += 1
             if at == clock + usual:
@@ -306,7 +324,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
             places[free_places] = place_of[event]
             free_places += 1
 
-    now[NOW] = clock
+    now[NOW] = max(clock, latest)
     now[ORDER] = posted
     now[HEAD], now[TAIL], now[HEAP] = head, tail, waiting
     now[NEXT], now[NEXT_ORDER] = following, following_order

@@ -72,7 +72,7 @@ class Mirror:
     def add_slot(self, node: NodeId, source: NodeId) -> None:
         """A node has one more source."""
         self.degree[node] += 1
-        if self.degree[node] > self.state.nodes.slot.shape[1]:
+        if self.degree[node] > self.state.nodes.source.shape[1]:
             self._more_slots(2 * self.degree[node])
         self.change(ADD_SLOT, node, source, self.channels.get((node, source), -1))
 
@@ -84,7 +84,8 @@ class Mirror:
     def _more_slots(self, slots: int) -> None:
         nodes = self.state.nodes
         larger: dict[str, Any] = {
-            name: grown(getattr(nodes, name), 1, slots) for name in ("slot", "mask", "leaf_mask")
+            name: grown(getattr(nodes, name), 1, slots)
+            for name in ("source", "channel", "leaf", "mask", "leaf_mask")
         }
         self.state = self.state._replace(
             nodes=nodes._replace(**larger), picks=np.zeros(2 * slots, np.int32)

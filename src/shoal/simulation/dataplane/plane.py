@@ -112,8 +112,8 @@ class DataPlane(Plane):
 
     def connected(self, channel: Channel) -> None:
         """See :class:`Plane`."""
-        if channel.quality < 1.0:
-            self.rule = self.rule._replace(lossy=True)
+        if channel.quality < 1.0 or channel.delay != self.network.delay:
+            self.rule = self.rule._replace(plain=False)
         channel.number = self.mirror.add_channel(
             channel.source, channel.target, channel.delay, channel.quality
         )
@@ -366,10 +366,10 @@ def _rule(
         ttl_probabilistic=getattr(routing, "ttl_probabilistic", UNLIMITED),
         either=getattr(routing, "either", False),
         key=key("links"),
-        lossy=False,
         loss_key=key("losses"),
         transmission=transmission,
         usual=transmission + network.delay,
+        plain=transmission == 0,
         keeps_deliveries=recorder.keeps_deliveries,
         keeps_messages=recorder.keeps_messages,
     )

@@ -12,14 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shoal.simulation.dataplane import state as s
-
 _GAMMA = np.uint64(0x9E37_79B9_7F4A_7C15)
 _FIRST = np.uint64(0xBF58_476D_1CE4_E5B9)
 _SECOND = np.uint64(0x94D0_49BB_1331_11EB)
 _LOW = np.uint64(0xFFFF_FFFF)
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
-SOURCE, LEAF = s.SOURCE, s.LEAF
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
@@ -94,18 +91,18 @@ def draw_some(picks, start, count, room, word):
 
 @njit(cache=True, inline="always")
 def choose_links(
-    picks, slots, slot, leaf_mask, mask, bits, horizon, room, draws, node, sender, event,
+    picks, slots, source, leaf, leaf_mask, mask, bits, horizon, room, draws, node, sender, event,
     may_follow, may_guess,
 ):  # fmt: skip  # what it sees, then what it is asked
     """The semi-probabilistic choice: slots in ``picks``; how many, and how many by subscription.
 
     ``picks`` holds the chosen in its first half, and what is left to choose from in its second.
     """
-    base = slot.shape[1]
+    base = source.shape[1]
     left = 0
     for k in range(slots):
-        if slot[node, k, SOURCE] != sender and (
-            slot[node, k, LEAF] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
+        if source[node, k] != sender and (
+            leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
         ):
             picks[base + left] = k
             left += 1

@@ -15,6 +15,7 @@ import numpy.typing as npt
 Words: TypeAlias = npt.NDArray[np.uint64]
 Longs: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[np.int32]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 Reals: TypeAlias = npt.NDArray[np.float64]
 
 (
@@ -42,13 +43,14 @@ class Rule(NamedTuple):
     either: bool
     key: np.uint64
     """Of the draws that choose links."""
-    lossy: bool
     loss_key: np.uint64
     """Of the draws that lose messages on bad links."""
     transmission: int
     """Nanoseconds that a link is busy with one event."""
     usual: int
     """Nanoseconds from sending to arrival on a free link of the usual delay."""
+    plain: bool
+    """Whether that is so on every link: no bandwidth, no other delay, no loss."""
     keeps_deliveries: bool
     keeps_messages: bool
 
@@ -58,8 +60,12 @@ class Nodes(NamedTuple):
 
     limits: Ints
     """[node, (slots in use, horizon, links to use, links a publisher uses)]."""
-    slot: Ints
-    """[node, slot, (source, channel, target, whether it is a leaf)]."""
+    source: Ints
+    """[node, slot]: the neighbour at the other end."""
+    channel: Ints
+    """[node, slot]: the channel to it; -1: none."""
+    leaf: Bytes
+    """[node, slot]: whether it has no other link."""
     parent: Ints
     """[node, (parent, channel)]; -1: none."""
     mask: Words
@@ -150,9 +156,8 @@ class State(NamedTuple):
     """The counters below."""
 
 
-# Columns of Nodes.limits, Nodes.slot, Channels.ends and Channels.times.
+# Columns of Nodes.limits, Channels.ends and Channels.times.
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = range(4)
-SOURCE, CHANNEL, TARGET, LEAF = range(4)
 FROM, TO, UP = range(3)
 DELAY, FREE_AT = range(2)
 
@@ -202,7 +207,9 @@ def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes
     """Nodes without links and wishes."""
     return Nodes(
         limits=np.zeros((nodes, 4), np.int32),
-        slot=np.zeros((nodes, slots, 4), np.int32),
+        source=np.zeros((nodes, slots), np.int32),
+        channel=np.zeros((nodes, slots), np.int32),
+        leaf=np.zeros((nodes, slots), np.uint8),
         parent=np.full((nodes, 2), -1, np.int32),
         mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
         leaf_mask=np.zeros((nodes, slots, pattern_words), np.uint64),

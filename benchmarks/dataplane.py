@@ -1,0 +1,130 @@
+"""Messages per CPU-second of the data plane: events on compiled arrays, beside SimPy.
+
+Whole runs are timed, from the first link to rest, control plane and recording included; only the
+set-up (graph and workload) is left out. Each measurement is a process of its own; the best of a few
+is taken for what the code can do, as a busy machine only ever adds.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+NODES = 300
+DEGREE = 5
+RECORDED = ["publications", "traffic", "routes", "links"]
+
+STATIC = {"name": "static-graph", "degree": DEGREE}
+MOVING = {"name": "reconfigured-graph", "degree": DEGREE, "interval": 0.03}
+SEMI = {"name": "semi-probabilistic", "horizon": 1, "threshold": 0.25}
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "flooding": {"overlay": STATIC, "routing": {"name": "flooding"}, "seconds": 6},
+    "flooding_unrecorded": {
+        "overlay": STATIC,
+        "routing": {"name": "flooding"},
+        "seconds": 6,
+        "record": [],
+    },
+    "semi_static": {"overlay": STATIC, "routing": SEMI, "seconds": 30},
+    "semi_static_unrecorded": {"overlay": STATIC, "routing": SEMI, "seconds": 30, "record": []},
+    "semi_dynamic": {"overlay": MOVING, "routing": SEMI, "seconds": 15},
+    "large": {"nodes": 100_000, "overlay": STATIC, "routing": {"name": "flooding"}, "seconds": 1},
+}
+
+
+def run(quick: bool = False) -> dict[str, float]:
+    """All measurements and the ratios that matter."""
+    repeats = 2 if quick else 5
+    best: dict[str, dict[str, float]] = {}
+    for name in SCENARIOS:
+        if name == "large" and quick:
+            continue
+        found = [_measure(name) for _ in range(1 if name == "large" else repeats)]
+        best[name] = min(found, key=lambda f: f["seconds"] / f["messages"])
+    simpy = max(_simpy(20_000 if quick else 60_000) for _ in range(repeats))
+    result = {f"{name}_messages_per_cpu_second": _rate(best[name]) for name in best}
+    result["simpy_callback_messages_per_cpu_second"] = simpy
+    result["flooding_over_simpy_callback"] = _rate(best["flooding"]) / simpy
+    for name in ("flooding", "semi_static"):
+        plain = _rate(best[f"{name}_unrecorded"])
+        result[f"{name}_cost_of_recording"] = max(0.0, 1 - _rate(best[name]) / plain)
+    if "large" in best:
+        result["large_gigabytes"] = best["large"]["gigabytes"]
+    return result
+
+
+def _rate(found: dict[str, float]) -> float:
+    return found["messages"] / found["seconds"]
+
+
+def _measure(name: str) -> dict[str, float]:
+    """One measurement in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, __file__, name], stdout=subprocess.PIPE, text=True, check=True
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _simpy(messages: int) -> float:
+    """SimPy's callback idiom on the same flood."""
+    peer = Path(__file__).with_name("simulation.py")
+    arguments = [sys.executable, str(peer), "simpy_callback", str(NODES), str(messages)]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)
+    counted, seconds = json.loads(done.stdout)
+    return float(counted / seconds)
+
+
+def configuration(name: str) -> dict[str, Any]:
+    """The run of a scenario."""
+    scenario = SCENARIOS[name]
+    nodes = scenario.get("nodes", NODES)
+    end = 0.5 + scenario["seconds"]
+    return {
+        "nodes": nodes,
+        "duration": end,
+        "overlay": scenario["overlay"],
+        "routing": scenario["routing"],
+        "link": {"delay": 0.001, "bandwidth": 0},
+        "workload": {
+            "patterns": 512,
+            "patterns_per_subscriber": 2,
+            "patterns_per_event": 26,
+            "distinct": True,
+            "subscribers": 1.0,
+            "subscribe_window": [0.0, 0.1],
+            "publish_rate": 5.0 if nodes == NODES else 20.0 / nodes,
+            "publishing": "poisson",
+            "publish_window": [0.5, end],
+        },
+        "record": scenario.get("record", RECORDED),
+        "data_plane": "arrays",
+    }
+
+
+def timed(name: str) -> dict[str, float]:
+    """Run a scenario, once small to load the compiled kernel, then timed."""
+    from shoal.simulation import Simulation, parse_config
+    from shoal.simulation.columns import to_tables
+
+    small = {**configuration(name), "nodes": 20, "duration": 1.0}
+    small["workload"] = {**small["workload"], "publish_rate": 5.0}
+    Simulation(parse_config(small)).run()
+    simulation = Simulation(parse_config(configuration(name)))
+    started = time.process_time()
+    simulation.run()
+    to_tables(simulation.recorder, "run", simulation.config.record)
+    seconds = time.process_time() - started
+    kernel = simulation.kernel
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return {"messages": kernel.handled + kernel.lost, "seconds": seconds, "gigabytes": memory}
+
+
+if __name__ == "__main__":
+    print(json.dumps(timed(sys.argv[1])))
