@@ -321,11 +321,12 @@ def _explained(error: Exception | None, out: Path) -> PipelineError:
 
 
 def failures(store: Store, found: Inventory, wanted: set[str]) -> list[Failure]:
-    failures = []
+    """The failed ones among some runs, with what their rows say."""
+    lost = []
     for run in sorted(found.failed & wanted):
         row = pq.read_table(store.path("runs", run, FAILED), schema=SCHEMAS["runs"]).to_pylist()[0]
-        failures.append(Failure(run, (row["error"] or "").partition("\n")[0], row["replay"]))
-    return failures
+        lost.append(Failure(run, (row["error"] or "").partition("\n")[0], row["replay"]))
+    return lost
 
 
 def _count(number: int, noun: str) -> str:
