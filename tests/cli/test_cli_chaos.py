@@ -1,0 +1,44 @@
+"""``shoal chaos``: histories that hold, and one that a broken protocol does not survive."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from shoal.cli.main import run
+from shoal.routing.reconfiguration import Timed
+
+
+def test_all_as_the_oracle_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["chaos", "--minutes", "0.01", "--reconfiguration", "informed"]) == 0
+    assert "all as the oracle says" in capsys.readouterr().out
+
+
+def test_a_failure_is_shrunk_and_replays(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(self: Timed, key: int) -> None:
+        self.pending.pop(key)
+
+    monkeypatch.setattr(Timed, "expire", lose)
+    assert run(["chaos", "--minutes", "5", "--reconfiguration", "timed"]) == 1
+    said = capsys.readouterr().out
+    assert "not due" in said
+    found = re.search(r"replay: shoal chaos --replay '(.*)'", said)
+    assert found is not None
+    assert run(["chaos", "--replay", found[1]]) == 1
+    monkeypatch.undo()
+    assert run(["chaos", "--replay", found[1]]) == 0
+
+
+@pytest.mark.parametrize("text", ["{", "{}", json.dumps({"routing": "x"})])
+def test_a_history_that_is_none(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert run(["chaos", "--replay", text]) == 2
+    assert "copy the whole line" in capsys.readouterr().err
+
+
+def test_a_stack_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["chaos", "--reconfiguration", "magic"]) == 2
+    assert "shoal protocols" in capsys.readouterr().err
