@@ -1,4 +1,8 @@
-"""Messages per CPU-second: Shoal's simulator, pure and compiled, beside SimPy.
+"""Messages per CPU-second: Shoal's simulator, beside SimPy.
+
+Shoal forwards events in two ways that agree message by message: on objects, each node a routing of
+its own (pure Python, and the same sources compiled), and on arrays (its data plane), which takes
+over where a run is large.
 
 Every implementation floods the same random graph by the same rule (pass an event on when it comes
 for the first time, to all neighbours but its sender) and must count the same messages. Each
@@ -12,16 +16,17 @@ leaves processes out: one timeout per message, with the receiver's handler as it
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from functools import partial
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.simulation import Simulation
 
 NODES = 300
 DEGREE = 5
@@ -29,7 +34,8 @@ DELAY = 0.001
 SCALES = (100, 1_000, 20_000)
 """Sizes between which the cost of a message should not change."""
 
-IMPLEMENTATIONS = ("pure", "compiled", "simpy_callback", "simpy_documented")
+SHOAL = ("pure", "compiled", "arrays")
+IMPLEMENTATIONS = (*SHOAL, "simpy_callback", "simpy_documented")
 
 
 def run(quick: bool = False) -> dict[str, float]:
@@ -49,7 +55,7 @@ def run(quick: bool = False) -> dict[str, float]:
         if len(set(counts.values())) > 1:
             raise RuntimeError(f"the implementations disagree on the messages sent: {counts}")
         for name in names:
-            for nodes in SCALES if name in ("pure", "compiled") else ():
+            for nodes in SCALES if name in SHOAL else ():
                 counted, seconds = _measure(name, nodes, scale_messages)
                 costs.setdefault((name, nodes), []).append(seconds / counted * 1e6)
     result = {f"{name}_messages_per_cpu_second": median(rates[name]) for name in names}
@@ -61,7 +67,7 @@ def run(quick: bool = False) -> dict[str, float]:
             )
     for (name, nodes), found in costs.items():
         result[f"{name}_microseconds_per_message_at_{nodes}"] = median(found)
-    for name in ("pure", "compiled"):
+    for name in SHOAL:
         if name in names:
             flat = [median(costs[name, nodes]) for nodes in SCALES]
             result[f"{name}_cost_ratio_{SCALES[0]}_to_{SCALES[-1]}"] = max(flat) / min(flat)
@@ -76,7 +82,7 @@ def _is_compiled() -> bool:
 
 def _measure(name: str, nodes: int, messages: int) -> tuple[int, float]:
     """One measurement in a fresh process: messages sent, CPU-seconds."""
-    kind = "shoal" if name in ("pure", "compiled") else name
+    kind = "objects" if name in ("pure", "compiled") else name
     text = _python([__file__, kind, str(nodes), str(messages)], pure=name == "pure")
     counted, seconds = json.loads(text)
     return counted, seconds
@@ -104,12 +110,14 @@ def _publisher(event: int, nodes: int) -> int:
     return event * 7 % nodes
 
 
-def flood_shoal(nodes: int, events: int) -> tuple[int, float]:
-    """Shoal as it is: real routing objects, traffic recorded."""
-    from shoal.content import Event, Patterns
+def _network(nodes: int, events: int, data_plane: str) -> Simulation:
+    """A simulated network in which so many events will be published, one a second."""
     from shoal.simulation import Simulation, parse_config
-    from shoal.simulation.kernel import to_ns
 
+    script = [
+        {"at": float(i), "node": _publisher(i, nodes), "do": "publish", "patterns": [1, 2, 3]}
+        for i in range(events)
+    ]
     config = parse_config(
         {
             "nodes": nodes,
@@ -117,22 +125,41 @@ def flood_shoal(nodes: int, events: int) -> tuple[int, float]:
             "overlay": {"name": "static-graph", "degree": DEGREE},
             "routing": {"name": "flooding"},
             "link": {"delay": DELAY, "bandwidth": 0},
-            "workload": {"publish_rate": 0.0, "subscribers": 0.0},
+            "workload": {"script": script},
             "record": ["traffic"],
+            "data_plane": data_plane,
         }
     )
     simulation = Simulation(config)
     simulation.overlay.start()
-    sequences = [0] * nodes
-    for number in range(events):
-        node = _publisher(number, nodes)
-        event = Event(node, sequences[node], Patterns((1, 2, 3)))
-        sequences[node] += 1
-        simulation.kernel.call_at(to_ns(number), partial(simulation.publication, event))
-    simulation.kernel.run(to_ns(0.5))
+    return simulation
+
+
+def flood_objects(nodes: int, events: int) -> tuple[int, float]:
+    """Shoal's routing objects, traffic recorded."""
+    from shoal.simulation.player import Player
+
+    simulation = _network(nodes, events, "objects")
+    Player(simulation.kernel, simulation.workload, simulation).start()
+    return _time_shoal(simulation, simulation.kernel.run)
+
+
+def flood_arrays(nodes: int, events: int) -> tuple[int, float]:
+    """Shoal's data plane, traffic recorded."""
+    simulation = _network(nodes, events, "arrays")
+    assert simulation.plane is not None
+    simulation.plane.start()
+    return _time_shoal(simulation, simulation.plane.run)
+
+
+def _time_shoal(simulation: Simulation, run: Callable[[int], None]) -> tuple[int, float]:
+    """Warm up, then time the rest."""
+    from shoal.simulation.kernel import to_ns
+
+    run(to_ns(0.5))
     before = simulation.kernel.handled
     started = time.process_time()
-    simulation.kernel.run(to_ns(config.duration))
+    run(to_ns(simulation.config.duration))
     seconds = time.process_time() - started
     simulation.recorder.close_bin()
     counted = sum(row[2] for row in simulation.recorder.traffic)
@@ -224,10 +251,9 @@ def flood_simpy_documented(nodes: int, events: int) -> tuple[int, float]:
 
 
 def _time_simpy(env: Any, events: int, sent: Callable[[], int]) -> tuple[int, float]:
-    """Warm up, then time the rest; without the cyclic collector, as Shoal's own loop runs."""
+    """Warm up, then time the rest."""
     env.run(until=0.5)
     before = sent()
-    gc.disable()
     started = time.process_time()
     env.run(until=float(events))
     return sent() - before, time.process_time() - started
@@ -237,7 +263,8 @@ def main() -> None:
     """``simulation.py IMPLEMENTATION NODES MESSAGES``: one measurement, as JSON."""
     kind, nodes, messages = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     flood: Callable[[int, int], tuple[int, float]] = {
-        "shoal": flood_shoal,
+        "objects": flood_objects,
+        "arrays": flood_arrays,
         "simpy_callback": flood_simpy_callback,
         "simpy_documented": flood_simpy_documented,
     }[kind]

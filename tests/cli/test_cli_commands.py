@@ -165,7 +165,7 @@ def test_the_simulation_benchmark_counts_the_same_messages_everywhere() -> None:
     from shoal.cli.bench import folder
 
     counts = set()
-    for kind in ("shoal", "simpy_callback", "simpy_documented"):
+    for kind in ("objects", "arrays", "simpy_callback", "simpy_documented"):
         command = [sys.executable, str(folder() / "simulation.py"), kind, "50", "2000"]
         counts.add(json.loads(subprocess.run(command, capture_output=True, check=True).stdout)[0])
     assert len(counts) == 1

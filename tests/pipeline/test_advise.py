@@ -1,4 +1,4 @@
-"""Which protocol? The advice must follow from right tables, delivery and messages, in this order."""
+"""Which protocol? Right tables come first, then delivery, then messages."""
 
 from __future__ import annotations
 

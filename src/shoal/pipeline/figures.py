@@ -167,7 +167,8 @@ def _curves(axes: Axes, panel: Panel, lines: Sequence[Line], style: Mapping[str,
         highs = [e.value if e.high is None else e.high for e in line.estimates]
         if panel.y_scale == "log":
             lows = [max(low, mean / 10) for low, mean in zip(lows, means, strict=True)]
-        bounds = panel.y_range or (-math.inf, math.inf)
+        counts = panel.relative_to is None and min(means) >= 0  # costs, counts and shares
+        bounds = panel.y_range or (0.0 if counts else -math.inf, math.inf)
         lows, highs = np.clip(lows, *bounds).tolist(), np.clip(highs, *bounds).tolist()
         alpha = 0.09 if crowded else 0.16
         axes.fill_between(line.x, lows, highs, color=look.placeholder, alpha=alpha, linewidth=0)
