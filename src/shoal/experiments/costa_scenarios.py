@@ -77,6 +77,11 @@ SIZES = (50, 100, 150, 200, 250, 300, 350, 400)
 QUICK = (50, 300)
 TAUS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 OWN = "own kind"
+_DUAL: Mapping[str, Any] = {
+    "ttl_deterministic": 10,
+    "ttl_probabilistic": 8,
+    "ttl_rule": OWN,
+}
 
 GRAPH = (
     Experiment(
@@ -143,7 +148,7 @@ GRAPH = (
             **with_overlay(horizons(" static"), STILL["overlay"]),
             **with_overlay(horizons(" mild", (0, 1)), {"interval": 0.3}),
             **horizons(" TTL=14", ttl=14),
-            **horizons(" dual", ttl_deterministic=10, ttl_probabilistic=8, ttl_rule=OWN),
+            **horizons(" dual", **_DUAL),
             **horizons(" either", ttl_deterministic=10, ttl_probabilistic=8, phi=(1, 2, 3)),
             **horizons(
                 " wide", ttl_deterministic=14, ttl_probabilistic=6, ttl_rule=OWN, phi=(1, 2, 3)
@@ -165,12 +170,13 @@ GRAPH = (
         quick_seeds=2,
     ),
     Experiment(
-        "frozen",
-        "A graph that was reconfigured for ten seconds, and goes on or stands still",
+        "settled",
+        "After ten seconds of reconfiguration, which goes on or stops",
         merge(MOVING, publishing(SPAN, START + 10.0)),
         {
             **horizons("", (0, 1)),
             **with_overlay(horizons(" frozen", (0, 1)), {"window": [START, START + 10.0]}),
+            **horizons(" dual", (1, 2, 3), **_DUAL),
         },
         seeds=10,
         quick_seeds=2,
