@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 COMPILED = [
     "src/shoal/content/tables.py",
@@ -42,7 +42,14 @@ def extensions() -> list[object]:
         return []
     from mypyc.build import mypycify
 
-    return list(mypycify([*COMPILED, "--config-file=pyproject.toml"], opt_level="3"))
+    # Single events against the matching index; numba takes its place where this does not build.
+    single = Extension(
+        "shoal.content.index._single",
+        ["src/shoal/content/index/single.c"],
+        extra_compile_args=["-O3"],
+        optional=True,
+    )
+    return [*mypycify([*COMPILED, "--config-file=pyproject.toml"], opt_level="3"), single]
 
 
 setup(

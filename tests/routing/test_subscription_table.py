@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from shoal.content import Attributes, Comparison, Conjunction, Pattern, Patterns
+from shoal.content import AttributeFilter, Attributes, Pattern, Patterns
 from shoal.routing.table import SubscriptionTable
 from shoal.stack import LOCAL
 
@@ -61,6 +61,6 @@ def test_an_empty_table_matches_nothing() -> None:
 
 def test_a_table_takes_its_content_model_from_the_filters() -> None:
     table = SubscriptionTable()
-    table.add(3, Conjunction((Comparison("x", ">", 2),)))
+    table.add(3, AttributeFilter("x > 2"))
     assert list(table.match(Attributes({"x": 3}))) == [3]
     assert list(table.match(Attributes({"x": 2}))) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.content import Attributes, Comparison, Conjunction, Pattern, Patterns
+from shoal.content import AttributeFilter, Attributes, Pattern, Patterns
 from shoal.simulation.kernel import Channel
 from shoal.simulation.oracle import Oracle
 from shoal.simulation.topology import adjacency, distances
@@ -110,7 +110,7 @@ def test_who_wants_an_event(
 
 def test_any_content_model_will_do() -> None:
     oracle = Oracle([{}, {}])
-    cold = Conjunction((Comparison("x", "<", 3),))
+    cold = AttributeFilter("x < 3")
     oracle.subscribe(1, cold)
     assert oracle.wanted_by(Attributes({"x": 2})) == 0b10
     assert oracle.wanted_by(Attributes({"x": 4})) == 0

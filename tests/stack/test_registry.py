@@ -144,6 +144,16 @@ def test_parameters_are_checked_by_the_protocols_own_type(
         assert word in str(refused.value)
 
 
+@pytest.mark.parametrize("name", [p.name for p in protocols("routing")])
+def test_any_routing_can_be_the_base_of_ones_own(name: str) -> None:
+    """Also where the routing is compiled and the new one is not."""
+    base = find("routing", name)
+    mine = type("Mine", (base.make,), {"__doc__": "One's own."})  # type: ignore[arg-type]  # classes
+    register("routing", "mine", mine, base.parameters, needs=base.needs, provides=base.provides)
+    repair = Choice("strawman") if "tables" in base.provides else None
+    assert type(build(TREE, Choice("mine"), repair).routing_on(Host(0, 0))) is mine
+
+
 def test_a_name_belongs_to_one_protocol() -> None:
     register("routing", "dial", Dial, DialParameters)
     register("routing", "dial", Dial, DialParameters)  # loaded again: no conflict

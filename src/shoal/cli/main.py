@@ -19,6 +19,7 @@ from shoal.cli.advise import advise
 from shoal.cli.bench import bench
 from shoal.cli.chaos import chaos
 from shoal.cli.doctor import doctor
+from shoal.cli.match import match
 from shoal.cli.protocols import protocols
 from shoal.cli.reproduce import reproduce
 from shoal.cli.simulate import simulate
@@ -69,6 +70,7 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
 for panel, commands in {
     "Experiments": (reproduce, sweep, simulate, advise),
     "Checks": (doctor, chaos, bench),
+    "Content": (match,),
     "What there is": (protocols,),
 }.items():
     for command in commands:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from shoal.pipeline.judge import Judgement
+
+console = Console()
+stderr = Console(stderr=True)
 
 
 def _papers(incomplete: str) -> list[str]:
@@ -56,13 +66,51 @@ def reproduce(
 
         shoal reproduce frey-routing --full --master spark://head:7077 --out /shared/frey
     """
+    from shoal.experiments import MODULES, find_paper
     from shoal.pipeline.reproduce import reproduce as run
 
-    run(
-        papers or [],
+    found = run(
+        [find_paper(name) for name in papers or MODULES],
         claims=claim or [],
         tier="quick" if quick else "full",
         master=master,
         out=out,
         seeds=seeds,
     )
+    show(found.judgements)
+    failed = len(found.sweep.failures)
+    if failed:
+        stderr.print(f"[red]{failed} runs failed[/]; the report lists how to replay them.")
+    console.print(f"Verdicts: {found.claims}", soft_wrap=True, highlight=False)
+    console.print(f"Report:   {found.report}", soft_wrap=True, highlight=False)
+
+
+def show(judgements: Sequence[Judgement]) -> None:
+    """The claims as a table, and how many fared how."""
+    from shoal.pipeline.judge import VERDICTS
+    from shoal.pipeline.report import number
+
+    table = Table(box=None, padding=(0, 1))
+    for name in ("claim", "verdict", "measured", "95% interval", "expected", "seeds"):
+        table.add_column(name, justify="right" if name in ("measured", "seeds") else "left")
+    for found in judgements:
+        interval = f"{number(found.low)} … {number(found.high)}" if found.low is not None else "–"
+        table.add_row(
+            found.claim.id,
+            f"[{COLOURS[found.verdict]}]{found.verdict}[/]",
+            number(found.value),
+            interval,
+            escape(number(found.expected)),
+            str(found.seeds or "–"),
+        )
+    console.print(table)
+    counts = [(sum(j.verdict == verdict for j in judgements), verdict) for verdict in VERDICTS]
+    console.print(", ".join(f"[bold]{n}[/] {verdict}" for n, verdict in counts if n))
+
+
+COLOURS = {
+    "reproduced": "green",
+    "order only": "yellow",
+    "not reproduced": "red",
+    "not run": "bright_black",
+}

@@ -6,25 +6,30 @@ it. Everything above this package (tables, protocols, brokers) sees only the sea
 
 * :mod:`~shoal.content.patterns`: the papers' synthetic model. An event is a set of numbers, a
   subscription one number.
-* :mod:`~shoal.content.attributes`: typed attributes and conjunctions of comparisons over them.
+* :mod:`~shoal.content.attributes`: typed attributes, and filters over them in the language of
+  :mod:`shoal.content.language`; :data:`F` builds the same filters in Python.
 """
 
-from shoal.content.attributes import Attributes, Comparison, Conjunction, Value
+from shoal.content.attributes import AttributeFilter, Attributes, merge
+from shoal.content.builder import F, within, within_box
 from shoal.content.event import AnyContent, AnyFilter, Event, EventId
+from shoal.content.language import FilterError
 from shoal.content.model import Content, Filter
 from shoal.content.patterns import Pattern, Patterns
 from shoal.content.tables import FilterTable, NaiveTable, PatternTable, Source
+from shoal.content.values import Value
 
 __all__ = [
     "AnyContent",
     "AnyFilter",
+    "AttributeFilter",
     "Attributes",
-    "Comparison",
-    "Conjunction",
     "Content",
     "Event",
     "EventId",
+    "F",
     "Filter",
+    "FilterError",
     "FilterTable",
     "NaiveTable",
     "Pattern",
@@ -32,4 +37,7 @@ __all__ = [
     "Patterns",
     "Source",
     "Value",
+    "merge",
+    "within",
+    "within_box",
 ]

@@ -1,119 +1,141 @@
-"""Typed attributes, and conjunctions of comparisons over them.
+"""Typed attributes, and filters over them in the filter language.
 
-An absent attribute, or one of another type than the constant, satisfies no comparison.
+An attribute holds text, a number or a boolean. A null and a NaN count as absent.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
 
 import msgspec
 
+from shoal.content import covering
+from shoal.content.language.check import check
+from shoal.content.language.evaluate import Outcome, evaluate, holds
+from shoal.content.language.explain import Explanation, explain
+from shoal.content.language.limits import MAX_LENGTH, FilterError
+from shoal.content.language.parser import parse
+from shoal.content.language.printer import show
+from shoal.content.language.syntax import And, Expression, Not, Or, Xor
 from shoal.content.model import Content, Filter
+from shoal.content.normal import NormalForm
+from shoal.content.normalise import normalise
 from shoal.content.tables import FilterTable, NaiveTable
-
-Value: TypeAlias = bool | int | float | str
-Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+from shoal.content.values import Value
 
 
 class Attributes(Content, frozen=True, tag="attributes"):
     """An event's attributes by name."""
 
-    values: dict[str, Value]
+    values: dict[str, Value | None]
 
 
-class Comparison(msgspec.Struct, frozen=True, cache_hash=True):
-    """``attribute operator constant``, e.g. ``temperature > 30``."""
+class AttributeFilter(Filter, frozen=True, cache_hash=True, dict=True, tag="cesql"):
+    """A filter in the filter language: ``AttributeFilter("temperature > 30")``.
 
-    attribute: str
-    operator: Operator
-    constant: Value
+    On the wire it is its text. The text is kept in one spelling, so filters that differ in spaces,
+    case of keywords or needless parentheses are equal. A filter that cannot be used raises
+    :class:`~shoal.content.language.FilterError` when it is made.
+    """
 
-    def holds(self, value: Value | None) -> bool:
-        """Whether an attribute's value satisfies the comparison."""
-        if value is None or not _comparable(value, self.constant):
-            return False
-        constant = self.constant
-        match self.operator:
-            case "=":
-                return value == constant
-            case "!=":
-                return value != constant
-            case "<":
-                return value < constant  # type: ignore[operator]  # _comparable made the types fit
-            case "<=":
-                return value <= constant  # type: ignore[operator]  # as above
-            case ">":
-                return value > constant  # type: ignore[operator]  # as above
-            case ">=":
-                return value >= constant  # type: ignore[operator]  # as above
+    text: str
 
-    def implies(self, other: Comparison) -> bool:
-        """Whether every value that satisfies this one satisfies ``other`` (sound, not complete)."""
-        if self == other:
-            return True
-        if self.attribute != other.attribute or not _comparable(self.constant, other.constant):
-            return False
-        if self.operator == "=":
-            return other.holds(self.constant)
-        mine, theirs = self.constant, other.constant
-        match (self.operator, other.operator):
-            case (">", ">") | (">=", ">=") | (">", ">="):
-                return mine >= theirs  # type: ignore[operator]  # _comparable made the types fit
-            case (">=", ">") | (">=", "!="):
-                return mine > theirs  # type: ignore[operator]  # as above
-            case ("<", "<") | ("<=", "<=") | ("<", "<="):
-                return mine <= theirs  # type: ignore[operator]  # as above
-            case ("<=", "<") | ("<=", "!="):
-                return mine < theirs  # type: ignore[operator]  # as above
-            case (">", "!="):
-                return mine >= theirs  # type: ignore[operator]  # as above
-            case ("<", "!="):
-                return mine <= theirs  # type: ignore[operator]  # as above
-        return False
+    def __post_init__(self) -> None:
+        expression, text = _read(self.text)
+        self.__dict__["expression"] = expression
+        if text != self.text:
+            msgspec.structs.force_setattr(self, "text", text)
 
-    def __str__(self) -> str:
-        return f"{self.attribute} {self.operator} {self.constant!r}"
+    @cached_property
+    def expression(self) -> Expression:
+        """What the filter says, taken apart."""
+        return _read(self.text)[0]
 
-
-class Conjunction(Filter, frozen=True, tag="conjunction"):
-    """All of these comparisons hold. The empty conjunction matches every event with attributes."""
-
-    comparisons: tuple[Comparison, ...] = ()
+    @cached_property
+    def normal(self) -> NormalForm:
+        """The filter as a disjunction of conjunctions: the form that indexes work on."""
+        return normalise(self.expression)
 
     def matches(self, content: Content) -> bool:
-        """See :class:`~shoal.content.model.Filter`."""
-        return isinstance(content, Attributes) and all(
-            c.holds(content.values.get(c.attribute)) for c in self.comparisons
-        )
+        """Whether the filter is true of the attributes; an error of evaluation is "no"."""
+        return isinstance(content, Attributes) and holds(self.expression, content.values)
+
+    def evaluate(self, content: Attributes) -> Outcome:
+        """The value of the filter as CESQL defines it, or the error."""
+        return evaluate(self.expression, content.values)
+
+    def explain(self, content: Attributes) -> Explanation:
+        """Whether the filter matches and, part by part, why not."""
+        return explain(self.expression, content.values)
 
     def covers(self, other: Filter) -> bool:
-        """Each of my comparisons follows from one of the other's."""
-        return isinstance(other, Conjunction) and all(
-            any(theirs.implies(mine) for theirs in other.comparisons) for mine in self.comparisons
+        """See :func:`shoal.content.covering.covers`."""
+        return self == other or (
+            isinstance(other, AttributeFilter) and covering.covers(self.normal, other.normal)
         )
 
     def overlaps(self, other: Filter) -> bool:
-        """False where an equality of one contradicts a comparison of the other."""
-        if not isinstance(other, Conjunction):
-            return False
-        both = self.comparisons + other.comparisons
-        return not any(
-            a.operator == "=" and a.attribute == b.attribute and not b.holds(a.constant)
-            for a in both
-            for b in both
-        )
+        """See :func:`shoal.content.covering.overlaps`."""
+        return isinstance(other, AttributeFilter) and covering.overlaps(self.normal, other.normal)
 
     def table(self) -> FilterTable:
         """See :class:`~shoal.content.model.Filter`."""
         return NaiveTable()
 
+    def __and__(self, other: AttributeFilter) -> AttributeFilter:
+        return of(And((*_operands(self, And), *_operands(other, And))))
+
+    def __or__(self, other: AttributeFilter) -> AttributeFilter:
+        return of(Or((*_operands(self, Or), *_operands(other, Or))))
+
+    def __xor__(self, other: AttributeFilter) -> AttributeFilter:
+        return of(Xor(self.expression, other.expression))
+
+    def __invert__(self) -> AttributeFilter:
+        return of(Not(self.expression))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a filter is not a truth value: combine filters with &, | and ~")
+
     def __str__(self) -> str:
-        return " AND ".join(map(str, self.comparisons)) or "TRUE"
+        return self.text
 
 
-def _comparable(a: Value, b: Value) -> bool:
-    """Numbers with numbers, strings with strings, booleans with booleans."""
-    if isinstance(a, bool) or isinstance(b, bool):
-        return isinstance(a, bool) and isinstance(b, bool)
-    return isinstance(a, str) == isinstance(b, str)
+def of(expression: Expression) -> AttributeFilter:
+    """The filter that says this expression."""
+    return AttributeFilter(show(expression))
+
+
+def merge(filters: Iterable[AttributeFilter]) -> list[AttributeFilter]:
+    """Fewer filters that together match exactly what these do: perfect merging.
+
+    The result is in the order of the first filter that went into each. Events are neither gained
+    nor lost; where nothing can be merged the filters come back as they were.
+    """
+    given = list(dict.fromkeys(filters))
+    merged = covering.merge([one.normal for one in given])
+    if len(merged.disjuncts) >= len(given):
+        return given
+    try:
+        return [of(covering.expression_of_conjunction(one)) for one in merged.disjuncts]
+    except FilterError:  # the union is longer than a filter may be
+        return given
+
+
+def _operands(one: AttributeFilter, kind: type[And] | type[Or]) -> tuple[Expression, ...]:
+    expression = one.expression
+    return expression.operands if isinstance(expression, kind) else (expression,)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[Expression, str]:
+    """A filter's expression and its one spelling; remembered, since filters travel often."""
+    expression = parse(text)
+    check(expression)
+    spelt = show(expression)
+    if len(spelt) > MAX_LENGTH:  # or the next node could not read it
+        raise FilterError(
+            f"written out, the filter has {len(spelt)} characters", 0, f"at most {MAX_LENGTH}"
+        )
+    return expression, spelt

@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from shoal.content.attributes import Attributes, Conjunction
+from shoal.content.attributes import AttributeFilter, Attributes
 from shoal.content.patterns import Pattern, Patterns
 
 EventId: TypeAlias = tuple[int, int]
 """Publisher and its sequence number: unique in a network."""
 
 AnyContent: TypeAlias = Patterns | Attributes
-AnyFilter: TypeAlias = Pattern | Conjunction
+AnyFilter: TypeAlias = Pattern | AttributeFilter
 
 
 class Event(msgspec.Struct, frozen=True, dict=True):

@@ -41,6 +41,7 @@ def _delivery(experiment: str, variants: tuple[str, ...], title: str) -> Panel:
         {"who": "core"},
         x_label=SECONDS,
         y_from_zero=False,
+        y_range=(0.0, 1.0),
         title=title,
         shade=(3.0, 7.0),
     )
@@ -134,6 +135,7 @@ FIGURES = (
                 ("ILA",),
                 {"since": 3.0, "until": 7.0, "who": "others"},
                 y_from_zero=False,
+                y_range=(0.0, 1.0),
             ),
         ),
         "With too short a timer Informed Link Activation behaves like deferred unsubscription. A "

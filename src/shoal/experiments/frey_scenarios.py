@@ -108,9 +108,9 @@ OVERHEAD = (
         chosen(*FIVE),
         axis="nodes",
         values=(50, 100, 200, 300, 400, 500),
-        quick_values=(50, 100, 300),
+        quick_values=(50, 100, 200),
         axis_label=N,
-        quick_seeds=4,
+        quick_seeds=8,
     ),
     Experiment(
         "scale-unbalanced",
@@ -119,9 +119,9 @@ OVERHEAD = (
         chosen(*FIVE),
         axis="nodes",
         values=(50, 100, 200, 300, 400, 500),
-        quick_values=(50, 100, 300),
+        quick_values=(50, 100, 200),
         axis_label=N,
-        quick_seeds=4,
+        quick_seeds=8,
     ),
     Experiment(
         "patterns",
@@ -132,7 +132,7 @@ OVERHEAD = (
         values=(50, 96, 150, 200, 300, 400),
         quick_values=(50, 96, 200, 400),
         axis_label="available patterns Π",
-        quick_seeds=4,
+        quick_seeds=6,
     ),
     Experiment(
         "density",
@@ -143,7 +143,7 @@ OVERHEAD = (
         values=(0.03, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
         quick_values=(0.03, 0.1, 0.4, 1.0),
         axis_label="share of subscribers σ",
-        quick_seeds=4,
+        quick_seeds=6,
     ),
     Experiment(
         "degree",
@@ -154,7 +154,7 @@ OVERHEAD = (
         values=(3, 4, 5, 6, 8),
         quick_values=(3, 4, 8),
         axis_label="neighbours at most δ",
-        quick_seeds=4,
+        quick_seeds=6,
     ),
     Experiment(
         "rate",

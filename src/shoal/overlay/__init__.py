@@ -1,0 +1,1 @@
+"""Who are my neighbours? Overlays that run as protocols on the nodes, one file each."""

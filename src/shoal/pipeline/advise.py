@@ -108,7 +108,7 @@ def candidates(scenario: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _timers(repair: str, scenario: Mapping[str, Any]) -> dict[str, float]:
-    """Timers that suit the overlay: half as long again as a repair takes, as in Frey's Table 7.1."""
+    """Timers that suit the overlay: half as long again as a repair, as in Frey's Table 7.1."""
     overlay = scenario.get("overlay", {})
     repair_time = overlay.get("repair_time") if isinstance(overlay, Mapping) else None
     if not isinstance(repair_time, int | float):
@@ -135,7 +135,7 @@ def advise(
     frame, tables = plan_frame(spark, runs), Tables(spark, out)
     values = {
         "delivery": _by_variant(delivery(frame, tables)),
-        "messages": _by_variant(traffic_rate(frame, tables, 0.0, duration)),
+        "messages": _by_variant(traffic_rate(frame, tables, since=0.0, until=duration)),
         "overhead": _by_variant(overhead(frame, tables)),
         "misrouted": _by_variant(misrouted(frame, tables)),
         "right": _by_variant(canonical(frame, tables)),

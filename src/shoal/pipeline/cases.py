@@ -251,43 +251,50 @@ def _sum(counts: Iterable[int]) -> Value:
 # Reconfiguration Path (Frey, section 6.3.1)
 
 
-def _walks(run: Run) -> Iterator[list[tuple[int, int, set[str], set[str]]]]:
-    """The REC messages of each reconfiguration in order: source, target, P_add, P_del."""
-    walks: dict[str, list[tuple[float, int, int, set[str], set[str]]]] = defaultdict(list)
+class Step(NamedTuple):
+    """One REC message: over which link, and with which patterns."""
+
+    time: float
+    source: int
+    target: int
+    add: set[str]
+    delete: set[str]
+
+
+_REC = re.compile(r"Rec\(reconfiguration=(\d+), add=\((.*?)\), delete=\((.*?)\), head=")
+
+
+def _walks(run: Run) -> dict[int, list[Step]]:
+    """The REC messages of each reconfiguration, in order."""
+    walks: dict[int, list[Step]] = defaultdict(list)
     for message in run.messages:
         if message["kind"] == "rec":
-            found = re.match(
-                r"Rec\(reconfiguration=(\d+), add=\((.*?)\), delete=\((.*?)\), head=",
-                message["content"],
-            )
+            found = _REC.match(message["content"])
             if found is None:
                 raise ValueError(f"no REC in '{message['content']}'")
             add, delete = (set(re.findall(r"number=\d+", found[i])) for i in (2, 3))
-            walks[found[1]].append(
-                (message["time"], message["source"], message["target"], add, delete)
-            )
-    for walk in walks.values():
-        yield [step[1:] for step in sorted(walk, key=lambda step: step[0])]
+            step = Step(message["time"], message["source"], message["target"], add, delete)
+            walks[int(found[1])].append(step)
+    return {number: sorted(walk, key=lambda step: step.time) for number, walk in walks.items()}
 
 
 @case("links", "messages")
 def rec_content_errors(run: Run) -> Value:
     """REC messages with changed additions, more removals, or anything at all on the tail."""
-    across = {(r.head[-1], r.tail[0]) for r in run.repairs()}
+    walks = _walks(run)
 
-    def errors(walk: list[tuple[int, int, set[str], set[str]]]) -> int:
-        wrong, crossed = 0, False
-        first_add, last_delete = walk[0][2], walk[0][3]
-        for source, target, add, delete in walk:
-            if crossed:
-                wrong += bool(add or delete)
-                continue
-            crossed = (source, target) in across
-            wrong += add != first_add or not delete <= last_delete or (crossed and bool(delete))
-            last_delete = delete
+    def errors(repair: Repair) -> int:
+        wrong, walk = 0, walks.get(repair.number, [])
+        for before, step in zip([walk[0], *walk], walk, strict=False) if walk else ():
+            if step.source in repair.head:
+                crossing = step.target == repair.tail[0]
+                wrong += step.add != walk[0].add or not step.delete <= before.delete
+                wrong += crossing and bool(step.delete)
+            else:
+                wrong += bool(step.add or step.delete)
         return wrong
 
-    return _sum(errors(walk) for walk in _walks(run))
+    return _sum(errors(repair) for repair in run.repairs()) if walks else None
 
 
 @case("links", "notes")

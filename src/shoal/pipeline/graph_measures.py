@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-from shoal.pipeline.measure import Tables, delivery, done, measure, tidy, with_value
+from shoal.pipeline.measure import TIDY, Tables, delivery, done, measure, tidy
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+def _with_value(
+    plan: DataFrame, tables: Tables, values: DataFrame, default: float | None
+) -> DataFrame:
+    """``run_id, value`` for the runs that went well; a run without a row has the default."""
+    runs = done(plan, tables).select("run_id").join(values, "run_id", "left")
+    return tidy(plan, runs.withColumn("value", F.coalesce("value", F.lit(default).cast("double"))))
+
 
 OVERHEAD = ("event", "sub", "unsub")
 """What Costa and Picco count: every event and (un)subscription sent."""
@@ -32,7 +40,7 @@ def _published(tables: Tables) -> DataFrame:
 def messages(plan: DataFrame, tables: Tables, kinds: Sequence[str] = OVERHEAD) -> DataFrame:
     """All events and (un)subscriptions sent in a run, the laying of the first ones included."""
     values = _sent(tables, kinds).select("run_id", F.col("sent").alias("value"))
-    return with_value(plan, tables, values, 0.0)
+    return _with_value(plan, tables, values, 0.0)
 
 
 @measure
@@ -42,7 +50,7 @@ def messages_per_event(
     """Messages sent for each event published."""
     values = _sent(tables, kinds).join(_published(tables), "run_id")
     share = F.try_divide("sent", "published").alias("value")
-    return with_value(plan, tables, values.select("run_id", share), None)
+    return _with_value(plan, tables, values.select("run_id", share), None)
 
 
 @measure
@@ -51,7 +59,7 @@ def control_share(plan: DataFrame, tables: Tables) -> DataFrame:
     control = _sent(tables, ("sub", "unsub")).withColumnRenamed("sent", "control")
     values = _sent(tables, ("event",)).join(control, "run_id", "left")
     share = F.try_divide(F.coalesce("control", F.lit(0.0)), "sent").alias("value")
-    return with_value(plan, tables, values.select("run_id", share), None)
+    return _with_value(plan, tables, values.select("run_id", share), None)
 
 
 def _routes(tables: Tables, why: str, value: str, by: str) -> DataFrame:
@@ -62,27 +70,27 @@ def _routes(tables: Tables, why: str, value: str, by: str) -> DataFrame:
 @measure
 def route_length(plan: DataFrame, tables: Tables) -> DataFrame:
     """Links that a copy of an event crosses until a node drops it that had it already."""
-    return with_value(plan, tables, _routes(tables, "duplicate", "hops", "count"), None)
+    return _with_value(plan, tables, _routes(tables, "duplicate", "hops", "count"), None)
 
 
 @measure
 def deterministic_share(plan: DataFrame, tables: Tables) -> DataFrame:
     """The share of these links that a subscription chose."""
-    return with_value(plan, tables, _routes(tables, "duplicate", "deterministic", "hops"), None)
+    return _with_value(plan, tables, _routes(tables, "duplicate", "deterministic", "hops"), None)
 
 
 @measure
 def reachable_share(plan: DataFrame, tables: Tables) -> DataFrame:
     """Of the deliveries owed, those to nodes that links led to when the event was published."""
     share = F.try_divide(F.sum("reachable"), F.sum("owed")).alias("value")
-    return with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
+    return _with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
 
 
 @measure
 def delivery_of_reachable(plan: DataFrame, tables: Tables) -> DataFrame:
     """Deliveries made of those owed to nodes that links led to."""
     share = F.try_divide(F.sum("received"), F.sum("reachable")).alias("value")
-    return with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
+    return _with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
 
 
 def _degrees(tables: Tables) -> DataFrame:
@@ -100,14 +108,14 @@ def _degrees(tables: Tables) -> DataFrame:
 def least_degree(plan: DataFrame, tables: Tables) -> DataFrame:
     """The fewest links that a node ever has."""
     values = _degrees(tables).groupBy("run_id").agg(F.min("degree").cast("double").alias("value"))
-    return with_value(plan, tables, values, None)
+    return _with_value(plan, tables, values, None)
 
 
 @measure
 def greatest_degree(plan: DataFrame, tables: Tables) -> DataFrame:
     """The most links that a node ever has."""
     values = _degrees(tables).groupBy("run_id").agg(F.max("degree").cast("double").alias("value"))
-    return with_value(plan, tables, values, None)
+    return _with_value(plan, tables, values, None)
 
 
 @measure
@@ -116,7 +124,7 @@ def reconfiguration_rate(plan: DataFrame, tables: Tables) -> DataFrame:
     gone = tables["links"].where("change = 'down'").groupBy("run_id")
     span = F.max("time") - F.min("time")
     values = gone.agg(F.try_divide(F.count("*") - 1, span).alias("value"))
-    return with_value(plan, tables, values, None)
+    return _with_value(plan, tables, values, None)
 
 
 @measure
@@ -130,7 +138,7 @@ def gain(plan: DataFrame, tables: Tables, over: str = " static") -> DataFrame:
         F.col("value").alias("base"),
     )
     paired = values.join(base, ["experiment", "seed", "variant"])
-    return tidy(paired, F.col("value") - F.col("base"))
+    return paired.withColumn("value", F.col("value") - F.col("base")).select(*TIDY)
 
 
 # The ideal: events along the shortest ways, known for free (Costa and Picco, figure 3)
@@ -141,7 +149,7 @@ def ideal_messages(plan: DataFrame, tables: Tables) -> DataFrame:
     """Links on shortest ways from each publisher to all receivers, on a graph that stands still."""
     runs = done(plan, tables).select("run_id", "configuration").distinct()
     values = runs.mapInArrow(_ideal, "run_id string, value double")
-    return with_value(plan, tables, values, None)
+    return _with_value(plan, tables, values, None)
 
 
 @measure
@@ -149,7 +157,8 @@ def times_ideal(plan: DataFrame, tables: Tables) -> DataFrame:
     """How many times as many messages are sent as the ideal would send."""
     ideal = ideal_messages(plan, tables).withColumnRenamed("value", "ideal")
     keys = ["experiment", "variant", "seed", "x"]
-    return tidy(messages(plan, tables).join(ideal, keys), F.try_divide("value", "ideal"))
+    paired = messages(plan, tables).join(ideal, keys)
+    return paired.withColumn("value", F.try_divide("value", "ideal")).select(*TIDY)
 
 
 def _ideal(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,9 +1,13 @@
-"""Measures: pure functions from the recorded tables to one number per run.
+"""Measures: from the recorded tables to one number per run.
 
-A measure takes the plan and the tables and gives a DataFrame ``experiment, variant, x, seed,
-value``. It is registered under its function's name, may have parameters, and is computed by Spark
-wherever the tables lie. What only one run looked at closely can tell (every message, every note) is
-in :mod:`shoal.pipeline.closeup`; what needs the shape of the tree in :mod:`shoal.pipeline.cases`.
+Most measures are one aggregate over the rows that one table has of a run, so that all measures over
+a table are computed in a single pass (:func:`per_run`). Those that need more are DataFrame
+functions of their own. Either way a measure can be called as a pure function::
+
+    cost_per_rec(plan, tables)      # DataFrame: experiment, variant, x, seed, value
+
+What only runs looked at closely can tell (every message, every note) is in
+:mod:`shoal.pipeline.closeup`; what needs the shape of the tree in :mod:`shoal.pipeline.cases`.
 
 *Overhead* is what a changing tree costs: all messages but events, and misrouted events, from the
 first change of a link on. Weights are those of Frey's Table 7.2, already in ``traffic.cost``.
@@ -12,8 +16,8 @@ first change of a link on. Weights are those of Frey's Table 7.2, already in ``t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
@@ -24,124 +28,201 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 Tables: TypeAlias = Mapping[str, "DataFrame"]
-Measure: TypeAlias = Callable[..., "DataFrame"]
 
 TIDY = ("experiment", "variant", "x", "seed", "value")
+EVER = 1e9
+
+
+class Measure:
+    """A registered measure; call it with a plan and tables."""
+
+    def __init__(self, function: Callable[..., Any], table: str | None) -> None:
+        self.name = function.__name__
+        self.summary = (function.__doc__ or "").strip().splitlines()[0]
+        self.table = table
+        """The table it aggregates; None for a DataFrame function of its own."""
+        self._function = function
+        first = 0 if table else 2
+        self.parameters = list(inspect.signature(function).parameters)[first:]
+
+    def check(self, parameters: Mapping[str, Any]) -> None:
+        """An error if it has no such parameters."""
+        for parameter in parameters:
+            if parameter not in self.parameters:
+                raise PipelineError(
+                    f"measure '{self.name}' has no parameter '{parameter}'"
+                    f"{suggestion(parameter, self.parameters)}",
+                    "correct the claim or figure",
+                )
+
+    def aggregate(self, **parameters: Any) -> Column:
+        """The aggregate over its table's rows of a run."""
+        column: Column = self._function(**parameters)
+        return column
+
+    def __call__(self, plan: DataFrame, tables: Tables, **parameters: Any) -> DataFrame:
+        """The values of planned runs that went well: ``experiment, variant, x, seed, value``."""
+        if self.table is None:
+            frame: DataFrame = self._function(plan, tables, **parameters)
+            return frame
+        asked = [Asked(self.name, self, parameters, None)]
+        return per_run(plan, tables, self.table, asked).select(*TIDY)
+
+
+class Asked(NamedTuple):
+    """A measure to be computed: under which key, with which parameters, in which experiments."""
+
+    key: str
+    measure: Measure
+    parameters: Mapping[str, Any]
+    experiments: frozenset[str] | None
+
 
 _measures: dict[str, Measure] = {}
 
 
-def measure(function: Measure) -> Measure:
-    """Register a measure under its name."""
-    _measures[function.__name__] = function
-    return function
+def over(table: str) -> Callable[[Callable[..., Column]], Measure]:
+    """Register a measure that is an aggregate over a table's rows of a run."""
+
+    def register(function: Callable[..., Column]) -> Measure:
+        return _measures.setdefault(function.__name__, Measure(function, table))
+
+    return register
+
+
+def measure(function: Callable[..., DataFrame]) -> Measure:
+    """Register a measure that is a DataFrame function of plan and tables."""
+    return _measures.setdefault(function.__name__, Measure(function, None))
 
 
 def measures() -> dict[str, str]:
-    """All measures of whole runs, and what each one tells."""
-    return {name: (f.__doc__ or "").strip().splitlines()[0] for name, f in _measures.items()}
+    """All measures, and what each one tells."""
+    return {name: found.summary for name, found in sorted(_measures.items())}
 
 
-def find_measure(name: str, parameters: Mapping[str, Any]) -> Measure:
-    """The measure of that name; an unknown one, or an unknown parameter, is an error."""
-    function = _measures.get(name)
-    if function is None:
-        raise PipelineError(f"unknown measure '{name}'{suggestion(name, list(_measures))}", "")
-    known = list(inspect.signature(function).parameters)[2:]
-    for parameter in parameters:
-        if parameter not in known:
-            raise PipelineError(
-                f"measure '{name}' has no parameter '{parameter}'{suggestion(parameter, known)}", ""
-            )
-    return function
+def find_measure(name: str) -> Measure:
+    """The measure of that name; an unknown one is an error that says what there is."""
+    if name not in _measures:
+        raise PipelineError(
+            f"unknown measure '{name}'{suggestion(name, sorted(_measures))}", "name one of them"
+        )
+    return _measures[name]
+
+
+def per_run(plan: DataFrame, tables: Tables, table: str, asked: Sequence[Asked]) -> DataFrame:
+    """Several measures of one table in one pass, as tidy rows with the key in ``measure``."""
+    rows = run_rows(plan, tables, table)
+    values = [a.measure.aggregate(**a.parameters).cast("double") for a in asked]
+    found = rows.groupBy("run_id").agg(*(v.alias(f"v{i}") for i, v in enumerate(values)))
+    answers = []
+    for i, a in enumerate(asked):
+        answer = F.struct(F.lit(a.key).alias("measure"), F.col(f"v{i}").alias("value"))
+        if a.experiments is not None:
+            answer = F.when(F.col("experiment").isin(sorted(a.experiments)), answer)
+        answers.append(answer)
+    each = with_rows(plan, found).withColumn("a", F.explode(F.array_compact(F.array(*answers))))
+    return each.select("a.measure", "experiment", "variant", "x", "seed", "a.value")
+
+
+def run_rows(plan: DataFrame, tables: Tables, table: str) -> DataFrame:
+    """Runs that went well, each with its rows of a table and one row of nulls.
+
+    ``changing`` says of a row with a time whether the tree had begun to change by then; where it
+    never does, everything counts.
+    """
+    facts = done(plan, tables)
+    if table == "runs":
+        return facts
+    if table in ("traffic", "messages", "notes"):
+        changes = tables["links"].where("time > 0").groupBy("run_id")
+        facts = facts.join(changes.agg(F.min("time").alias("start")), "run_id", "left")
+    rows = with_rows(facts, tables[table]).unionByName(facts, allowMissingColumns=True)
+    if table not in ("traffic", "messages", "notes"):
+        return rows
+    # A row of traffic is a time bin; the one in which the change falls counts.
+    early = F.get_json_object("configuration", "$.bin").cast("double") - 1e-6
+    slack = early if table == "traffic" else F.lit(0.0)
+    begun = F.col("start").isNull() | (F.col("time") > F.col("start") - slack - 1e-12)
+    return rows.withColumn("changing", begun)
+
+
+def done(plan: DataFrame, tables: Tables) -> DataFrame:
+    """The planned runs that went well, each once, with what ``runs`` says of them."""
+    facts = ("run_id", "reconfigurations", "diameter", "canonical")
+    runs = tables["runs"].where("status = 'done'")
+    runs = runs.select(*facts, F.col("nodes").alias("dispatchers"))  # traffic has its own nodes
+    return F.broadcast(plan.select("run_id", "configuration").distinct()).join(runs, "run_id")
+
+
+def with_rows(runs: DataFrame, rows: DataFrame) -> DataFrame:
+    """A table's rows of some runs. The runs are few: they go to the rows, not the rows to them."""
+    return rows.join(F.broadcast(runs), "run_id")
+
+
+def tidy(plan: DataFrame, values: DataFrame) -> DataFrame:
+    """``run_id, value`` (and ``x``, for an axis of the measure's own) as every measure has it."""
+    runs = plan.drop("x") if "x" in values.columns else plan
+    joined = with_rows(runs, values).withColumn("value", F.col("value").cast("double"))
+    return joined.select(*TIDY)
 
 
 # Building blocks
 
 
-def done(plan: DataFrame, tables: Tables) -> DataFrame:
-    """The planned runs that went well, with what ``runs`` says of them."""
-    runs = (
-        tables["runs"]
-        .where("status = 'done'")
-        .select("run_id", "nodes", "reconfigurations", "diameter", "canonical")
-    )
-    return plan.join(runs, "run_id")
+def total(amount: Column | str, where: Column) -> Column:
+    """A sum over some of the rows; 0 if there are none."""
+    column = F.col(amount) if isinstance(amount, str) else amount
+    return F.coalesce(F.sum(F.when(where, column.cast("double"))), F.lit(0.0))
 
 
-def tidy(runs: DataFrame, value: Column) -> DataFrame:
-    """Runs with a value, in the form every measure has."""
-    return runs.select("experiment", "variant", "x", "seed", value.cast("double").alias("value"))
+def per_replacement(amount: Column) -> Column:
+    """Divided by the number of links replaced."""
+    return F.try_divide(amount, F.max("reconfigurations"))
 
 
-def with_value(
-    plan: DataFrame, tables: Tables, values: DataFrame, default: float | None
-) -> DataFrame:
-    """Runs that went well, joined to ``run_id, value``; ``default`` where there is no row."""
-    found = done(plan, tables).join(values, "run_id", "left")
-    value = F.col("value") if default is None else F.coalesce("value", F.lit(default))
-    return tidy(found, value)
-
-
-def started(tables: Tables) -> DataFrame:
-    """When each run's tree first changed: ``run_id, start``."""
-    changes = tables["links"].where("time > 0")
-    return changes.groupBy("run_id").agg(F.min("time").alias("start"))
-
-
-def bin_width(plan: DataFrame) -> DataFrame:
-    """The width of each run's time bins: ``run_id, bin``."""
-    width = F.get_json_object("configuration", "$.bin").cast("double")
-    return plan.select("run_id", width.alias("bin")).distinct()
-
-
-def traffic_of_change(plan: DataFrame, tables: Tables) -> DataFrame:
-    """Traffic from the time bin of the first change on; all of it where nothing changes."""
-    return (
-        tables["traffic"]
-        .join(F.broadcast(bin_width(plan)), "run_id")
-        .join(started(tables), "run_id", "left")
-        .where("start IS NULL OR time > start - bin + 1e-6")
-    )
-
-
-def overhead_of(plan: DataFrame, tables: Tables, weight: str, exclude: Sequence[str]) -> DataFrame:
-    """Overhead per run, by a column of ``traffic``: ``run_id, value``."""
-    amount = F.when(F.col("kind") == "event", F.col("misrouted")).otherwise(F.col(weight))
-    counted = traffic_of_change(plan, tables).where(~F.col("kind").isin(list(exclude)))
-    return counted.groupBy("run_id").agg(F.sum(amount).cast("double").alias("value"))
-
-
-def per_reconfiguration(plan: DataFrame, tables: Tables, values: DataFrame) -> DataFrame:
-    """Divide ``run_id, value`` by the number of links replaced."""
-    found = done(plan, tables).join(values, "run_id", "left")
-    return tidy(found, F.try_divide(F.coalesce("value", F.lit(0.0)), F.col("reconfigurations")))
-
-
-def within(since: float, until: float) -> Column:
+def between(since: float, until: float) -> Column:
     """Whether ``time`` lies in a span; bins and instants that start at ``until`` do not."""
     return (F.col("time") >= since - 1e-6) & (F.col("time") < until - 1e-6)
+
+
+def of_kind(kinds: Sequence[str]) -> Column:
+    """Whether a message is of one of these kinds."""
+    return F.col("kind").isin(list(kinds))
+
+
+def setting(path: str) -> Column:
+    """A number of the run's configuration."""
+    return F.get_json_object(F.max("configuration"), f"$.{path}").cast("double")
+
+
+CHANGING = "changing"
+_WASTED = "CASE WHEN kind = 'event' THEN misrouted ELSE {} END"
+
+
+def overhead_by(weight: str, exclude: Sequence[str] = ()) -> Column:
+    """Overhead, by a column of ``traffic``."""
+    return total(F.expr(_WASTED.format(weight)), F.col(CHANGING) & ~of_kind(exclude))
 
 
 # What a reconfiguration costs
 
 
-@measure
-def cost_per_rec(plan: DataFrame, tables: Tables, exclude: Sequence[str] = ()) -> DataFrame:
+@over("traffic")
+def cost_per_rec(exclude: Sequence[str] = ()) -> Column:
     """Normalised overhead per reconfiguration (Frey, Table 7.2), misrouted events 1 each."""
-    return per_reconfiguration(plan, tables, overhead_of(plan, tables, "cost", exclude))
+    return per_replacement(overhead_by("cost", exclude))
 
 
-@measure
-def messages_per_rec(plan: DataFrame, tables: Tables, exclude: Sequence[str] = ()) -> DataFrame:
+@over("traffic")
+def messages_per_rec(exclude: Sequence[str] = ()) -> Column:
     """Overhead messages per reconfiguration, each counted as one."""
-    return per_reconfiguration(plan, tables, overhead_of(plan, tables, "count", exclude))
+    return per_replacement(overhead_by("count", exclude))
 
 
-@measure
-def overhead(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("traffic")
+def overhead() -> Column:
     """Normalised overhead of a whole run."""
-    return with_value(plan, tables, overhead_of(plan, tables, "cost", ()), 0.0)
+    return overhead_by("cost")
 
 
 @measure
@@ -151,168 +232,124 @@ def improvement(plan: DataFrame, tables: Tables, over: str = "SM") -> DataFrame:
     reference = costs.where(F.col("variant") == over).select(
         "experiment", F.col("x").alias("at"), "seed", F.col("value").alias("reference")
     )
-    same = ["experiment", "seed"]
-    paired = costs.where(F.col("variant") != over).join(reference, same)
+    paired = costs.where(F.col("variant") != over).join(reference, ["experiment", "seed"])
     paired = paired.where(F.col("x").eqNullSafe(F.col("at")))
-    return tidy(paired, 100 * (1 - F.try_divide(F.col("value"), F.col("reference"))))
+    value = 100 * (1 - F.try_divide(F.col("value"), F.col("reference")))
+    return paired.withColumn("value", value).select(*TIDY)
 
 
-@measure
-def kind_per_rec(plan: DataFrame, tables: Tables, kinds: Sequence[str]) -> DataFrame:
+@over("traffic")
+def kind_per_rec(kinds: Sequence[str]) -> Column:
     """Messages of some kinds per reconfiguration."""
-    counted = traffic_of_change(plan, tables).where(F.col("kind").isin(list(kinds)))
-    values = counted.groupBy("run_id").agg(F.sum("count").cast("double").alias("value"))
-    return per_reconfiguration(plan, tables, values)
+    return per_replacement(total("count", F.col(CHANGING) & of_kind(kinds)))
 
 
-@measure
-def kind_cost_per_rec(plan: DataFrame, tables: Tables, kinds: Sequence[str]) -> DataFrame:
+@over("traffic")
+def kind_cost_per_rec(kinds: Sequence[str]) -> Column:
     """Normalised cost of the messages of some kinds per reconfiguration."""
-    counted = traffic_of_change(plan, tables).where(F.col("kind").isin(list(kinds)))
-    values = counted.groupBy("run_id").agg(F.sum("cost").alias("value"))
-    return per_reconfiguration(plan, tables, values)
+    return per_replacement(total("cost", F.col(CHANGING) & of_kind(kinds)))
 
 
-@measure
-def share_of_cost(plan: DataFrame, tables: Tables, kinds: Sequence[str]) -> DataFrame:
+@over("traffic")
+def share_of_cost(kinds: Sequence[str]) -> Column:
     """Which part of the overhead some kinds of message make up; ``misrouted`` is one of them."""
-    amount = F.when(F.col("kind") == "event", F.col("misrouted")).otherwise(F.col("cost"))
-    kind = F.when(F.col("kind") == "event", F.lit("misrouted")).otherwise(F.col("kind"))
-    values = (
-        traffic_of_change(plan, tables)
-        .groupBy("run_id")
-        .agg(
-            F.sum(F.when(kind.isin(list(kinds)), amount).otherwise(0.0)).alias("part"),
-            F.sum(amount.cast("double")).alias("whole"),
-        )
-        .select("run_id", F.try_divide("part", "whole").alias("value"))
-    )
-    return with_value(plan, tables, values, None)
+    named = F.when(F.col("kind") == "event", F.lit("misrouted")).otherwise(F.col("kind"))
+    amount = F.expr(_WASTED.format("cost"))
+    part = total(amount, F.col(CHANGING) & named.isin(list(kinds)))
+    return F.try_divide(part, overhead_by("cost"))
 
 
-@measure
-def involved(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("repairs")
+def involved() -> Column:
     """Share of dispatchers that take part in a reconfiguration, on average."""
-    mean = tables["repairs"].groupBy("run_id").agg(F.mean("involved").alias("mean"))
-    return tidy(done(plan, tables).join(mean, "run_id"), F.try_divide("mean", "nodes"))
+    return F.try_divide(F.mean("involved"), F.max("dispatchers"))
 
 
-@measure
-def settle_time(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("repairs")
+def settle_time() -> Column:
     """The longest time from a break to the last message it caused, in seconds."""
-    longest = F.max(F.col("last_message_at") - F.col("broken_at"))
-    return with_value(
-        plan, tables, tables["repairs"].groupBy("run_id").agg(longest.alias("value")), None
-    )
+    return F.max(F.col("last_message_at") - F.col("broken_at"))
 
 
-@measure
-def path_length(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("repairs")
+def path_length() -> Column:
     """Dispatchers on the reconfiguration path, on average."""
-    mean = tables["repairs"].groupBy("run_id").agg(F.mean("path_length").alias("value"))
-    return with_value(plan, tables, mean, None)
+    return F.mean("path_length")
 
 
-@measure
-def breaks_per_link(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("runs")
+def breaks_per_link() -> Column:
     """How often a link breaks per second while the tree changes."""
-    window = F.from_json(F.get_json_object("configuration", "$.overlay.window"), "array<double>")
-    span = F.coalesce(F.get(window, F.lit(1)) - F.get(window, F.lit(0)), F.lit(4.0))
-    rate = F.try_divide(F.col("reconfigurations"), span * (F.col("nodes") - 1))
-    return tidy(done(plan, tables), rate)
+    span = setting("overlay.window[1]") - setting("overlay.window[0]")
+    return F.try_divide(F.max("reconfigurations"), span * (F.max("dispatchers") - 1))
 
 
 # Traffic as a whole
 
 
-@measure
-def misrouted(plan: DataFrame, tables: Tables, since: float = 0.0, until: float = 1e9) -> DataFrame:
+@over("traffic")
+def misrouted(since: float = 0.0, until: float = EVER) -> Column:
     """Events sent where nobody wants them, in a span of time."""
-    counted = tables["traffic"].where(within(since, until))
-    values = counted.groupBy("run_id").agg(F.sum("misrouted").cast("double").alias("value"))
-    return with_value(plan, tables, values, 0.0)
+    return total("misrouted", between(since, until))
 
 
-@measure
-def misrouted_per_rec(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("traffic")
+def misrouted_per_rec() -> Column:
     """Events sent where nobody wants them, per reconfiguration."""
-    values = traffic_of_change(plan, tables).groupBy("run_id")
-    return per_reconfiguration(
-        plan, tables, values.agg(F.sum("misrouted").cast("double").alias("value"))
-    )
+    return per_replacement(total("misrouted", F.col(CHANGING)))
 
 
-@measure
-def overhead_to_goodput(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("traffic")
+def overhead_to_goodput() -> Column:
     """Overhead for each useful transmission of an event, over the whole run."""
-    goodput = (
-        tables["traffic"]
-        .where("kind = 'event'")
-        .groupBy("run_id")
-        .agg(F.sum(F.col("count") - F.col("misrouted")).alias("goodput"))
-    )
-    spent = overhead_of(plan, tables, "cost", ()).join(goodput, "run_id")
-    values = spent.select("run_id", F.try_divide("value", "goodput").alias("value"))
-    return with_value(plan, tables, values, None)
+    useful = total(F.col("count") - F.col("misrouted"), F.col("kind") == "event")
+    return F.try_divide(overhead_by("cost"), useful)
 
 
-@measure
-def traffic_rate(
-    plan: DataFrame, tables: Tables, since: float = 0.0, until: float = 1e9
-) -> DataFrame:
+@over("traffic")
+def traffic_rate(since: float = 0.0, until: float = EVER) -> Column:
     """Messages of all kinds per second, in a span of time."""
-    counted = tables["traffic"].where(within(since, until))
-    values = counted.groupBy("run_id").agg((F.sum("count") / (until - since)).alias("value"))
-    return with_value(plan, tables, values, 0.0)
+    return total("count", between(since, until)) / (until - since)
+
+
+@over("traffic")
+def kind_count(kinds: Sequence[str]) -> Column:
+    """Messages of some kinds since the tree first changed (in all, if it does not)."""
+    return total("count", F.col(CHANGING) & of_kind(kinds))
+
+
+@over("traffic")
+def other_kinds(besides: Sequence[str]) -> Column:
+    """How many kinds of message there are beyond events, (un)subscriptions and those named."""
+    usual = ["event", "sub", "unsub", *besides]
+    return F.size(F.collect_set(F.when(~of_kind(usual), F.col("kind"))))
+
+
+@over("traffic")
+def kinds_seen(of: Sequence[str]) -> Column:
+    """How many of these kinds of message a changing tree causes."""
+    return F.size(F.collect_set(F.when(F.col(CHANGING) & of_kind(of), F.col("kind"))))
 
 
 @measure
 def peak_traffic(
-    plan: DataFrame, tables: Tables, since: float = 0.0, until: float = 1e9
+    plan: DataFrame, tables: Tables, since: float = 0.0, until: float = EVER
 ) -> DataFrame:
     """Messages of all kinds in the busiest time bin of a span."""
-    bins = tables["traffic"].where(within(since, until)).groupBy("run_id", F.round("time", 6))
+    rows = with_rows(plan.select("run_id").distinct(), tables["traffic"])
+    bins = rows.where(between(since, until)).groupBy("run_id", "time")
     totals = bins.agg(F.sum("count").alias("count")).groupBy("run_id")
-    return with_value(plan, tables, totals.agg(F.max("count").cast("double").alias("value")), 0.0)
+    return tidy(plan, totals.agg(F.max("count").alias("value")))
 
 
 @measure
 def traffic_over_time(plan: DataFrame, tables: Tables) -> DataFrame:
     """Messages of all kinds per second, bin by bin; x is the time."""
     width = F.get_json_object("configuration", "$.bin").cast("double")
-    counted = (
-        done(plan, tables)
-        .drop("x")
-        .join(tables["traffic"].select("run_id", F.round("time", 6).alias("x"), "count"), "run_id")
-    )
-    keys = ("experiment", "variant", "seed", "x", width.alias("bin"))
-    totals = counted.groupBy(*keys).agg(F.sum("count").alias("count"))
-    return tidy(totals, F.col("count") / F.col("bin"))
-
-
-@measure
-def kind_count(plan: DataFrame, tables: Tables, kinds: Sequence[str]) -> DataFrame:
-    """Messages of some kinds since the tree first changed (in all, if it does not)."""
-    counted = traffic_of_change(plan, tables).where(F.col("kind").isin(list(kinds)))
-    values = counted.groupBy("run_id").agg(F.sum("count").cast("double").alias("value"))
-    return with_value(plan, tables, values, 0.0)
-
-
-@measure
-def other_kinds(plan: DataFrame, tables: Tables, besides: Sequence[str]) -> DataFrame:
-    """How many kinds of message there are beyond events, (un)subscriptions and those named."""
-    usual = ["event", "sub", "unsub", *besides]
-    counted = tables["traffic"].where(~F.col("kind").isin(usual))
-    values = counted.groupBy("run_id").agg(F.count_distinct("kind").alias("value"))
-    return with_value(plan, tables, values, 0.0)
-
-
-@measure
-def kinds_seen(plan: DataFrame, tables: Tables, of: Sequence[str]) -> DataFrame:
-    """How many of these kinds of message a changing tree causes."""
-    counted = traffic_of_change(plan, tables).where(F.col("kind").isin(list(of)))
-    values = counted.groupBy("run_id").agg(F.count_distinct("kind").alias("value"))
-    return with_value(plan, tables, values, 0.0)
+    rows = with_rows(done(plan, tables), tables["traffic"])
+    rows = rows.select("run_id", width.alias("bin"), F.round("time", 6).alias("x"), "count")
+    totals = rows.groupBy("run_id", "bin", "x").agg(F.sum("count").alias("count"))
+    return tidy(plan, totals.select("run_id", "x", (F.col("count") / F.col("bin")).alias("value")))
 
 
 # Delivery
@@ -326,85 +363,55 @@ def _owed(who: str) -> tuple[str, str]:
     return f"owed{suffix}", f"received{suffix}"
 
 
-@measure
-def delivery(
-    plan: DataFrame, tables: Tables, since: float = 0.0, until: float = 1e9, who: str = "all"
-) -> DataFrame:
+@over("publications")
+def delivery(since: float = 0.0, until: float = EVER, who: str = "all") -> Column:
     """Deliveries made of those owed, for events published in a span of time."""
     owed, received = _owed(who)
-    published = tables["publications"].where(within(since, until)).groupBy("run_id")
-    share = F.try_divide(F.sum(received), F.sum(owed))
-    return with_value(plan, tables, published.agg(share.alias("value")), None)
+    span = between(since, until)
+    return F.try_divide(total(received, span), total(owed, span))
 
 
 @measure
 def delivery_over_time(plan: DataFrame, tables: Tables, who: str = "all") -> DataFrame:
     """Deliveries made of those owed, by the tenth of a second of publication; x is the time."""
     owed, received = _owed(who)
-    tenth = (F.floor(F.col("time") * 10 + 1e-6) / 10).alias("x")
-    published = (
-        done(plan, tables)
-        .drop("x")
-        .join(tables["publications"].select("run_id", tenth, owed, received), "run_id")
-    )
-    bins = published.groupBy("experiment", "variant", "seed", "x")
-    shares = bins.agg(F.try_divide(F.sum(received), F.sum(owed)).alias("share"))
-    return tidy(shares, F.col("share"))
+    tenth = F.floor(F.col("time") * 10 + 1e-6) / 10
+    rows = with_rows(plan.select("run_id").distinct(), tables["publications"])
+    bins = rows.groupBy("run_id", tenth.alias("x"))
+    return tidy(plan, bins.agg(F.try_divide(F.sum(received), F.sum(owed)).alias("value")))
 
 
-@measure
-def receivers(plan: DataFrame, tables: Tables, since: float = 0.0) -> DataFrame:
+@over("publications")
+def receivers(since: float = 0.0) -> Column:
     """Share of dispatchers that want an event, on average."""
-    published = tables["publications"].where(F.col("time") >= since).groupBy("run_id")
-    wanted = published.agg(F.mean("owed").alias("owed"))
-    return tidy(done(plan, tables).join(wanted, "run_id"), F.try_divide("owed", "nodes"))
+    return F.try_divide(F.mean(F.when(F.col("time") >= since, F.col("owed"))), F.max("dispatchers"))
 
 
-@measure
-def receivers_expected(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("runs")
+def receivers_expected() -> Column:
     """The share of dispatchers that want an event, by Frey's equation 7.1."""
-
-    def setting(name: str) -> Column:
-        return F.get_json_object("configuration", f"$.workload.{name}").cast("double")
-
-    missed = 1 - setting("patterns_per_subscriber") / setting("patterns")
-    matched = 1 - F.pow(missed, setting("patterns_per_event"))
-    return tidy(done(plan, tables), setting("subscribers") * matched)
+    missed = 1 - setting("workload.patterns_per_subscriber") / setting("workload.patterns")
+    matched = 1 - F.pow(missed, setting("workload.patterns_per_event"))
+    return setting("workload.subscribers") * matched
 
 
 # The tree and its tables
 
 
-@measure
-def diameter(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("runs")
+def diameter() -> Column:
     """The longest path of the initial tree, in links."""
-    return tidy(done(plan, tables), F.col("diameter"))
-
-
-def _wrong_tables(plan: DataFrame, tables: Tables) -> DataFrame:
-    """All planned runs and whether their tables came out right; a failed run's did not."""
-    runs = tables["runs"].select(
-        "run_id",
-        F.when(F.col("status") == "done", F.col("canonical")).otherwise(False).alias("right"),
-    )
-    return plan.join(runs, "run_id")
+    return F.max("diameter")
 
 
 @measure
 def canonical(plan: DataFrame, tables: Tables) -> DataFrame:
-    """1 if all tables at rest are those of the final tree and subscribers, 0 if one is not."""
-    return tidy(_wrong_tables(plan, tables), F.col("right").cast("int"))
+    """1 if all tables at rest are those of the final tree and subscribers; 0 if not, or failed."""
+    right = F.when(F.col("status") == "done", F.col("canonical").cast("int")).otherwise(0)
+    return tidy(plan, tables["runs"].select("run_id", right.alias("value")))
 
 
 @measure
 def not_canonical(plan: DataFrame, tables: Tables) -> DataFrame:
-    """1 if a table at rest is wrong, 0 if all are right."""
-    return tidy(_wrong_tables(plan, tables), 1 - F.col("right").cast("int"))
-
-
-def union(frames: Iterable[DataFrame]) -> DataFrame | None:
-    """All rows of some frames; None if there are none."""
-    whole: DataFrame | None = None
-    for frame in frames:
-        whole = frame if whole is None else whole.unionByName(frame)
-    return whole
+    """1 if a table at rest is wrong or the run failed; 0 if all are right."""
+    return canonical(plan, tables).withColumn("value", 1 - F.col("value"))

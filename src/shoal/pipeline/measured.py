@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,12 +18,12 @@ import shoal.pipeline.closeup  # registers its measures
 import shoal.pipeline.graph_measures  # noqa: F401  # registers its measures
 from shoal.pipeline.cases import CASES, Wanted, evaluate, find_case
 from shoal.pipeline.claims import Claim
-from shoal.pipeline.measure import TIDY, Tables, find_measure, union
+from shoal.pipeline.measure import TIDY, Asked, Tables, find_measure, per_run, with_rows
 from shoal.pipeline.paper import Figure
 from shoal.pipeline.samples import Row, measure_key
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = pa.schema(
     [
@@ -33,6 +35,7 @@ SCHEMA = pa.schema(
         pa.field("value", pa.float64()),
     ]
 )
+AT_A_TIME = 3
 _DDL = "measure string, experiment string, variant string, x double, seed bigint, value double"
 
 
@@ -71,28 +74,45 @@ def questions(claims: Iterable[Claim], figures: Iterable[Figure]) -> list[Questi
 
 def measure_all(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
-    kept = _Kept(plan, tables)
+    kept = _Kept(tables)
+    parts = [
+        *_aggregates(plan, kept, [q for q in asked if q.measure not in CASES]),
+        *_cases(plan, kept, [q for q in asked if q.measure in CASES]),
+    ]
+    # One job each, a few at a time: together they would be one plan that takes longer to make than
+    # to run. They are too small for Spark to change its mind on the way.
+    with _setting(plan.sparkSession, "spark.sql.adaptive.enabled", "false"):
+        try:
+            with ThreadPoolExecutor(AT_A_TIME) as pool:
+                answers = list(pool.map(lambda part: part.toArrow().cast(SCHEMA), parts))
+        finally:
+            kept.release()
+    return pa.concat_tables([SCHEMA.empty_table(), *answers])
+
+
+@contextmanager
+def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A setting of the session, for a while."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
     try:
-        counted = union(_counted(plan, kept, [q for q in asked if q.measure not in CASES]))
-        cases = _cases(plan, kept, [q for q in asked if q.measure in CASES])
-        whole = union(frame for frame in (counted, cases) if frame is not None)
-        return SCHEMA.empty_table() if whole is None else whole.toArrow().cast(SCHEMA)
+        yield
     finally:
-        kept.release()
+        spark.conf.set(name, before or "")
 
 
 class _Kept(Mapping[str, "DataFrame"]):
-    """The tables, without the runs of other plans, kept in memory while measures pass over them."""
+    """The tables; those that several measures pass over stay in memory meanwhile."""
 
-    def __init__(self, plan: DataFrame, tables: Tables) -> None:
-        self._runs = plan.select("run_id").distinct()
+    def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._frames: dict[str, DataFrame] = {}
 
     def __getitem__(self, name: str) -> DataFrame:
+        if name not in ("runs", "links", "repairs"):
+            return self._tables[name]
         if name not in self._frames:
-            rows = self._tables[name].join(F.broadcast(self._runs), "run_id", "left_semi")
-            self._frames[name] = rows.persist()
+            self._frames[name] = self._tables[name].persist()
         return self._frames[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -107,16 +127,28 @@ class _Kept(Mapping[str, "DataFrame"]):
             frame.unpersist()
 
 
-def _counted(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterator[DataFrame]:
-    """The measures that SQL can compute."""
+def _aggregates(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterator[DataFrame]:
+    """The measures that SQL can compute, those over the same table together."""
+    by_table: dict[str, list[Asked]] = {}
     for question in asked:
-        function = find_measure(question.measure, question.parameters)
-        here = plan.where(F.col("experiment").isin(sorted(question.experiments)))
-        values = function(here, tables, **question.parameters)
-        yield values.select(F.lit(question.key).alias("measure"), *TIDY)
+        found = find_measure(question.measure)
+        found.check(question.parameters)
+        if found.table is None:
+            values = found(_of(plan, question.experiments), tables, **question.parameters)
+            yield values.select(F.lit(question.key).alias("measure"), *TIDY)
+        else:
+            ask = Asked(question.key, found, question.parameters, question.experiments)
+            by_table.setdefault(found.table, []).append(ask)
+    for table, together in by_table.items():
+        experiments = frozenset[str]().union(*(a.experiments or () for a in together))
+        yield per_run(_of(plan, experiments), tables, table, together)
 
 
-def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFrame | None:
+def _of(plan: DataFrame, experiments: Iterable[str]) -> DataFrame:
+    return plan.where(F.col("experiment").isin(sorted(experiments)))
+
+
+def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterator[DataFrame]:
     """The measures that look at one run at a time."""
     wanted: dict[str, list[Wanted]] = {}
     needed: set[str] = set()
@@ -127,16 +159,16 @@ def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFr
             want = Wanted(question.key, question.measure, dict(question.parameters))
             wanted.setdefault(experiment, []).append(want)
     if not wanted:
-        return None
+        return
     done = tables["runs"].where("status = 'done'").select("run_id")
-    runs = plan.where(F.col("experiment").isin(sorted(wanted))).join(done, "run_id")
+    runs = _of(plan, wanted).join(done, "run_id")
     ids = runs.select("run_id").distinct()
     for name in sorted(needed):
-        rows = tables[name].join(ids, "run_id", "left_semi")
+        rows = with_rows(ids, tables[name])
         columns = [column for column in rows.columns if column != "run_id"]
         gathered = rows.groupBy("run_id").agg(F.collect_list(F.struct(*columns)).alias(name))
         runs = runs.join(gathered, "run_id", "left")
-    return runs.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
+    yield runs.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
 
 
 def to_rows(values: pa.Table) -> Iterator[Row]:
@@ -145,6 +177,8 @@ def to_rows(values: pa.Table) -> Iterator[Row]:
     return zip(*columns, strict=True)
 
 
-def write_values(values: pa.Table, out: Path) -> None:
-    """Keep the answers, for whoever wants to look further."""
-    pq.write_table(values, out / "measures.parquet", compression="zstd")
+def write_values(values: pa.Table, out: Path, name: str = "") -> Path:
+    """Keep the answers, for whoever wants to look further: ``measures.parquet``."""
+    path = out / (f"measures-{name}.parquet" if name else "measures.parquet")
+    pq.write_table(values, path, compression="zstd")
+    return path

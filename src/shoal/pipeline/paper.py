@@ -31,6 +31,8 @@ class Panel:
     x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "linear"
     y_from_zero: bool = True
+    y_range: tuple[float, float] | None = None
+    """What values are possible; intervals are cut off there."""
     title: str = ""
     shade: tuple[float, float] | None = None
     """A span of the x axis to set off."""

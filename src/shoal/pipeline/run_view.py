@@ -22,6 +22,7 @@ __all__ = ["Edge", "Entry", "Repair", "Run", "links_spanning", "tree_path"]
 class Repair:
     """One link replaced by another, on the tree as it then was."""
 
+    number: int
     begins: float
     ends: float
     """When the next one begins."""
@@ -71,7 +72,7 @@ class Run:
     def _repairs(self) -> list[Repair]:
         links = set(map(frozenset, self.initial_links))
         broken: dict[int, Row] = {}
-        found: list[tuple[float, list[int], list[int]]] = []
+        found: list[tuple[int, float, list[int], list[int]]] = []
         for change in self.links:
             if change["repair"] is None:
                 continue
@@ -83,14 +84,13 @@ class Run:
             old = broken[change["repair"]]
             neighbours = _neighbours(tuple(e) for e in links)
             a, b, c, d = old["a"], old["b"], change["a"], change["b"]
-            found.append(
-                (old["time"], path_between(neighbours, a, c), path_between(neighbours, d, b))
-            )
+            head, tail = path_between(neighbours, a, c), path_between(neighbours, d, b)
+            found.append((change["repair"], old["time"], head, tail))
             links.add(edge)
-        ends = [at for at, _, _ in found[1:]] + [float("inf")]
+        ends = [at for _, at, _, _ in found[1:]] + [float("inf")]
         return [
-            Repair(at, end, tuple(head), tuple(tail))
-            for (at, head, tail), end in zip(found, ends, strict=True)
+            Repair(number, at, end, tuple(head), tuple(tail))
+            for (number, at, head, tail), end in zip(found, ends, strict=True)
         ]
 
     def entries(self) -> set[Entry]:

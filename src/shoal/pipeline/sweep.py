@@ -114,7 +114,7 @@ def sweep(
                 store.clean(found)
             outcome.simulated = len(pending)
         fold(store, found)
-        outcome.failures = _failures(store, found, {w.run_id for w in wanted})
+        outcome.failures = failures(store, found, {w.run_id for w in wanted})
     outcome.seconds = time.perf_counter() - started
     return outcome
 
@@ -320,12 +320,13 @@ def _explained(error: Exception | None, out: Path) -> PipelineError:
     return PipelineError(f"Spark gave up: {(lines or text.splitlines())[-1]}", log)
 
 
-def _failures(store: Store, found: Inventory, wanted: set[str]) -> list[Failure]:
-    failures = []
+def failures(store: Store, found: Inventory, wanted: set[str]) -> list[Failure]:
+    """The failed ones among some runs, with what their rows say."""
+    lost = []
     for run in sorted(found.failed & wanted):
         row = pq.read_table(store.path("runs", run, FAILED), schema=SCHEMAS["runs"]).to_pylist()[0]
-        failures.append(Failure(run, (row["error"] or "").partition("\n")[0], row["replay"]))
-    return failures
+        lost.append(Failure(run, (row["error"] or "").partition("\n")[0], row["replay"]))
+    return lost
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from mypy_extensions import mypyc_attr
+
 from shoal.routing.messages import Advertise, Unadvertise
 from shoal.routing.parameters import SubscriptionForwardingParameters
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from shoal.stack.message import Message
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AdvertisementForwarding(SubscriptionForwarding):
     """Subscriptions travel only towards publishers that advertised something they may match."""
 
@@ -121,4 +124,5 @@ register(
     SubscriptionForwardingParameters,
     needs={"tree", "reconfiguration"},
     provides={"tables"},
+    summary="Subscriptions travel only towards nodes that advertise what they publish.",
 )

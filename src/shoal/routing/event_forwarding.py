@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from shoal.routing.messages import Forward
 from shoal.routing.table import SubscriptionTable
 from shoal.stack.host import LOCAL, Host, NodeId
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from shoal.stack.message import Message
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EventForwarding(Routing):
     """Every event over every tree link; subscriptions are never communicated."""
 
@@ -64,4 +67,10 @@ class EventForwarding(Routing):
         self._all = tuple(self.neighbours)
 
 
-register("routing", "event-forwarding", EventForwarding, needs={"tree"})
+register(
+    "routing",
+    "event-forwarding",
+    EventForwarding,
+    needs={"tree"},
+    summary="Every event over every tree link; subscriptions are never communicated.",
+)

@@ -5,7 +5,9 @@ The structure-less baseline of Frey (section 16.1) and of Costa and Picco (secti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from mypy_extensions import mypyc_attr
 
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.messages import Forward
@@ -13,15 +15,17 @@ from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.registry import NoParameters, register
 
 if TYPE_CHECKING:
-    from shoal.content import Event, EventId
+    from shoal.content import Event
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Flooding(EventForwarding):
     """Every event over every link of a graph, once per node."""
 
     def __init__(self, host: Host, parameters: NoParameters) -> None:
         super().__init__(host, parameters)
-        self.seen: set[EventId] = set()
+        self.seen: set[Any] = set()
+        """Ids of events (typed as pairs, compiled code would take each apart and build it anew)."""
 
     def publish(self, event: Event) -> None:
         """Send to all neighbours."""
@@ -30,10 +34,16 @@ class Flooding(EventForwarding):
 
     def receive(self, sender: NodeId, message: Forward) -> None:
         """On first receipt, deliver if wanted and pass on to all neighbours but the sender."""
-        event = message.event
+        event: Any = message.event
         if event.id not in self.seen:
             self.seen.add(event.id)
             self._forward(sender, event, message.hops)
 
 
-register("routing", "flooding", Flooding, needs={"links"})
+register(
+    "routing",
+    "flooding",
+    Flooding,
+    needs={"links"},
+    summary="Every event over every link of a graph, once per node.",
+)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from shoal.routing.messages import Forward
 from shoal.routing.parameters import SubscriptionForwardingParameters
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from shoal.content import Event, Filter
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class HierarchicalForwarding(SubscriptionForwarding):
     """Subscriptions climb to the root; events climb too, and fork where they are wanted."""
 
@@ -59,4 +62,5 @@ register(
     SubscriptionForwardingParameters,
     needs={"tree", "root", "reconfiguration"},
     provides={"tables"},
+    summary="Subscriptions and events climb towards the root of a tree.",
 )

@@ -321,4 +321,5 @@ register(
     SubscriptionForwardingParameters,
     needs={"tree", "reconfiguration"},
     provides={"tables", "symmetric"},
+    summary="Subscriptions lay the routes that events follow along a tree.",
 )

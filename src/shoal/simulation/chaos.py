@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from shoal.content import Attributes, Comparison, Conjunction, Event
+from shoal.content import AttributeFilter, Attributes, Event
 from shoal.simulation.config import RunConfig, parse_config
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.kernel import to_ns
@@ -115,19 +115,19 @@ class Chaos:
 
     def _subscribe(self, node: int, text: str) -> None:
         self.subscribed[node][text] = None
-        self.simulation.subscription(node, _filter(text), True)
+        self.simulation.subscription(node, AttributeFilter(text), True)
 
     def _unsubscribe(self, node: int, text: str) -> None:
         self.subscribed[node].pop(text, None)
-        self.simulation.subscription(node, _filter(text), False)
+        self.simulation.subscription(node, AttributeFilter(text), False)
 
     def _advertise(self, node: int, text: str) -> None:
         self.advertised[node][text] = None
-        self.simulation.advertisement(node, _filter(text), True)
+        self.simulation.advertisement(node, AttributeFilter(text), True)
 
     def _unadvertise(self, node: int, text: str) -> None:
         self.advertised[node].pop(text, None)
-        self.simulation.advertisement(node, _filter(text), False)
+        self.simulation.advertisement(node, AttributeFilter(text), False)
 
     def _publish(self, node: int, text: str) -> None:
         name, _, value = text.partition("=")
@@ -212,7 +212,7 @@ class Chaos:
         if self.stack[0] != "advertisement-forwarding":
             return True
         content = Attributes({"x": value})
-        return any(_filter(text).matches(content) for text in self.advertised[node])
+        return any(AttributeFilter(text).matches(content) for text in self.advertised[node])
 
 
 def random_steps(chaos: Chaos, chance: Chance, count: int) -> Iterator[str]:
@@ -331,14 +331,6 @@ def _key(a: int, b: int) -> tuple[int, int]:
 def _link(text: str) -> tuple[int, int]:
     a, _, b = text.partition("-")
     return int(a), int(b)
-
-
-def _filter(text: str) -> Conjunction:
-    comparisons = []
-    for part in text.split(" AND "):
-        name, operator, constant = part.split()
-        comparisons.append(Comparison(name, operator, int(constant)))  # type: ignore[arg-type]  # checked by use
-    return Conjunction(tuple(comparisons))
 
 
 def _nodes(mask: int) -> list[int]:

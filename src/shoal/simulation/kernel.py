@@ -81,7 +81,9 @@ class Fan:
         """The layers that take this kind of message at the far ends."""
         self.counted_as: object = None
         self.counted_in = -1
-        """The kind of message and the time bin for which the recorder last counted the targets."""
+        self.counted_but = -1
+        """The kind of message and the time bin for which the recorder has counted the targets, and
+        the place of one that it has not."""
 
     def prepare(self, kind: type[Message]) -> None:
         """Look up the receivers."""
@@ -112,12 +114,12 @@ class Kernel:
         """The instant of the last post: messages sent together mostly arrive together."""
         self._last_bucket: list[tuple[Fan | None, int, object]] = []
 
-    def post(self, at: int, fan: Fan, but: int, message: Message) -> None:
-        """A message arrives over each channel of a fan that is up then, but not at ``but``."""
+    def post(self, at: int, fan: Fan, skip: int, message: Message) -> None:
+        """A message arrives over each channel of a fan that is up then; none has place ``skip``."""
         if at != self._last_at:
             self._last_at = at
             self._last_bucket = self._bucket(at)
-        self._last_bucket.append((fan, but, message))
+        self._last_bucket.append((fan, skip, message))
         if self.orders is not None:
             self._number(self.orders, at)
         self.waiting += 1
@@ -181,7 +183,7 @@ class Kernel:
         self._last_at = -1
         return self.buckets.pop(at)
 
-    def handle(self, fan: Fan | None, but: int, what: object) -> None:
+    def handle(self, fan: Fan | None, skip: int, what: object) -> None:
         """Let one thing happen: a timer fires, or a message arrives."""
         if fan is None:
             assert isinstance(what, SimTimer)
@@ -190,20 +192,21 @@ class Kernel:
         self.waiting -= 1
         if fan.kind is not type(what):
             fan.prepare(type(what))  # type: ignore[arg-type]  # a Message
-        for i, target in enumerate(fan.targets):
-            if target != but:
-                if fan.whole or fan.channels[i].up:
-                    self.handled += 1
-                    fan.receivers[i].receive(fan.source, what)
-                else:
-                    self.lost += 1
+        for place, receiver in enumerate(fan.receivers):
+            if place == skip:
+                continue
+            if fan.whole or fan.channels[place].up:
+                self.handled += 1
+                receiver.receive(fan.source, what)
+            else:
+                self.lost += 1
 
     def instant(self, at: int) -> None:
         """Let everything happen that is due at an instant, which is off the heap already."""
         handled = 0
         lost = 0
         waited = 0
-        for fan, but, what in self.take(at):
+        for fan, skip, what in self.take(at):
             if fan is None:
                 assert isinstance(what, SimTimer)
                 what.fire()
@@ -212,12 +215,12 @@ class Kernel:
             if fan.kind is not type(what):
                 fan.prepare(type(what))  # type: ignore[arg-type]  # a Message
             source = fan.source
-            for i, target in enumerate(fan.targets):
-                if target == but:
+            for place, receiver in enumerate(fan.receivers):
+                if place == skip:
                     continue
-                if fan.whole or fan.channels[i].up:
+                if fan.whole or fan.channels[place].up:
                     handled += 1
-                    fan.receivers[i].receive(source, what)
+                    receiver.receive(source, what)
                 else:
                     lost += 1
         self.handled += handled

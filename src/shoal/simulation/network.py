@@ -26,6 +26,10 @@ FANS_KEPT: Final = 64
 """Sets of neighbours remembered per node; nodes with few neighbours have few."""
 
 
+NONE: Final = -1
+"""No place in a fan is skipped."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Plane:
     """What forwards events on arrays in place of the hosts' objects, if anything does."""
@@ -54,6 +58,8 @@ class SimHost(Host):
         self.channels: dict[NodeId, Channel] = {}
         self.fans: dict[tuple[NodeId, ...], Fan] = {}
         """The channels to several neighbours, as asked for since the links last changed."""
+        self._last_to: tuple[NodeId, ...] | None = None
+        self._last_fan: Fan | None = None
         self.direct: dict[NodeId, Fan] = {}
         """The ways out of band, as asked for."""
         self.busy_until = 0
@@ -72,45 +78,49 @@ class SimHost(Host):
         if channel is None:
             self.recorder.unlinked += 1
             return
-        size = self.recorder.sent(channel.alone(), LOCAL, message)
+        size = self.recorder.sent(channel.alone(), NONE, message)
         self._transmit(channel, message, size)
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        if not to or (len(to) == 1 and to[0] == but):
-            return
-        fan = self.fans.get(to)
+        fan = self._last_fan if to is self._last_to else self.fans.get(to)
         if fan is None:
             fan = self._fan(to)
-        size = self.recorder.sent(fan, but, message)
+        self._last_to = to  # mostly the same again: no need to hash it
+        self._last_fan = fan
+        self.recorder.unlinked += len(to) - len(fan.targets)
+        skip = NONE
+        if but != LOCAL:
+            for place, target in enumerate(fan.targets):
+                if target == but:
+                    skip = place
+                    break
+        if len(fan.targets) == (skip >= 0):
+            return
+        size = self.recorder.sent(fan, skip, message)
         at = self.kernel.now
         network = self.network
         if network.lossy or (network.ns_per_byte and self.busy_until > at):
-            for channel in fan.channels:  # then copies may be lost, or leave at different times
-                if channel.target != but:
+            for place, channel in enumerate(fan.channels):  # lost, or leaving at different times
+                if place != skip:
                     self._transmit(channel, message, size)
             return
         if network.ns_per_byte:
             at += int(size * network.ns_per_byte)
-            for channel in fan.channels:
-                if channel.target != but:
+            for place, channel in enumerate(fan.channels):
+                if place != skip:
                     channel.free_at = at
             self.busy_until = at
-        self.kernel.post(at + network.delay, fan, but, message)
+        self.kernel.post(at + network.delay, fan, skip, message)
 
     def _fan(self, to: tuple[NodeId, ...]) -> Fan:
-        """The channels to these neighbours; one that is not linked is left out, and counted."""
+        """The channels to these neighbours; those that are not linked are left out."""
         channels: list[Channel] = []
         for node in to:
             channel = self.channels.get(node)
-            if channel is None:
-                self.recorder.unlinked += 1
-            else:
+            if channel is not None:
                 channels.append(channel)
         fan = Fan(channels)
-        if len(channels) < len(to):
-            fan.whole = False
-            return fan
         if len(self.fans) >= FANS_KEPT:
             self.drop_fans()
         self.fans[to] = fan
@@ -134,7 +144,7 @@ class SimHost(Host):
         if channel.quality < 1.0 and self._loses(channel, message):
             self.kernel.lost += 1
             return
-        self.kernel.post(at + channel.delay, channel.alone(), LOCAL, message)
+        self.kernel.post(at + channel.delay, channel.alone(), NONE, message)
 
     def _loses(self, channel: Channel, message: Message) -> bool:
         """Whether a link of poor quality loses this message. Only events are lost for good."""
@@ -159,14 +169,15 @@ class SimHost(Host):
             if target.crashed:
                 channel.take_down()
             self.direct[to] = fan
-        self.recorder.sent(fan, LOCAL, message)
-        self.kernel.post(self.kernel.now + network.direct_delay, fan, LOCAL, message)
+        self.recorder.sent(fan, NONE, message)
+        self.kernel.post(self.kernel.now + network.direct_delay, fan, NONE, message)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""
         for fan in self.fans.values():
             fan.whole = False
         self.fans.clear()
+        self._last_to = None
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
         """See :class:`~shoal.stack.host.Host`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from shoal.simulation.invariants import InvariantViolation, check_acyclic
 from shoal.simulation.kernel import NANOSECONDS, Channel, Fan, Kernel
 from shoal.simulation.oracle import Oracle
-from shoal.stack.host import LOCAL, NodeId
+from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Message
 
@@ -116,38 +116,44 @@ class Recorder:
 
     # Messages
 
-    def sent(self, fan: Fan, but: NodeId, message: Message) -> int:
-        """A message enters the channels of a fan; the answer is its size in bytes."""
+    def sent(self, fan: Fan, skip: int, message: Message) -> int:
+        """A message enters the channels of a fan but one; the answer is its size in bytes."""
         count = self._count
         if count is None or type(message) is not count.type:
             count = self._count_of(message)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
-        copies = len(fan.targets) - (but in fan.targets)
+        copies = len(fan.targets)
+        if skip >= 0:
+            copies -= 1
         count.count += copies
         size = count.size
         if not count.fixed:
             size = message.size()
             count.cost += copies * message.weight()
             count.bytes += copies * size
-        if fan.counted_in != self._bin or fan.counted_as is not count:
-            self._involve(count, fan, but)
+        if (
+            fan.counted_in != self._bin
+            or fan.counted_as is not count
+            or (fan.counted_but >= 0 and fan.counted_but != skip)
+        ):
+            self._involve(count, fan, skip)
         if count.is_event:
             if self.acyclic and self.oracle is not None:
-                count.misrouted += self._in_vain(self.oracle, fan, but, message)
+                count.misrouted += self._in_vain(self.oracle, fan, skip, message)
         elif count.involves:
             repair = self._repair
             if repair is not None:
-                for target in fan.targets:
-                    if target != but:
+                for place, target in enumerate(fan.targets):
+                    if place != skip:
                         repair.involved |= 1 << target
                 repair.last_message_at = self.kernel.now
         if self.keeps_messages:
             text = str(message)
             self.messages += [
                 (self.kernel.now, count.kind, fan.source, target, text)
-                for target in fan.targets
-                if target != but
+                for place, target in enumerate(fan.targets)
+                if place != skip
             ]
         return size
 
@@ -169,19 +175,20 @@ class Recorder:
         self._count = count
         return count
 
-    def _involve(self, count: KindCount, fan: Fan, but: NodeId) -> None:
+    def _involve(self, count: KindCount, fan: Fan, skip: int) -> None:
         """Count each node once per kind and bin."""
         present = self._bin
+        again = fan.counted_in == present and fan.counted_as is count
         last_bin = count.last_bin
-        for target in fan.targets:
-            if last_bin[target] != present and target != but:
+        for place, target in enumerate(fan.targets):
+            if place != skip and last_bin[target] != present:
                 last_bin[target] = present
                 count.nodes += 1
-        if but == LOCAL:
-            fan.counted_in = present
-            fan.counted_as = count
+        fan.counted_in = present
+        fan.counted_as = count
+        fan.counted_but = -1 if again else skip
 
-    def _in_vain(self, oracle: Oracle, fan: Fan, but: NodeId, message: Message) -> int:
+    def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
         """Misrouted: over how many of the channels, at this instant, nobody wants the event."""
         event = cast("Forward", message).event
         if event is not self._event:  # an event mostly goes to several neighbours at once
@@ -195,8 +202,8 @@ class Recorder:
         oracle.refresh()
         wanted = publication.wanted
         misrouted = 0
-        for channel in fan.channels:
-            if channel.target != but and not wanted & channel.beyond:
+        for place, channel in enumerate(fan.channels):
+            if place != skip and not wanted & channel.beyond:
                 misrouted += 1
         return misrouted
 

@@ -73,7 +73,10 @@ def register(
     summary: str = "",
     warn: Callable[[Mapping[str, Any]], str | None] | None = None,
 ) -> Protocol:
-    """Make a protocol known by name. Its summary defaults to the first line of its docstring."""
+    """Make a protocol known by name.
+
+    Its summary defaults to the first line of its docstring; compiled classes have none.
+    """
     needs, provides = frozenset(needs), frozenset(provides)
     if kind not in get_args(Kind):
         raise StackError(f"unknown kind of protocol '{kind}'; one of: {', '.join(get_args(Kind))}")

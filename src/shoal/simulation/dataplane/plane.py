@@ -177,11 +177,11 @@ class DataPlane(Plane):
             del orders[at]
             kernel.instant(at)
             return
-        for (fan, but, what), order in zip(kernel.take(at), orders.pop(at), strict=True):
+        for (fan, skip, what), order in zip(kernel.take(at), orders.pop(at), strict=True):
             if self.due <= at:
                 self._advance(at, order)
             kernel.now = at
-            kernel.handle(fan, but, what)
+            kernel.handle(fan, skip, what)
 
     def _advance(self, until: int, order: int) -> None:
         """Forward events up to, not including, the control event posted as number ``order``."""

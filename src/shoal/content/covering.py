@@ -1,0 +1,159 @@
+"""Which filters make others superfluous: covering, overlap, merging.
+
+Sound always: a cover or a disjointness is claimed only where it is so. Complete for conjunctions of
+interval, set, prefix and equality predicates, one reading per attribute (see :mod:`.sets` for what
+is left open). For disjunctions: each conjunction of the covered filter must lie within *one*
+conjunction of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from shoal.content.conjunctions import conjoin, merge_alike, within
+from shoal.content.language.syntax import (
+    And,
+    Attribute,
+    Between,
+    Call,
+    Comparison,
+    Exists,
+    Expression,
+    In,
+    Like,
+    Literal,
+    Not,
+    Or,
+)
+from shoal.content.normal import Absent, Conjunction, NormalForm, Number, Predicate, Text, Truth
+from shoal.content.sets import excluding
+from shoal.content.values import number, spellings, truth
+
+
+def covers(a: NormalForm, b: NormalForm) -> bool:
+    """True only if every event that ``b`` matches, ``a`` matches too."""
+    return all(any(within(theirs, mine) for mine in a.disjuncts) for theirs in b.disjuncts)
+
+
+def overlaps(a: NormalForm, b: NormalForm) -> bool:
+    """False only if no event can match both."""
+    return any(conjoin(mine, theirs) is not None for mine in a.disjuncts for theirs in b.disjuncts)
+
+
+def merge(forms: Sequence[NormalForm]) -> NormalForm:
+    """One normal form that matches exactly what one of these does, with as little as was found.
+
+    Conjunctions that others contain are dropped; those that differ in one predicate are united
+    where the union is a predicate again (touching intervals, sets).
+    """
+    disjuncts = list(dict.fromkeys(one for form in forms for one in form.disjuncts))
+    disjuncts = merge_alike(disjuncts)
+    if len(disjuncts) <= 512:  # quadratic: large sets are what the covering poset is for
+        disjuncts = _maximal(disjuncts)
+    return NormalForm(tuple(disjuncts))
+
+
+def _maximal(disjuncts: list[Conjunction]) -> list[Conjunction]:
+    kept: list[Conjunction] = []
+    for at, one in enumerate(disjuncts):
+        if not any(within(one, other) for other in (*kept, *disjuncts[at + 1 :])):
+            kept.append(one)
+    return kept
+
+
+# Back to the language
+
+
+def expression_of(form: NormalForm) -> Expression:
+    """A filter whose normal form this is, where the conjunctions guard themselves.
+
+    That is so for conjunctions over the same attributes, hence for whatever :func:`merge` united,
+    and for any single one. For others, say each conjunction in a filter of its own: an OR would
+    demand that its left side can be evaluated.
+    """
+    parts = [expression_of_conjunction(one) for one in form.disjuncts]
+    if not parts:
+        return Literal(False)
+    return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+def expression_of_conjunction(conjunction: Conjunction) -> Expression:
+    """A filter that matches exactly what the conjunction does."""
+    if any(isinstance(e, Attribute) for e in conjunction.residue):
+        return conjunction.residue[0]  # only the filter that is a bare attribute has such a residue
+    parts = [part for p in conjunction.predicates for part in _parts(p)] + [*conjunction.residue]
+    if not parts:
+        return Literal(True)
+    if len(parts) == 1:
+        return parts[0]
+    return And(tuple(e for p in parts for e in (p.operands if isinstance(p, And) else (p,))))
+
+
+def _parts(predicate: Predicate) -> Iterable[Expression]:
+    attribute = Attribute(predicate.attribute)
+    match predicate:
+        case Number():
+            yield from _number(attribute, predicate)
+        case Text():
+            yield from _text(attribute, predicate)
+        case Truth(_, value):
+            yes, no = (Comparison("=", attribute, Literal(truth)) for truth in (True, False))
+            yield Or((yes, no)) if value is None else yes if value else no
+        case Absent(name):
+            yield Not(Exists(name))
+        case _:
+            yield Exists(predicate.attribute)
+
+
+def _number(attribute: Attribute, wanted: Number) -> Iterable[Expression]:
+    low, high = wanted.low, wanted.high
+    if low == high:
+        yield Comparison("=", attribute, Literal(low))
+        return
+    if -inf < low and high < inf and not wanted.low_open and not wanted.high_open:
+        yield Between(attribute, Literal(low), Literal(high))
+    else:
+        if low > -inf:
+            yield Comparison(">" if wanted.low_open else ">=", attribute, Literal(low))
+        if high < inf:
+            yield Comparison("<" if wanted.high_open else "<=", attribute, Literal(high))
+    for hole in wanted.holes:
+        yield Comparison("!=", attribute, Literal(hole))
+    if low == -inf and high == inf and not wanted.holes:  # it is a number, any number
+        zero = Literal(0)
+        yield Or((Comparison("<=", attribute, zero), Comparison(">", attribute, zero)))
+
+
+def _text(attribute: Attribute, wanted: Text) -> Iterable[Expression]:
+    if wanted.among is not None:
+        equalities = tuple(Comparison("=", attribute, Literal(text)) for text in wanted.among)
+        if len(equalities) == 1:
+            yield equalities[0]
+        elif all(_says_itself(text) for text in wanted.among):
+            yield In(attribute, tuple(Literal(text) for text in wanted.among))
+        else:
+            yield Or(equalities)
+        return
+    patterns = list(wanted.like)
+    for function, part, pattern in (
+        ("STARTS_WITH", wanted.prefix, excluding(prefix=wanted.prefix) if wanted.prefix else None),
+        ("ENDS_WITH", wanted.suffix, excluding(suffix=wanted.suffix) if wanted.suffix else None),
+        *(("CONTAINS", part, excluding(part=part)) for part in wanted.contains),
+    ):
+        if pattern is not None:
+            patterns.append(pattern)
+        elif part:
+            yield Call(function, (attribute, Literal(part)))
+    for pattern in patterns:
+        yield Like(attribute, pattern)
+    for pattern in wanted.unlike:
+        yield Not(Like(attribute, pattern))
+    for hole in wanted.holes:
+        yield Comparison("!=", attribute, Literal(hole))
+
+
+def _says_itself(text: str) -> bool:
+    """Whether IN with this constant means equality with this text, for values of any type."""
+    spelt_otherwise = len(spellings(text)) == 1
+    return not (spelt_otherwise and (number(text) is not None or truth(text) is not None))

@@ -1,0 +1,233 @@
+"""Kernels for one block: which of its 128 lanes does an event satisfy?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shoal.content.index.fields import (
+    ALIVE,
+    BOUNDS,
+    EXACT,
+    ID_MASK,
+    IDS,
+    KEYS,
+    NEGATED,
+    OPAQUE,
+    RESIDUAL_CODES,
+    RESIDUAL_COLUMNS,
+    RESIDUAL_EXACT,
+    RESIDUAL_START,
+    SEEN,
+    SHARED,
+    SLOT_COUNT,
+    SLOTS,
+    SPECIAL,
+    TOUCHED,
+    TOUCHED_COUNT,
+    WIDTH,
+)
+from shoal.content.index.machine import (
+    COMPRESS,
+    copy64,
+    count_bits,
+    first_bit,
+    kernel,
+    load_f64,
+    load_i64,
+    load_u16,
+    load_u32,
+    load_u64,
+    pack16,
+    store_u32,
+    store_u64,
+    touching64,
+    within64,
+)
+
+_ONE, _ALL, _ODD = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint16(1)
+_U0 = np.uint64(0)
+
+
+@kernel
+def fresh(index: Any, identity: Any) -> Any:
+    """Whether this event has not met this id yet: a bitmap, and a list of what to clear in it."""
+    word = load_i64(index + 8 * SEEN) + 8 * (identity >> 6)
+    bit = _ONE << np.uint64(identity & 63)
+    if load_u64(word) & bit != _U0:
+        return False
+    store_u64(word, load_u64(word) | bit)
+    count = load_i64(index + 8 * TOUCHED_COUNT)
+    store_u32(load_i64(index + 8 * TOUCHED) + 4 * count, np.uint32(identity))
+    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count + 1))
+    return True
+
+
+@kernel
+def clear_seen(index: Any) -> None:
+    """Forget the ids that an event has met."""
+    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
+    for i in range(load_i64(index + 8 * TOUCHED_COUNT)):
+        store_u64(seen + 8 * (np.int64(load_u32(touched + 4 * i)) >> 6), _U0)
+    store_u64(index + 8 * TOUCHED_COUNT, _U0)
+
+
+@kernel
+def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
+    """Write the chosen ids, each filter once."""
+    while chosen != _U0:
+        lane = first_bit(chosen)
+        chosen &= chosen - _ONE
+        flagged = np.int64(load_u32(ids + 4 * lane))
+        if flagged & OPAQUE:
+            store_u32(out, np.uint32(flagged))
+            out += 4
+        elif (flagged & SHARED) == 0 or fresh(index, flagged & ID_MASK):
+            store_u32(out, np.uint32(flagged & ID_MASK))
+            out += 4
+    return out
+
+
+@kernel
+def _emit(out: Any, ids: Any, chosen: Any) -> Any:
+    """Write the chosen ids of 64; the buffer has room for 16 more."""
+    if COMPRESS and count_bits(chosen) > 5:
+        for quarter in range(4):
+            part = np.uint16(chosen & np.uint64(0xFFFF))
+            chosen >>= np.uint64(16)
+            pack16(out, ids + 64 * quarter, part)
+            out += 4 * count_bits(np.uint64(part))
+        return out
+    while chosen != _U0:
+        store_u32(out, load_u32(ids + 4 * first_bit(chosen)))
+        chosen &= chosen - _ONE
+        out += 4
+    return out
+
+
+@kernel
+def _slot(at: Any, codes: Any, chosen: Any) -> Any:
+    """The chosen lanes whose predicate in this slot holds, without a branch per lane.
+
+    A predicate is a column, a lowest code and a width, modulo 2**16: a negated one wraps around.
+    """
+    kept = _U0
+    while chosen != _U0:
+        lane = first_bit(chosen)
+        chosen &= chosen - _ONE
+        here = at + 2 * lane
+        code = np.int64(load_u16(codes + 2 * np.int64(load_u16(here))))
+        low, width = np.int64(load_u16(here + 256)), np.int64(load_u16(here + 512))
+        kept |= np.uint64(((code - low) & 65535) <= width) << np.uint64(lane)
+    return kept
+
+
+@kernel
+def _residual(group: Any, codes: Any, keys: Any, ids_base: Any, chosen: Any) -> Any:
+    """The chosen lanes whose residual predicates hold too."""
+    starts = load_i64(group + 8 * RESIDUAL_START) + 4 * ids_base
+    columns = load_i64(group + 8 * RESIDUAL_COLUMNS)
+    bounds = load_i64(group + 8 * RESIDUAL_CODES)
+    exact = load_i64(group + 8 * RESIDUAL_EXACT)
+    kept = chosen
+    while chosen != _U0:
+        lane = first_bit(chosen)
+        chosen &= chosen - _ONE
+        at = np.int64(load_u32(starts + 4 * lane))
+        end = np.int64(load_u32(starts + 4 * lane + 4))
+        while at < end:
+            flagged = np.int64(load_u32(columns + 4 * at))
+            column = flagged & (NEGATED - 1)
+            code = load_u16(codes + 2 * column)
+            low, high = load_u16(bounds + 4 * at), load_u16(bounds + 4 * at + 2)
+            holds = low <= code and code <= high
+            if exact != 0 and holds and (code & _ODD) == 0 and code in (low, high):
+                key = load_f64(keys + 8 * column)
+                holds = load_f64(exact + 16 * at) <= key <= load_f64(exact + 16 * at + 8)
+            if holds == (flagged >= NEGATED):
+                kept &= ~(_ONE << np.uint64(lane))
+                break
+            at += 1
+    return kept
+
+
+@kernel
+def _refine(
+    group: Any, key: Any, code: Any, keys: Any, block_half: Any, bounds: Any, half: Any, chosen: Any
+) -> Any:
+    """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
+    exact = load_i64(group + 8 * (EXACT + key))
+    touched = chosen & touching64(bounds + half, bounds + 256 + half, code)
+    value = load_f64(keys + 8 * load_i64(group + 8 * (KEYS + key)))
+    at = exact + 1024 * block_half
+    while touched != _U0:
+        lane = first_bit(touched)
+        touched &= touched - _ONE
+        if not (load_f64(at + 16 * lane) <= value <= load_f64(at + 16 * lane + 8)):
+            chosen &= ~(_ONE << np.uint64(lane))
+    return chosen
+
+
+@kernel
+def match_block(
+    index: Any,
+    group: Any,
+    codes: Any,
+    keys: Any,
+    out: Any,
+    c0: Any,
+    c1: Any,
+    c2: Any,
+    c3: Any,
+    block: Any,
+    whole: Any,
+) -> Any:
+    """Append the ids of a block's lanes that hold."""
+    width = load_i64(group + 8 * WIDTH)
+    bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
+    alive, special = load_i64(group + 8 * ALIVE), load_i64(group + 8 * SPECIAL)
+    slots, slot_count = load_i64(group + 8 * SLOTS), load_i64(group + 8 * SLOT_COUNT)
+    residual = load_i64(group + 8 * RESIDUAL_START)
+    exact0, exact1 = load_i64(group + 8 * EXACT), load_i64(group + 8 * (EXACT + 1))
+    exact2, exact3 = load_i64(group + 8 * (EXACT + 2)), load_i64(group + 8 * (EXACT + 3))
+    for half in range(2):
+        chosen = load_u64(alive + 16 * block + 8 * half)
+        here = ids + 512 * block + 256 * half
+        if not whole:
+            offset, part = 128 * half, 2 * block + half
+            at = bounds + (512 * width) * block + offset
+            if width > 0:
+                chosen &= within64(at, at + 256, c0)
+            if width > 1:
+                chosen &= within64(at + 512, at + 768, c1)
+            if width > 2:
+                chosen &= within64(at + 1024, at + 1280, c2)
+            if width > 3:
+                chosen &= within64(at + 1536, at + 1792, c3)
+            if chosen == _U0:
+                continue
+            at -= offset
+            if exact0 != 0 and (c0 & _ODD) == 0:
+                chosen = _refine(group, 0, c0, keys, part, at, offset, chosen)
+            if exact1 != 0 and (c1 & _ODD) == 0:
+                chosen = _refine(group, 1, c1, keys, part, at + 512, offset, chosen)
+            if exact2 != 0 and (c2 & _ODD) == 0:
+                chosen = _refine(group, 2, c2, keys, part, at + 1024, offset, chosen)
+            if exact3 != 0 and (c3 & _ODD) == 0:
+                chosen = _refine(group, 3, c3, keys, part, at + 1536, offset, chosen)
+            for slot in range(slot_count):
+                at = slots + 768 * (slot_count * block + slot) + offset
+                chosen = _slot(at, codes, chosen)
+            if residual != 0 and chosen != _U0:
+                chosen = _residual(group, codes, keys, 64 * part, chosen)
+        if special != 0:
+            odd = chosen & load_u64(special + 16 * block + 8 * half)
+            out = _emit_special(index, out, here, odd)
+            chosen &= ~odd
+        if chosen == _ALL:
+            copy64(out, here)
+            out += 256
+        else:
+            out = _emit(out, here, chosen)
+    return out

@@ -1,0 +1,59 @@
+"""The tables that describe an index to its kernels: what lies where.
+
+Everything is reached from one table of 64-bit numbers, most of them addresses: the index, its
+segments, their groups, and the cuts of each column. A name here is a position in such a table.
+"""
+
+from __future__ import annotations
+
+# An id carries two flags: other lanes of its filter may match too; the reference must decide.
+ID_MASK, SHARED, OPAQUE, DEAD = 0x3FFFFFFF, 0x80000000, 0x40000000, 0xFFFFFFFF
+# Codes: odd on a cut, even between two; a bound with an odd code is exact.
+UNBOUNDED = 1  # the code of a lower bound at minus infinity; at infinity: ``2 cuts + 3``
+ABSENT = 65535  # the code of an attribute that is not there: above every bound
+MAX_CUTS = 32764
+NEGATED = 0x80000000  # a predicate that must not hold, flagged in its column
+MAX_KEYS = 4  # columns of a group
+MAX_SNAPSHOTS = 4  # generations of cuts alive at once
+MAX_CELLS = 8192  # of the table that starts the search for a value's code
+
+# The index: one table of 64-bit numbers. Each name is a position in it.
+(
+    COLUMNS,
+    SEGMENTS,
+    SEGMENT_TABLE,
+    SNAPSHOTS,
+    SNAPSHOT_TABLE,
+    RECENT,
+    RECENT_START,
+    RECENT_IDS,
+    RECENT_COLUMNS,
+    RECENT_LOW,
+    RECENT_HIGH,
+    SEEN,
+    TOUCHED,
+    TOUCHED_COUNT,
+    INDEX_SIZE,
+) = range(15)
+# A segment.
+SNAPSHOT, FREE_GROUPS, GROUP_STARTS, GROUP_COLUMNS, GROUP_TABLE, SEGMENT_SIZE = range(6)
+# A group. What every event needs lies in the first 64 bytes; EXACT: 0 where codes are exact.
+WIDTH, BLOCKS, BOUNDS, ZONES, KEYS = range(5)
+(
+    EXACT,
+    SUPERS,
+    IDS,
+    ALIVE,
+    SPECIAL,
+    SLOTS,
+    SLOT_COUNT,
+    RESIDUAL_START,
+    RESIDUAL_COLUMNS,
+    RESIDUAL_CODES,
+    RESIDUAL_EXACT,
+) = (KEYS + MAX_KEYS, *range(KEYS + 2 * MAX_KEYS, KEYS + 2 * MAX_KEYS + 10))
+GROUP_SIZE = 24
+SMALL = 8  # blocks of a group whose zone maps are packed into a few cache lines
+
+# One column's cuts in a snapshot.
+CUTS, CUT_COUNT, CUT_CELLS, CUT_BASE, CUT_SCALE, CUT_LAST_CELL, CUT_SIZE = range(7)

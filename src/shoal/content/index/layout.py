@@ -1,0 +1,382 @@
+"""Segments: lanes laid out so that an event meets few of them.
+
+::
+
+    segment                                  one generation of lanes, written once
+      group   symbol, price, volume          lanes whose narrowest predicates are on these columns
+        super  [min low, max high] x 64      zone maps of 64 supers: skip 8,192 lanes at a time
+          zone [min low, max high]           outer zone: skip the block
+               [max low, min high]           inner zone: take the block whole
+            block  low  u16 x 128            128 lanes by column, 64 tested at once
+                   high u16 x 128
+                   ids  u32 x 128, alive 128 bits
+
+Bounds are 16-bit codes: ranks among a column's *cuts*. A constant on a cut has an odd code and is
+exact; one between two cuts has an even code, shared by the values around it, and then the exact
+bounds are kept and consulted for events that fall into that same gap. Cuts belong to a *snapshot*
+that several segments share, so that an event's codes are looked up once for all of them.
+
+Building is a generator: it yields every few milliseconds, so that a merge never holds up an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.content.index import fields as f
+from shoal.content.index import ordering
+from shoal.content.index.vocabulary import MAX_COLUMNS
+
+Array: TypeAlias = NDArray[Any]
+STEP = 1 << 13  # lanes handled between two yields
+GROUP_AT = {4: 512, 3: 256, 2: 128, 1: 1}  # how many lanes justify a group of so many columns
+RARE = 64  # a column with fewer predicates is no key, as long as
+SLOTS = 3  # predicates beside the keys that lie in the block; more lie elsewhere
+STRAY = 1024  # at most so many lanes have no other and must be looked at for every event
+
+
+@dataclass
+class Flat:
+    """Lanes as a list: ids (with flags) in ascending order, and the predicates of each."""
+
+    ids: Array  # u32
+    start: Array  # u32, one longer
+    columns: Array  # u32, with NEGATED
+    low: Array  # f64, inclusive
+    high: Array  # f64
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Snapshot:
+    """A generation of cuts, by column. A column's cuts never change within a snapshot."""
+
+    def __init__(self) -> None:
+        # Room for all columns there may be: it must not move, and untouched pages cost nothing.
+        self.table = np.zeros((MAX_COLUMNS, f.CUT_SIZE), np.int64)
+        self.cuts: dict[int, tuple[Array, Array]] = {}
+
+    def cut(self, column: int, cuts: Array) -> None:
+        """Set a column's cuts: ascending, distinct, finite, at most ``MAX_CUTS``."""
+        if not len(cuts):
+            self.cuts[column] = (cuts, cuts)
+            return
+        size = min(1 << len(cuts).bit_length(), f.MAX_CELLS)
+        cells = np.empty(size + 1, np.uint16)
+        base, span = float(cuts[0]), float(cuts[-1]) - float(cuts[0])
+        scale = size / span if 0 < span < np.inf else 0.0
+        scale = scale if scale < np.inf else 0.0
+        ordering.fill_cells(cuts, base, scale, cells)
+        self.cuts[column] = (cuts, cells)
+        row = self.table[column]
+        row[f.CUTS], row[f.CUT_COUNT], row[f.CUT_CELLS] = (
+            cuts.ctypes.data,
+            len(cuts),
+            cells.ctypes.data,
+        )
+        row[f.CUT_LAST_CELL] = size - 1
+        row[[f.CUT_BASE, f.CUT_SCALE]] = np.array([base, scale]).view(np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return sum(8 * f.CUT_SIZE + a.nbytes + b.nbytes for a, b in self.cuts.values())
+
+
+@dataclass(eq=False)
+class Segment:
+    """One generation of lanes; only its live bits change once it is built."""
+
+    snapshot: Snapshot
+    handles: Array  # u32 ascending: whose lanes these are
+    place: Array  # u32: where each lies, block * 128 + lane
+    ids: Array
+    alive: Array
+    groups: Array  # i64 [groups, GROUP_SIZE]
+    block_group: Array  # u32: the group of each block
+    arrays: dict[str, list[Array]] = field(default_factory=dict)
+    table: Array = field(default_factory=lambda: np.zeros(f.SEGMENT_SIZE, np.int64))
+    live: int = 0
+
+    def __post_init__(self) -> None:
+        held = (self.handles, self.place, self.ids, self.alive)
+        handles, place, ids, alive = (array.ctypes.data for array in held)
+        self.addresses = (handles, len(self.handles), place, ids, alive)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, cuts aside."""
+        own = (self.handles, self.place, self.ids, self.alive, self.groups, self.block_group)
+        return sum(a.nbytes for a in own) + sum(
+            a.nbytes for arrays in self.arrays.values() for a in arrays
+        )
+
+
+def steps(count: int, size: int = STEP) -> Iterator[tuple[int, int]]:
+    """Ranges that cover ``count`` items."""
+    for begin in range(0, count, size):
+        yield begin, min(begin + size, count)
+
+
+def _groups(
+    flat: Flat, low: Array, high: Array, cut: Array
+) -> Generator[int, None, tuple[list[tuple[int, ...]], Array, Array]]:
+    """Key columns of each group, lanes in group order, and where each group begins."""
+    count = len(flat)
+    chosen = np.empty((count, f.MAX_KEYS), np.int32)
+    uses = np.zeros(len(cut), np.int64)
+    for begin, end in steps(len(flat.columns)):
+        part = flat.columns[begin:end]
+        uses += np.bincount(part[part < f.NEGATED], minlength=len(cut))
+        yield (end - begin) // 8
+    for allowed in (np.where(uses < RARE, -1.0, cut), cut):
+        for begin, end in steps(count):
+            ordering.choose_keys(flat.start, flat.columns, low, high, begin, end, allowed, chosen)
+            yield end - begin
+        if (chosen[:, 0] < 0).sum() <= STRAY:
+            break
+    group_of = np.full(count, -1, np.int32)
+    sets: list[tuple[int, ...]] = []
+    left = np.arange(count, dtype=np.uint32)
+    for level in sorted(GROUP_AT, reverse=True):
+        signature = np.empty(len(left), np.uint64)
+        counts: dict[int, int] = {}
+        for begin, end in steps(len(left)):
+            part = signature[begin:end]
+            ordering.sign(flat.columns, chosen, left[begin:end], level, part)
+            if (part == part[0]).all():
+                counts[int(part[0])] = counts.get(int(part[0]), 0) + len(part)
+            else:
+                found, times = np.unique(part, return_counts=True)
+                for one, often in zip(found.tolist(), times.tolist(), strict=True):
+                    counts[one] = counts.get(one, 0) + often
+            yield end - begin
+        worth = sorted(s for s, often in counts.items() if s and often >= GROUP_AT[level])
+        if not worth:
+            continue
+        known = np.array(worth, np.uint64)
+        rest = []
+        for begin, end in steps(len(left)):
+            lanes, mine = left[begin:end], signature[begin:end]
+            at = np.minimum(np.searchsorted(known, mine), len(known) - 1)
+            hit = known[at] == mine
+            group_of[lanes[hit]] = at[hit] + len(sets)
+            rest.append(lanes[~hit])
+            yield end - begin
+        sets += [
+            tuple(((s >> 16 * place) & 0xFFFF) - 1 for place in reversed(range(level)))
+            for s in worth
+        ]
+        left = np.concatenate(rest)
+    group_of[left] = len(sets)  # no plain predicate at all: these are looked at for every event
+    sets.append(())
+    # Groups of one first column lie side by side, those without columns in front.
+    by_column = sorted(range(len(sets)), key=lambda g: sets[g][:1] or (-1,))
+    rank = np.empty(len(sets), np.int32)
+    rank[by_column] = np.arange(len(sets))
+    offsets = np.zeros(len(sets) + 1, np.int64)
+    for begin, end in steps(count, 4 * STEP):
+        group_of[begin:end] = rank[group_of[begin:end]]
+        offsets[1:] += np.bincount(group_of[begin:end], minlength=len(sets))
+        yield end - begin
+    starts = np.cumsum(offsets)
+    lanes = np.empty(count, np.uint32)
+    filled = starts.copy()
+    for begin, end in steps(count, 4 * STEP):
+        ordering.scatter(group_of, begin, end, filled, lanes)
+        yield end - begin
+    return [sets[g] for g in by_column], lanes, starts
+
+
+def _arrange(bounds: Array) -> Generator[int, None, Array]:
+    """An order of a group's lanes in which neighbours have similar bounds."""
+    count = len(bounds)
+    index = np.arange(count, dtype=np.uint32)
+    todo = [(0, count)]
+    spare = np.empty(count if count > STEP else 0, np.uint32)
+    while todo:
+        begin, end = todo.pop()
+        dims = np.zeros(2, np.int64)
+        if end - begin <= STEP:
+            ordering.arrange(bounds, index, begin, end)
+            yield 4 * (end - begin)
+            continue
+        if ordering.split_at(bounds, index, begin, end, dims) < 0:
+            continue  # alike as far as the sample goes
+        ends = np.array([begin, end], np.int64)
+        for first, last in steps(end - begin, 4 * STEP):
+            ordering.part(bounds, index, begin + first, begin + last, dims, spare, ends)
+            yield last - first
+        for first, last in steps(end - begin, 16 * STEP):
+            index[begin + first : begin + last] = spare[begin + first : begin + last]
+            yield last - first
+        middle = int(ends[0])
+        if begin < middle < end:
+            todo += [(begin, middle), (middle, end)]
+    return index
+
+
+def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None, Segment]:
+    """Build a segment from lanes, step by step."""
+    count = len(flat)
+    table = snapshot.table.ctypes.data
+    low, high = np.empty(len(flat.columns), np.uint16), np.empty(len(flat.columns), np.uint16)
+    for a, b in steps(len(low), 2 * STEP):
+        ordering.code_bounds(
+            flat.columns[a:b], flat.low[a:b], flat.high[a:b], table, low[a:b], high[a:b]
+        )
+        yield b - a
+    cut = snapshot.table[:columns, f.CUT_COUNT].astype(np.float64)
+    sets, lanes, starts = yield from _groups(flat, low, high, cut)
+    sizes = np.diff(starts)
+    blocks = -(-sizes // ordering.BLOCK)
+    first_block = np.concatenate([[0], np.cumsum(blocks)])
+    total = int(first_block[-1])
+    segment = Segment(
+        snapshot=snapshot,
+        handles=flat.ids & np.uint32(f.ID_MASK),
+        place=np.empty(count, np.uint32),
+        ids=np.full((total, ordering.BLOCK), f.DEAD, np.uint32),
+        alive=np.zeros((total, 2), np.uint64),
+        groups=np.zeros((len(sets), f.GROUP_SIZE), np.int64),
+        block_group=np.repeat(np.arange(len(sets), dtype=np.uint32), blocks),
+        live=count,
+    )
+    yield count // 4
+    for number, keys in enumerate(sets):
+        if blocks[number]:
+            mine = lanes[starts[number] : starts[number + 1]]
+            yield from _fill(segment, number, keys, flat, low, high, mine, int(first_block[number]))
+    free = sum(1 for keys in sets if not keys)
+    group_starts = np.zeros(columns + 1, np.uint32)
+    firsts = np.array([keys[0] for keys in sets[free:]], np.int64)
+    group_starts[1:] = free + np.searchsorted(firsts, np.arange(columns), side="right")
+    group_starts[0] = free
+    segment.arrays["group_starts"] = [group_starts]
+    segment.table[:] = 0
+    segment.table[f.FREE_GROUPS] = free
+    segment.table[f.GROUP_STARTS] = group_starts.ctypes.data
+    segment.table[f.GROUP_COLUMNS] = columns
+    segment.table[f.GROUP_TABLE] = segment.groups.ctypes.data
+    return segment
+
+
+def _fill(
+    segment: Segment,
+    number: int,
+    keys: tuple[int, ...],
+    flat: Flat,
+    low: Array,
+    high: Array,
+    lanes: Array,
+    base: int,
+) -> Generator[int, None, None]:
+    """Order one group's lanes and write its blocks."""
+    count, width = len(lanes), len(keys)
+    blocks = -(-count // ordering.BLOCK)
+    key_columns = np.array(keys, np.uint32)
+    bounds = np.zeros((count, 2 * width), np.uint16)
+    for a, b in steps(count):
+        ordering.gather(flat.start, flat.columns, low, high, lanes[a:b], key_columns, bounds[a:b])
+        yield b - a
+    index = (yield from _arrange(bounds)) if width else np.arange(count, dtype=np.uint32)
+
+    residual = np.zeros(blocks * ordering.BLOCK + 1, np.uint32)
+    picked = np.empty((count, SLOTS), np.int32)
+    for a, b in steps(count):
+        ordering.pick_residuals(
+            flat.start, flat.columns, low, high, lanes, index, a, b, key_columns, picked, residual
+        )
+        yield 2 * (b - a)
+    np.cumsum(residual, out=residual)
+    yield count // 4 + 512  # a group costs something however small it is
+    slot_count = int((picked >= 0).any(axis=0).sum())  # they are filled from the first on
+    plain = not residual[-1] and not slot_count
+    row = segment.groups[number]
+    row[f.WIDTH] = width
+    row[f.KEYS : f.KEYS + width] = keys
+
+    def keep(position: int, name: str, array: Array) -> Array:
+        segment.arrays.setdefault(name, []).append(array)
+        row[position] = array.ctypes.data
+        return array
+
+    supers_count = -(-blocks // 64)
+    page = f.SMALL if blocks <= f.SMALL else 64
+    grid = keep(f.BOUNDS, "bounds", np.empty((blocks, width, 2, ordering.BLOCK), np.uint16))
+    grid[-1:, :, 0], grid[-1:, :, 1] = 65535, 0
+    zones = keep(f.ZONES, "zones", np.zeros((supers_count, width, 4, page), np.uint16))
+    supers = np.zeros((-(-supers_count // 64), width, 2, 64), np.uint16)
+    supers[:, :, 0] = 65535
+    if supers_count > 1:
+        keep(f.SUPERS, "supers", supers)
+    ids, alive = segment.ids[base : base + blocks], segment.alive[base : base + blocks]
+    row[f.BLOCKS], row[f.IDS], row[f.ALIVE] = blocks, ids.ctypes.data, alive.ctypes.data
+    for a, b in steps(blocks, STEP // ordering.BLOCK):
+        ordering.fill_blocks(
+            bounds, index, lanes, flat.ids, a, b, plain, base,
+            grid, zones, supers, ids, alive, segment.place,
+        )  # fmt: skip
+        yield 2 * ordering.BLOCK * (b - a)
+    special = np.zeros((blocks, 2), np.uint64)
+    for a, b in steps(blocks, 8 * STEP // ordering.BLOCK):
+        flagged = (ids[a:b] != f.DEAD) & (ids[a:b] > f.ID_MASK)
+        special[a:b] = np.packbits(flagged, axis=1, bitorder="little").view(np.uint64)
+        yield ordering.BLOCK * (b - a) // 4
+    if special.any():
+        keep(f.SPECIAL, "special", special)
+    if slot_count:
+        slots = keep(f.SLOTS, "slots", np.zeros((blocks, slot_count, 3, ordering.BLOCK), np.uint16))
+        row[f.SLOT_COUNT] = slot_count
+        for a, b in steps(count):
+            ordering.fill_slots(flat.columns, low, high, a, b, picked, slots)
+            yield b - a
+    odd = np.full(2 * width, 1, np.uint16)
+    for a, b in steps(count, 4 * STEP):
+        odd &= np.bitwise_and.reduce(bounds[a:b], axis=0)
+        yield (b - a) // 4
+    for key, column in enumerate(keys):
+        if not odd[2 * key : 2 * key + 2].all():
+            exact = keep(f.EXACT + key, "exact", np.zeros((blocks * ordering.BLOCK, 2)))
+            for a, b in steps(count):
+                ordering.fill_exact(
+                    flat.start, flat.columns, flat.low, flat.high, lanes, index, a, b, column, exact
+                )
+                yield b - a
+    if residual[-1]:
+        keep(f.RESIDUAL_START, "residual_start", residual)
+        yield from _fill_residuals(
+            keep, flat, low, high, lanes, index, key_columns, picked, residual
+        )
+
+
+def _fill_residuals(
+    keep: Any,
+    flat: Flat,
+    low: Array,
+    high: Array,
+    lanes: Array,
+    index: Array,
+    keys: Array,
+    picked: Array,
+    start: Array,
+) -> Generator[int, None, None]:
+    """Write the predicates that are neither among the group's keys nor picked."""
+    size = int(start[-1])
+    columns = keep(f.RESIDUAL_COLUMNS, "residual_columns", np.zeros(size, np.uint32))
+    codes = keep(f.RESIDUAL_CODES, "residual_codes", np.zeros((size, 2), np.uint16))
+    exact = np.zeros((size, 2))
+    for a, b in steps(len(lanes)):
+        ordering.fill_residuals(
+            flat.start, flat.columns, flat.low, flat.high, low, high, lanes, index, a, b, keys,
+            picked, start, columns, codes, exact,
+        )  # fmt: skip
+        yield b - a
+    if not all((codes[a:b] & 1).all() for a, b in steps(size)):
+        keep(f.RESIDUAL_EXACT, "residual_exact", exact)

@@ -1,0 +1,465 @@
+/* One event from a Python dict against the index: kernels.py's match_one and events.py's spread in
+ * C, where calling into compiled code from Python is most of the cost of a small event.
+ *
+ * The tables are those that kernels.py describes; the numbers of their fields are passed in once,
+ * by configure(), so that there is one definition of the layout. The one test that matters, 64
+ * lanes at once, exists for AVX-512, AVX2 and anything else; which one is decided when the module
+ * is loaded.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ABSENT 65535
+#define NEGATED 0x80000000u
+#define ID_MASK 0x3FFFFFFFu
+#define SHARED 0x80000000u
+#define OPAQUE 0x40000000u
+#define DEAD 0xFFFFFFFFu
+
+/* Positions in the tables, in the order of FIELDS in single.py. */
+enum {
+    COLUMNS, SEGMENTS, SEGMENT_TABLE, SNAPSHOTS, SNAPSHOT_TABLE, RECENT, RECENT_START, RECENT_IDS,
+    RECENT_COLUMNS, RECENT_LOW, RECENT_HIGH, SEEN, TOUCHED, TOUCHED_COUNT,
+    SNAPSHOT, FREE_GROUPS, GROUP_STARTS, GROUP_COLUMNS, GROUP_TABLE,
+    WIDTH, KEYS, EXACT, BLOCKS, BOUNDS, IDS, ALIVE, ZONES, SUPERS, SLOTS, SLOT_COUNT,
+    RESIDUAL_START, RESIDUAL_COLUMNS, RESIDUAL_CODES, RESIDUAL_EXACT, SPECIAL, GROUP_SIZE,
+    CUTS, CUT_COUNT, CUT_CELLS, CUT_BASE, CUT_SCALE, CUT_LAST_CELL, CUT_SIZE, FIELD_COUNT
+};
+static int64_t at[FIELD_COUNT];
+
+typedef const int64_t *table;
+#define FIELD(t, name) ((t)[at[name]])
+#define AS(type, number) ((type *)(uintptr_t)(number))
+
+static inline double as_double(int64_t bits) { double d; memcpy(&d, &bits, 8); return d; }
+
+static inline uint16_t code_of(double key, table cuts)
+{
+    int64_t count = FIELD(cuts, CUT_COUNT);
+    if (!count) return 2;
+    double scaled = (key - as_double(FIELD(cuts, CUT_BASE))) * as_double(FIELD(cuts, CUT_SCALE));
+    int64_t last = FIELD(cuts, CUT_LAST_CELL), cell = 0;
+    if (scaled >= (double)last) cell = last;
+    else if (scaled > 0.0) cell = (int64_t)scaled;
+    const uint16_t *cells = AS(const uint16_t, FIELD(cuts, CUT_CELLS));
+    const double *values = AS(const double, FIELD(cuts, CUTS));
+    int64_t low = cells[cell], high = cells[cell + 1];
+    while (low < high) {
+        int64_t middle = (low + high) >> 1;
+        if (values[middle] < key) low = middle + 1; else high = middle;
+    }
+    return (uint16_t)(2 * low + (low < count && values[low] == key ? 3 : 2));
+}
+
+static inline uint64_t pack(const uint8_t *flags)
+{
+    uint64_t bits = 0;
+    for (int i = 0; i < 8; i++) {
+        uint64_t eight;
+        memcpy(&eight, flags + 8 * i, 8);
+        bits |= ((eight * 0x0102040810204080ull) >> 56) << (8 * i);
+    }
+    return bits;
+}
+
+#define SMALL 8
+static inline uint64_t within8(const uint16_t *low, const uint16_t *high, uint16_t code)
+{
+    uint8_t flags[8];
+    uint64_t eight;
+    for (int i = 0; i < 8; i++) flags[i] = (uint8_t)((low[i] <= code) & (code <= high[i]));
+    memcpy(&eight, flags, 8);
+    return (eight * 0x0102040810204080ull) >> 56;
+}
+
+typedef uint64_t (*within)(const uint16_t *, const uint16_t *, uint16_t);
+
+static inline uint64_t within_any(const uint16_t *low, const uint16_t *high, uint16_t code)
+{
+    uint8_t flags[64];
+    for (int i = 0; i < 64; i++) flags[i] = (uint8_t)((low[i] <= code) & (code <= high[i]));
+    return pack(flags);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define WIDE __attribute__((target("avx512bw")))
+WIDE static inline uint64_t within_avx512(const uint16_t *low, const uint16_t *high, uint16_t code)
+{
+    __m512i x = _mm512_set1_epi16((short)code);
+    uint64_t a = _mm512_cmple_epu16_mask(_mm512_loadu_si512(low), x)
+               & _mm512_cmpge_epu16_mask(_mm512_loadu_si512(high), x);
+    uint64_t b = _mm512_cmple_epu16_mask(_mm512_loadu_si512(low + 32), x)
+               & _mm512_cmpge_epu16_mask(_mm512_loadu_si512(high + 32), x);
+    return a | b << 32;
+}
+#define HALF __attribute__((target("avx2")))
+HALF static inline uint64_t within_avx2(const uint16_t *low, const uint16_t *high, uint16_t code)
+{
+    __m256i x = _mm256_set1_epi16((short)code);
+    uint64_t bits = 0;
+    for (int i = 0; i < 2; i++) {
+        __m256i hit[2];
+        for (int j = 0; j < 2; j++) {
+            __m256i l = _mm256_loadu_si256((const __m256i *)(low + 32 * i + 16 * j));
+            __m256i h = _mm256_loadu_si256((const __m256i *)(high + 32 * i + 16 * j));
+            hit[j] = _mm256_and_si256(_mm256_cmpeq_epi16(_mm256_min_epu16(l, x), l),
+                                      _mm256_cmpeq_epi16(_mm256_max_epu16(h, x), h));
+        }
+        __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(hit[0], hit[1]), 0xD8);
+        bits |= (uint64_t)(uint32_t)_mm256_movemask_epi8(bytes) << (32 * i);
+    }
+    return bits;
+}
+#endif
+
+static inline int fresh(int64_t *index, uint32_t id)
+{
+    uint64_t *word = AS(uint64_t, FIELD(index, SEEN)) + (id >> 6), bit = 1ull << (id & 63);
+    if (*word & bit) return 0;
+    *word |= bit;
+    AS(uint32_t, FIELD(index, TOUCHED))[FIELD(index, TOUCHED_COUNT)++] = id;
+    return 1;
+}
+
+static void clear_seen(int64_t *index)
+{
+    for (int64_t i = 0; i < FIELD(index, TOUCHED_COUNT); i++)
+        AS(uint64_t, FIELD(index, SEEN))[AS(uint32_t, FIELD(index, TOUCHED))[i] >> 6] = 0;
+    FIELD(index, TOUCHED_COUNT) = 0;
+}
+
+static inline uint32_t *emit_flagged(int64_t *index, uint32_t *out, uint32_t flagged)
+{
+    if (flagged & OPAQUE) *out++ = flagged;
+    else if (!(flagged & SHARED) || fresh(index, flagged & ID_MASK)) *out++ = flagged & ID_MASK;
+    return out;
+}
+
+static uint64_t residual(table group, const uint16_t *codes, const double *keys, int64_t base,
+                         uint64_t chosen)
+{
+    const uint32_t *starts = AS(const uint32_t, FIELD(group, RESIDUAL_START)) + base;
+    const uint32_t *columns = AS(const uint32_t, FIELD(group, RESIDUAL_COLUMNS));
+    const uint16_t *bounds = AS(const uint16_t, FIELD(group, RESIDUAL_CODES));
+    const double *exact = AS(const double, FIELD(group, RESIDUAL_EXACT));
+    uint64_t kept = chosen;
+    for (; chosen; chosen &= chosen - 1) {
+        int lane = __builtin_ctzll(chosen);
+        for (uint32_t i = starts[lane]; i < starts[lane + 1]; i++) {
+            uint32_t column = columns[i] & ~NEGATED;
+            uint16_t code = codes[column], low = bounds[2 * i], high = bounds[2 * i + 1];
+            int holds = low <= code && code <= high;
+            if (exact && holds && !(code & 1) && (code == low || code == high))
+                holds = exact[2 * i] <= keys[column] && keys[column] <= exact[2 * i + 1];
+            if (holds == (columns[i] >= NEGATED)) { kept &= ~(1ull << lane); break; }
+        }
+    }
+    return kept;
+}
+
+static inline __attribute__((always_inline)) uint32_t *
+scan_group(int64_t *index, table group, const uint16_t *codes, const double *keys, uint32_t *out,
+           within within64)
+{
+    int64_t width = FIELD(group, WIDTH), blocks = FIELD(group, BLOCKS);
+    uint16_t code[4] = {0, 0, 0, 0};
+    for (int64_t i = 0; i < width; i++) {
+        code[i] = codes[group[at[KEYS] + i]];
+        if (code[i] == ABSENT) return out;
+    }
+    const uint16_t *bounds = AS(const uint16_t, FIELD(group, BOUNDS));
+    const uint32_t *ids = AS(const uint32_t, FIELD(group, IDS));
+    const uint64_t *alive = AS(const uint64_t, FIELD(group, ALIVE));
+    const uint64_t *special = AS(const uint64_t, FIELD(group, SPECIAL));
+    const uint16_t *zones = AS(const uint16_t, FIELD(group, ZONES));
+    const uint16_t *supers = AS(const uint16_t, FIELD(group, SUPERS));
+    const uint16_t *slots = AS(const uint16_t, FIELD(group, SLOTS));
+    int64_t slot_count = FIELD(group, SLOT_COUNT), rest = FIELD(group, RESIDUAL_START);
+    int64_t super_count = (blocks + 63) >> 6;
+    for (int64_t first = 0; first < super_count; first += 64) {
+        uint64_t todo = 1;
+        if (super_count > 1) {
+            const uint16_t *s = supers + first * width * 2;
+            todo = ~0ull;
+            for (int64_t i = 0; i < width; i++) todo &= within64(s + 128 * i, s + 128 * i + 64, code[i]);
+            if (super_count - first < 64) todo &= (1ull << (super_count - first)) - 1;
+        }
+        for (; todo; todo &= todo - 1) {
+            int64_t chunk = first + __builtin_ctzll(todo), left = blocks - 64 * chunk;
+            uint64_t outer = ~0ull, inner = ~0ull;
+            if (blocks <= SMALL) {
+                const uint16_t *z = zones;
+                for (int64_t i = 0; i < width; i++, z += 4 * SMALL) {
+                    outer &= within8(z, z + SMALL, code[i]);
+                    inner &= within8(z + 2 * SMALL, z + 3 * SMALL, code[i]);
+                }
+            } else {
+                const uint16_t *z = zones + chunk * width * 256;
+                for (int64_t i = 0; i < width; i++, z += 256) {
+                    outer &= within64(z, z + 64, code[i]);
+                    inner &= within64(z + 128, z + 192, code[i]);
+                }
+            }
+            if (!width && (slot_count || rest)) inner = 0;
+            if (left < 64) outer &= (1ull << left) - 1;
+            for (; outer; outer &= outer - 1) {
+                int bit = __builtin_ctzll(outer);
+                int64_t block = 64 * chunk + bit;
+                for (int half = 0; half < 2; half++) {
+                    uint64_t chosen = alive[2 * block + half];
+                    const uint32_t *here = ids + 128 * block + 64 * half;
+                    if (!(inner >> bit & 1)) {
+                        const uint16_t *b = bounds + 256 * width * block + 64 * half;
+                        for (int64_t i = 0; i < width; i++)
+                            chosen &= within64(b + 256 * i, b + 256 * i + 128, code[i]);
+                        if (!chosen) continue;
+                        for (int64_t i = 0; i < width; i++) {
+                            const double *exact = AS(const double, group[at[EXACT] + i]);
+                            if (!exact || code[i] & 1) continue;
+                            double value = keys[group[at[KEYS] + i]];
+                            const uint16_t *low = b + 256 * i, *high = low + 128;
+                            exact += 2 * (128 * block + 64 * half);
+                            for (uint64_t left = chosen; left; left &= left - 1) {
+                                int lane = __builtin_ctzll(left);
+                                if ((low[lane] == code[i] || high[lane] == code[i])
+                                    && !(exact[2 * lane] <= value && value <= exact[2 * lane + 1]))
+                                    chosen &= ~(1ull << lane);
+                            }
+                        }
+                        for (int64_t s = 0; s < slot_count && chosen; s++) {
+                            const uint16_t *slot = slots + 384 * (slot_count * block + s) + 64 * half;
+                            uint64_t kept = 0;
+                            for (; chosen; chosen &= chosen - 1) {
+                                int lane = __builtin_ctzll(chosen);
+                                uint16_t offset = (uint16_t)(codes[slot[lane]] - slot[128 + lane]);
+                                kept |= (uint64_t)(offset <= slot[256 + lane]) << lane;
+                            }
+                            chosen = kept;
+                        }
+                        if (rest && chosen)
+                            chosen = residual(group, codes, keys, 128 * block + 64 * half, chosen);
+                    }
+                    if (special) {
+                        uint64_t odd = chosen & special[2 * block + half];
+                        chosen &= ~odd;
+                        for (; odd; odd &= odd - 1)
+                            out = emit_flagged(index, out, here[__builtin_ctzll(odd)]);
+                    }
+                    if (chosen == ~0ull) { memcpy(out, here, 256); out += 64; }
+                    else for (; chosen; chosen &= chosen - 1) *out++ = here[__builtin_ctzll(chosen)];
+                }
+            }
+        }
+    }
+    return out;
+}
+
+static uint32_t *group_any(int64_t *index, table group, const uint16_t *codes, const double *keys,
+                           uint32_t *out)
+{
+    return scan_group(index, group, codes, keys, out, within_any);
+}
+
+static uint32_t *(*match_group)(int64_t *, table, const uint16_t *, const double *, uint32_t *) =
+    group_any;
+
+#ifdef WIDE
+WIDE static uint32_t *group_avx512(int64_t *index, table group, const uint16_t *codes,
+                                   const double *keys, uint32_t *out)
+{
+    return scan_group(index, group, codes, keys, out, within_avx512);
+}
+HALF static uint32_t *group_avx2(int64_t *index, table group, const uint16_t *codes,
+                                 const double *keys, uint32_t *out)
+{
+    return scan_group(index, group, codes, keys, out, within_avx2);
+}
+#endif
+
+static uint32_t *match_recent(int64_t *index, const double *keys, uint32_t *out)
+{
+    const uint32_t *ids = AS(const uint32_t, FIELD(index, RECENT_IDS));
+    const uint32_t *starts = AS(const uint32_t, FIELD(index, RECENT_START));
+    const uint32_t *columns = AS(const uint32_t, FIELD(index, RECENT_COLUMNS));
+    const double *low = AS(const double, FIELD(index, RECENT_LOW));
+    const double *high = AS(const double, FIELD(index, RECENT_HIGH));
+    int64_t count = FIELD(index, RECENT);
+    for (int64_t lane = 0; lane < count; lane++) {
+        uint32_t i = starts[lane], end = starts[lane + 1];
+        for (; i < end; i++) {
+            double key = keys[columns[i] & ~NEGATED];
+            if ((low[i] <= key && key <= high[i]) == (columns[i] >= NEGATED)) break;
+        }
+        if (i == end && ids[lane] != DEAD) out = emit_flagged(index, out, ids[lane]);
+    }
+    return out;
+}
+
+static int64_t match_entries(int64_t *index, const int64_t *entries, int64_t count, uint16_t *codes,
+                             double *keys, uint32_t *out)
+{
+    int64_t width = FIELD(index, COLUMNS), snapshots = FIELD(index, SNAPSHOTS);
+    const int64_t *cuts = AS(const int64_t, FIELD(index, SNAPSHOT_TABLE));
+    uint32_t *start = out;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t column = entries[2 * i];
+        keys[column] = as_double(entries[2 * i + 1]);
+        for (int64_t s = 0; s < snapshots; s++)
+            codes[width * s + column] =
+                code_of(keys[column], AS(const int64_t, cuts[s]) + at[CUT_SIZE] * column);
+    }
+    const int64_t *segments = AS(const int64_t, FIELD(index, SEGMENT_TABLE));
+    for (int64_t n = 0; n < FIELD(index, SEGMENTS); n++) {
+        table segment = AS(const int64_t, segments[n]);
+        const uint16_t *mine = codes + width * FIELD(segment, SNAPSHOT);
+        table groups = AS(const int64_t, FIELD(segment, GROUP_TABLE));
+        const uint32_t *starts = AS(const uint32_t, FIELD(segment, GROUP_STARTS));
+        for (int64_t g = 0; g < FIELD(segment, FREE_GROUPS); g++)
+            out = match_group(index, groups + at[GROUP_SIZE] * g, mine, keys, out);
+        for (int64_t i = 0; i < count; i++) {
+            int64_t column = entries[2 * i];
+            if (column >= FIELD(segment, GROUP_COLUMNS)) continue;
+            for (uint32_t g = starts[column]; g < starts[column + 1]; g++)
+                out = match_group(index, groups + at[GROUP_SIZE] * g, mine, keys, out);
+        }
+    }
+    out = match_recent(index, keys, out);
+    if (FIELD(index, TOUCHED_COUNT)) clear_seen(index);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t column = entries[2 * i];
+        keys[column] = NAN;
+        for (int64_t s = 0; s < snapshots; s++) codes[width * s + column] = ABSENT;
+    }
+    return out - start;
+}
+
+/* match(event, brief, index, entries, codes, keys, out) -> how many ids were written to out
+ *
+ * brief: {name: (number column or -1 if the number is not all, {text: packed entries}, fallback)};
+ * fallback(value) gives the packed entries of any other value, b"" for an absent one. */
+static PyObject *match(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)self;
+    if (nargs != 7 || !PyDict_Check(args[0]) || !PyDict_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "match(event, brief, index, entries, codes, keys, out)");
+        return NULL;
+    }
+    int64_t where[5];
+    for (int i = 0; i < 5; i++) where[i] = PyLong_AsLongLong(args[2 + i]);
+    if (PyErr_Occurred()) return NULL;
+    char *entries = AS(char, where[1]);
+    Py_ssize_t position = 0, used = 0;
+    PyObject *name, *value;
+    while (PyDict_Next(args[0], &position, &name, &value)) {
+        PyObject *known = PyDict_GetItemWithError(args[1], name);
+        if (!known) { if (PyErr_Occurred()) return NULL; continue; }
+        long long column = PyLong_AsLongLong(PyTuple_GET_ITEM(known, 0));
+        if (column >= 0 && PyFloat_CheckExact(value)) {
+            double number = PyFloat_AS_DOUBLE(value);
+            if (number == number) {
+                int64_t wide = column;
+                memcpy(entries + used, &wide, 8);
+                memcpy(entries + used + 8, &number, 8);
+                used += 16;
+            }
+            continue;
+        }
+        if (column >= 0 && PyLong_CheckExact(value)) {
+            int overflow;
+            long long integer = PyLong_AsLongLongAndOverflow(value, &overflow);
+            if (!overflow) {
+                double number = (double)integer;
+                int64_t wide = column;
+                memcpy(entries + used, &wide, 8);
+                memcpy(entries + used + 8, &number, 8);
+                used += 16;
+                continue;
+            }
+        }
+        PyObject *packed = NULL;
+        if (PyUnicode_CheckExact(value)) {
+            packed = PyDict_GetItemWithError(PyTuple_GET_ITEM(known, 1), value);
+            if (!packed && PyErr_Occurred()) return NULL;
+            Py_XINCREF(packed);
+        }
+        if (!packed) packed = PyObject_CallOneArg(PyTuple_GET_ITEM(known, 2), value);
+        if (!packed) return NULL;
+        if (!PyBytes_Check(packed)) {
+            Py_DECREF(packed);
+            PyErr_SetString(PyExc_TypeError, "packed entries must be bytes");
+            return NULL;
+        }
+        memcpy(entries + used, PyBytes_AS_STRING(packed), (size_t)PyBytes_GET_SIZE(packed));
+        used += PyBytes_GET_SIZE(packed);
+        Py_DECREF(packed);
+    }
+    uint32_t *out = AS(uint32_t, where[4]);
+    int64_t count = match_entries(AS(int64_t, where[0]), AS(const int64_t, where[1]), used >> 4,
+                                  AS(uint16_t, where[2]), AS(double, where[3]), out);
+    return PyLong_FromLongLong(count);
+}
+
+/* bury(handles, count, place, ids, alive, handle): see kernels.py */
+static PyObject *bury(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)self;
+    int64_t given[6];
+    if (nargs != 6) {
+        PyErr_SetString(PyExc_TypeError, "bury(handles, count, place, ids, alive, handle)");
+        return NULL;
+    }
+    for (int i = 0; i < 6; i++) given[i] = PyLong_AsLongLong(args[i]);
+    if (PyErr_Occurred()) return NULL;
+    const uint32_t *handles = AS(const uint32_t, given[0]), *place = AS(const uint32_t, given[2]);
+    const uint32_t *ids = AS(const uint32_t, given[3]);
+    uint64_t *alive = AS(uint64_t, given[4]);
+    int64_t low = 0, high = given[1], found = 0, flags = 0;
+    while (low < high) {
+        int64_t middle = (low + high) >> 1;
+        if (handles[middle] < given[5]) low = middle + 1; else high = middle;
+    }
+    for (; low < given[1] && handles[low] == given[5]; low++) {
+        uint64_t bit = 1ull << (place[low] & 63), *word = alive + (place[low] >> 6);
+        if (*word & bit) {
+            *word &= ~bit;
+            flags |= ids[place[low]] & (SHARED | OPAQUE);
+            found++;
+        }
+    }
+    return PyLong_FromLongLong(found | flags);
+}
+
+static PyObject *configure(PyObject *self, PyObject *fields)
+{
+    (void)self;
+    if (!PyTuple_Check(fields) || PyTuple_GET_SIZE(fields) != FIELD_COUNT) {
+        PyErr_Format(PyExc_ValueError, "expected %d fields", FIELD_COUNT);
+        return NULL;
+    }
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        at[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(fields, i));
+        if (PyErr_Occurred()) return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"configure", configure, METH_O, "Tell where the fields of the tables are."},
+    {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "Match one event."},
+    {"bury", (PyCFunction)(void (*)(void))bury, METH_FASTCALL, "Clear a handle's live bits."},
+    {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_single", NULL, -1, methods,
+                                    NULL, NULL, NULL, NULL};
+PyMODINIT_FUNC PyInit__single(void)
+{
+#ifdef WIDE
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512bw")) match_group = group_avx512;
+    else if (__builtin_cpu_supports("avx2")) match_group = group_avx2;
+#endif
+    return PyModule_Create(&module);
+}

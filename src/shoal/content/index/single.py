@@ -1,0 +1,40 @@
+"""The C extension for single events, where it was built; None where not, or with SHOAL_PURE set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from shoal.content.index import fields as f
+from shoal.content.index import kernels as k
+
+FIELDS: Final = (
+    f.COLUMNS, f.SEGMENTS, f.SEGMENT_TABLE, f.SNAPSHOTS, f.SNAPSHOT_TABLE, f.RECENT,
+    f.RECENT_START, f.RECENT_IDS, f.RECENT_COLUMNS, f.RECENT_LOW, f.RECENT_HIGH, f.SEEN,
+    f.TOUCHED, f.TOUCHED_COUNT,
+    f.SNAPSHOT, f.FREE_GROUPS, f.GROUP_STARTS, f.GROUP_COLUMNS, f.GROUP_TABLE,
+    f.WIDTH, f.KEYS, f.EXACT, f.BLOCKS, f.BOUNDS, f.IDS, f.ALIVE, f.ZONES, f.SUPERS, f.SLOTS,
+    f.SLOT_COUNT, f.RESIDUAL_START, f.RESIDUAL_COLUMNS, f.RESIDUAL_CODES, f.RESIDUAL_EXACT,
+    f.SPECIAL, f.GROUP_SIZE,
+    f.CUTS, f.CUT_COUNT, f.CUT_CELLS, f.CUT_BASE, f.CUT_SCALE, f.CUT_LAST_CELL, f.CUT_SIZE,
+)  # fmt: skip
+
+
+def _load() -> Any:
+    if os.environ.get("SHOAL_PURE"):
+        return None
+    try:
+        from shoal.content.index import _single  # type: ignore[attr-defined]  # it may be absent
+    except ImportError:
+        return None
+    extension: Any = _single
+    extension.configure(FIELDS)
+    return extension
+
+
+_extension: Final = _load()
+match: Callable[..., int] | None = _extension and _extension.match
+"""(event, vocabulary in brief, addresses…) -> how many ids were written; None: use the kernels."""
+bury: Final[Callable[..., int]] = _extension.bury if _extension else k.bury
+"""See :func:`shoal.content.index.kernels.bury`."""

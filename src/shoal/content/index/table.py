@@ -1,0 +1,57 @@
+"""The index as a routing table: filters by source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from shoal.content.index.index import MatchIndex
+from shoal.content.tables import FilterTable, Source
+
+if TYPE_CHECKING:
+    from shoal.content.attributes import AttributeFilter, Attributes
+    from shoal.content.model import Content, Filter
+
+
+class IndexTable(FilterTable):
+    """For filters over attributes: answers like the reference table, however many there are."""
+
+    def __init__(self) -> None:
+        self._index = MatchIndex()
+        self._handles: dict[tuple[Source, Filter], int] = {}
+        self._sources: dict[int, Source] = {}
+        self._arrival: dict[Source, int] = {}
+        self._filters: dict[Source, int] = {}
+        self._arrivals = 0
+
+    def insert(self, source: Source, filter: Filter) -> None:
+        """See :class:`~shoal.content.tables.FilterTable`."""
+        key = (source, filter)
+        if key in self._handles:
+            return
+        handle = self._index.insert(cast("AttributeFilter", filter).normal)
+        self._handles[key] = handle
+        self._sources[handle] = source
+        if source not in self._arrival:
+            self._arrival[source] = self._arrivals
+            self._arrivals += 1
+        self._filters[source] = self._filters.get(source, 0) + 1
+
+    def remove(self, source: Source, filter: Filter) -> None:
+        """See :class:`~shoal.content.tables.FilterTable`."""
+        handle = self._handles.pop((source, filter), None)
+        if handle is None:
+            return
+        self._index.remove(handle)
+        del self._sources[handle]
+        self._filters[source] -= 1
+        if not self._filters[source]:
+            del self._filters[source], self._arrival[source]
+
+    def match(self, content: Content) -> list[Source]:
+        """See :class:`~shoal.content.tables.FilterTable`."""
+        values = getattr(cast("Attributes", content), "values", None)
+        if values is None:
+            return []
+        sources = self._sources
+        found = {sources[handle] for handle in self._index.match(values)}
+        return sorted(found, key=self._arrival.__getitem__)

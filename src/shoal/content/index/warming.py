@@ -1,0 +1,40 @@
+"""Getting the kernels ready before they are needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shoal.content.index import codes, single
+from shoal.content.index import kernels as k
+from shoal.content.index.events import Scratch
+from shoal.content.index.index import MatchIndex
+from shoal.content.normal import Conjunction, NormalForm, Number, Text
+
+
+def warm_up() -> None:
+    """Compile every kernel, or load it from disk, so that no event or insertion has to wait."""
+    index = MatchIndex()
+    handles = index.insert_many(
+        NormalForm((Conjunction((Number("a", n, n + 2), Text("b", ("x",)), Number("c", n))),))
+        for n in range(300)
+    )
+    index.flush()
+    either = (Conjunction((Number("a", 0.5, 1),)), Conjunction((Text("b", ("x",)),)))
+    index.insert(NormalForm(either))
+    index.flush()
+    index.remove(handles[0])
+    index.compact()
+    k.bury(*index.segments[0].addresses, handles[1])
+    extension, single.match = single.match, None
+    try:
+        index.match_ids({"a": 1.0, "b": "x", "c": 5.0})
+    finally:
+        single.match = extension
+    cuts, code = index.segments[0].snapshot.table.ctypes.data, np.zeros(1, np.uint16)
+    codes.codes_of(np.zeros(1), cuts, code)
+    codes.codes_by_column(np.zeros(1, np.uint32), np.zeros(1), cuts, code)
+    scratch, none = Scratch(1), np.zeros((0, 8), np.int64)
+    k.match_many(
+        index.publish(), none, none, np.zeros(0, np.uint32), 0, 0, scratch.codes_at,
+        scratch.keys_at, scratch.present_at, 0, np.zeros(0, np.int64),
+    )  # fmt: skip

@@ -1,0 +1,34 @@
+"""What a filter may not exceed, and the error it gets for anything wrong with it.
+
+Filters come from strangers. Together the limits bound what parsing and matching one costs: at most
+:data:`MAX_LENGTH` steps over the event's attributes, each linear in the attribute's text.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+MAX_LENGTH: Final = 32_768
+"""Characters of a filter."""
+MAX_DEPTH: Final = 64
+"""Levels of nesting."""
+MAX_ELEMENTS: Final = 4_096
+"""Elements of an ``IN`` list, arguments of a function."""
+MAX_DISJUNCTS: Final = 128
+"""Conjunctions in a normal form; what would need more stays an expression in the residue."""
+
+FilterErrorKind = Literal["parse", "missingFunction"]
+
+
+class FilterError(ValueError):
+    """A filter that cannot be used: says where, why, and what to write instead."""
+
+    def __init__(
+        self, message: str, position: int = 0, hint: str = "", kind: FilterErrorKind = "parse"
+    ) -> None:
+        self.message = message
+        self.position = position
+        self.hint = hint
+        self.kind = kind
+        place = f"filter, character {position + 1}: {message}"
+        super().__init__(f"{place} ({hint})" if hint else place)

@@ -1,0 +1,273 @@
+"""Figures as inline SVG, all in one style: means over seeds as lines, 95% intervals as bands.
+
+Colours are drawn as placeholders and come out as CSS custom properties, so that one file follows
+the page's theme; text stays text in the page's font.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.pipeline.curves import compare
+from shoal.pipeline.paper import Panel
+from shoal.pipeline.samples import NotMeasured, Sample, Samples
+from shoal.pipeline.statistics import Estimate, Floats, Mask, jackknife
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, HEIGHT = 4.9, 3.1
+"""Inches: with text of 9 points legible at the width of a phone."""
+
+INK, FAINT, GRID, SHADE = "#000001", "#000002", "#000003", "#000004"
+_THEME = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", SHADE: "var(--shade)"}
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""One per variant: a figure must be readable without colour."""
+
+_DASHES: Mapping[int, Any] = {5: (4, 2), 6: (1, 1.5), 7: (5, 1, 1, 1)}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a variant is drawn in every figure."""
+
+    number: int
+
+    @property
+    def placeholder(self) -> str:
+        """The colour that stands in for the theme's."""
+        return f"#0000{self.number + 16:02x}"
+
+    @property
+    def css(self) -> str:
+        """The theme's colour."""
+        return f"var(--series-{self.number})"
+
+    @property
+    def marker(self) -> str:
+        """The sign at its points."""
+        return MARKERS[self.number % len(MARKERS)]
+
+
+def styles(variants: Sequence[str]) -> dict[str, Style]:
+    """A style for each variant of a paper, in its order."""
+    return {variant: Style(number) for number, variant in enumerate(variants)}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One variant's curve: means and intervals."""
+
+    variant: str
+    x: Floats
+    estimates: tuple[Estimate, ...]
+
+
+def lines_of(panel: Panel, samples: Samples, variants: Sequence[str]) -> list[Line]:
+    """The curves of a panel; variants without runs are left out."""
+    lines = []
+    for variant in panel.variants or variants:
+        try:
+            lines.append(_line(panel, samples, variant))
+        except NotMeasured:
+            continue
+    return lines
+
+
+def _line(panel: Panel, samples: Samples, variant: str) -> Line:
+    found = samples.find(panel.measure, panel.parameters, panel.experiment, variant)
+    reference = None
+    if panel.relative_to is not None:
+        other = samples.find(panel.measure, panel.parameters, panel.experiment, panel.relative_to)
+        reference = other.at_points(found.x)
+    estimates = [_estimate(panel, found, reference, i) for i in range(len(found.x))]
+    kept = [i for i, estimate in enumerate(estimates) if estimate is not None]
+    if not kept:
+        raise NotMeasured(f"no values of {variant}")
+    return Line(variant, found.x[kept], tuple(e for e in estimates if e is not None))
+
+
+def _estimate(panel: Panel, found: Sample, reference: Sample | None, i: int) -> Estimate | None:
+    """One point: over the seeds that have a value there (and in the reference, if there is one)."""
+    values = found.values[i]
+    if reference is None:
+        values = values[~np.isnan(values)]
+        if not len(values):
+            return None
+        return jackknife(lambda kept: float(values[kept].mean()), len(values))
+    seeds = [seed for seed in found.seeds if seed in reference.seeds]
+    mine, theirs = (
+        found.of_seeds(tuple(seeds)).values[i],
+        reference.of_seeds(tuple(seeds)).values[i],
+    )
+    whole = ~(np.isnan(mine) | np.isnan(theirs))
+    mine, theirs = mine[whole], theirs[whole]
+    if not len(mine):
+        return None
+
+    def compared(kept: Mask) -> float:
+        means = np.array([mine[kept].mean()]), np.array([theirs[kept].mean()])
+        return float(compare(panel.as_, *means)[0])
+
+    return jackknife(compared, len(mine))
+
+
+def draw(panel: Panel, lines: Sequence[Line], style: Mapping[str, Style], x_label: str) -> str:
+    """A panel as an SVG element."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib.figure import Figure as Canvas
+
+    with matplotlib.rc_context(_RC):
+        canvas = Canvas(figsize=(WIDTH, HEIGHT), layout="constrained")
+        axes = canvas.add_subplot()
+        if all(len(line.x) == 1 and math.isnan(line.x[0]) for line in lines):
+            _bars(axes, lines, style)
+        else:
+            _curves(axes, panel, lines, style)
+            axes.set_xlabel(panel.x_label or x_label)
+        axes.set_ylabel(panel.y_label)
+        if panel.y_scale == "linear":
+            _limit(axes, panel, [e.value for line in lines for e in line.estimates])
+        text = io.StringIO()
+        canvas.savefig(
+            text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
+    return _themed(text.getvalue(), style, panel)
+
+
+def _curves(axes: Axes, panel: Panel, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
+    if panel.shade is not None:
+        axes.axvspan(*panel.shade, color=SHADE, linewidth=0, zorder=0)
+    for i, line in enumerate(lines):
+        look = style[line.variant]
+        means = [e.value for e in line.estimates]
+        crowded = len(line.x) > 20
+        # Curves over time often coincide: the first is the broadest, so that all can be seen.
+        thin = 1.2 + 0.8 * (len(lines) - 1 - i)
+        axes.plot(
+            line.x,
+            means,
+            color=look.placeholder,
+            marker=None if crowded else look.marker,
+            linewidth=thin if crowded else 1.7,
+            dashes=_DASHES.get(look.number, (None, None)),
+            label=line.variant,
+        )
+        lows = [e.value if e.low is None else e.low for e in line.estimates]
+        highs = [e.value if e.high is None else e.high for e in line.estimates]
+        if panel.y_scale == "log":
+            lows = [max(low, mean / 10) for low, mean in zip(lows, means, strict=True)]
+        bounds = panel.y_range or (-math.inf, math.inf)
+        lows, highs = np.clip(lows, *bounds).tolist(), np.clip(highs, *bounds).tolist()
+        alpha = 0.09 if crowded else 0.16
+        axes.fill_between(line.x, lows, highs, color=look.placeholder, alpha=alpha, linewidth=0)
+    axes.set_xscale(panel.x_scale)
+    axes.set_yscale(panel.y_scale)
+    if panel.x_scale == "log":
+        ticks = sorted({float(x) for line in lines for x in line.x})
+        shown = ticks if len(ticks) <= 7 else ticks[:: math.ceil(len(ticks) / 7)]
+        axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
+        axes.set_xticks([], minor=True)
+
+
+def _limit(axes: Axes, panel: Panel, means: Sequence[float]) -> None:
+    """Show the means well: an interval from few seeds may run out of the drawing."""
+    low, high = axes.get_ylim()
+    span = (max(means) - min(min(means), 0.0 if panel.y_from_zero else math.inf)) or 1.0
+    low, high = max(low, min(means) - 0.5 * span), min(high, max(means) + 0.5 * span)
+    if panel.y_from_zero:
+        low, high = min(0.0, low), max(0.0, high)
+    axes.set_ylim(low, high)
+
+
+def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
+    """Without an axis: one bar per variant."""
+    for i, line in enumerate(lines):
+        estimate, colour = line.estimates[0], style[line.variant].placeholder
+        axes.bar(i, estimate.value, width=0.62, color=colour, alpha=0.85, linewidth=0)
+        if estimate.low is not None and estimate.high is not None:
+            axes.plot([i, i], [estimate.low, estimate.high], color=INK, linewidth=1.2)
+    axes.set_xticks(range(len(lines)), [line.variant for line in lines])
+    axes.tick_params(axis="x", length=0)
+
+
+_RC: Any = {  # a dict of matplotlib's own literal type
+    "svg.fonttype": "none",
+    "svg.hashsalt": "shoal",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.8,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 9,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "lines.markersize": 4.5,
+    "lines.markeredgewidth": 0,
+}
+
+
+def _themed(svg: str, style: Mapping[str, Style], panel: Panel) -> str:
+    """The drawing alone, with the theme's colours and the page's font, sized by the page."""
+    svg = svg[svg.index("<svg") :]
+    for placeholder, css in _THEME.items():
+        svg = svg.replace(placeholder, css)
+    for look in style.values():
+        svg = svg.replace(look.placeholder, look.css)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
+    # Ids are only unique within a drawing; many share the page.
+    prefix = re.sub(r"\W", "", f"{panel.experiment}{panel.measure}{panel.y_label}")
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", svg)
+    svg = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', svg)
+    label = f"{panel.y_label} ({panel.experiment})"
+    return re.sub(
+        r'<svg [^>]*?viewBox="([^"]+)"[^>]*>',
+        rf'<svg role="img" aria-label="{label}" viewBox="\1">',
+        svg,
+        count=1,
+    )
+
+
+_SHAPES = {
+    "o": '<circle cx="14" cy="6" r="3.4"/>',
+    "s": '<rect x="11" y="3" width="6" height="6"/>',
+    "^": '<path d="M14 2.2 18 9.2H10z"/>',
+    "D": '<path d="M14 1.6 18.4 6 14 10.4 9.6 6z"/>',
+    "v": '<path d="M14 9.8 18 2.8H10z"/>',
+    "P": '<path d="M12.5 2h3v2.5H18v3h-2.5V10h-3V7.5H10v-3h2.5z"/>',
+    "X": '<path d="M11 2l3 3 3-3 1.5 1.5-3 2.5 3 2.5L17 10l-3-3-3 3-1.5-1.5 3-2.5-3-2.5z"/>',
+    "*": '<path d="M14 1l1.4 3.6H19l-3 2.3 1.1 3.7L14 8.4l-3.1 2.2L12 6.9 9 4.6h3.6z"/>',
+}
+
+
+def swatch(look: Style) -> str:
+    """A variant's line and sign, for a legend."""
+    return (
+        f'<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" style="color:{look.css}">'
+        f'<path d="M1 6h26" stroke="currentColor" stroke-width="2"/>'
+        f'<g fill="currentColor">{_SHAPES[look.marker]}</g></svg>'
+    )

@@ -1,0 +1,338 @@
+"""Millions of subscriptions against any number of events, on Spark.
+
+>>> pairs = match(events, subscriptions)  # doctest: +SKIP
+
+``events`` has a row per event and a column per attribute; ``subscriptions`` has an id and a filter
+in the filter language. The subscriptions become an index in a folder, built by Spark's tasks in
+shards; every Python worker maps that folder into its memory, so a machine holds one copy, and
+only as much of it as is used. Events stay where they are: each batch is matched on all shards.
+
+The result has exactly the pairs for which the filter is true of the event.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.match_worker import (
+    EVENT,
+    EVENT_NUMBER,
+    MATCHES,
+    SUBSCRIPTION,
+    Output,
+    build_shard,
+    match_batches,
+    read_row_groups,
+    write_matches,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+SHARD = 1_000_000
+"""Subscriptions in a shard at most: 100 MB of index and, while it is built, 1 GB of memory."""
+WORTH_SPLITTING = 50_000
+"""Subscriptions for which another core is worth another shard."""
+_READABLE = ("string", "boolean", "byte", "short", "integer", "long", "float", "double", "void")
+_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Subscriptions as an index in a folder."""
+
+    folder: Path
+    subscriptions: int
+    shards: int
+    attributes: tuple[str, ...]
+    """What the filters ask about: no other column of an event is read."""
+    id_type: Any
+    """Spark's type of the subscription ids."""
+
+
+@dataclass(frozen=True)
+class MatchSummary:
+    """What a match over files came to."""
+
+    events: int
+    subscriptions: int
+    matches: int
+    out: Path
+
+
+def store(
+    subscriptions: DataFrame,
+    folder: Path,
+    *,
+    id_column: str = "id",
+    filter_column: str = "filter",
+    shard: int = SHARD,
+) -> Stored:
+    """Build the index of some subscriptions in a folder that all workers see."""
+    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+    chosen = subscriptions.select(
+        _column(subscriptions, id_column, "subscriptions").alias("id"),
+        _column(subscriptions, filter_column, "subscriptions").cast("string").alias("filter"),
+    )
+    twice = chosen.groupBy("id").count().where("count > 1").orderBy("id").limit(1).collect()
+    if twice:
+        raise PipelineError(
+            f"subscription {twice[0]['id']!r} is there {twice[0]['count']} times",
+            f"make the ids in {id_column!r} unique",
+        )
+    count = chosen.count()
+    spark = subscriptions.sparkSession
+    shards = max(1, -(-count // shard), min(_cores(spark), -(-count // WORTH_SPLITTING)))
+    folder.mkdir(parents=True, exist_ok=True)
+    built = (
+        chosen.repartition(shards, F.monotonically_increasing_id())
+        if shards > 1
+        else chosen.coalesce(1)
+    ).mapInArrow(
+        partial(build_shard, folder=folder.absolute()),
+        "shard long, subscriptions long, attributes string, error string",
+    )
+    rows = built.collect()
+    for row in sorted(rows, key=lambda r: int(r["shard"])):
+        if row["error"] is not None:
+            raise PipelineError(str(row["error"]), "correct it or leave it out")
+    attributes = sorted({name for row in rows for name in json.loads(row["attributes"])})
+    _ship(spark, folder)
+    return Stored(
+        folder.absolute(), count, len(rows), tuple(attributes), chosen.schema["id"].dataType
+    )
+
+
+def match(
+    events: DataFrame,
+    subscriptions: DataFrame | Stored,
+    *,
+    event_id: str = "id",
+    output: Output = "pairs",
+    folder: Path | None = None,
+) -> DataFrame:
+    """The (event, subscription) pairs that match, or how many per event.
+
+    ``folder`` is where the index goes, a temporary one if not given; it must outlive the result.
+    """
+    if not isinstance(subscriptions, Stored):
+        subscriptions = store(
+            subscriptions, folder or Path(tempfile.mkdtemp(prefix="shoal-match-"))
+        )
+    wanted = _readable(events, subscriptions, event_id)
+    run = partial(match_batches, folder=str(subscriptions.folder), event_id=event_id, output=output)
+    return wanted.mapInArrow(run, _schema(wanted.schema, subscriptions, event_id, output))
+
+
+def match_files(
+    spark: SparkSession,
+    events: Path,
+    subscriptions: Path | Stored,
+    out: Path,
+    *,
+    event_id: str | None = None,
+    id_column: str = "id",
+    filter_column: str = "filter",
+    output: Output = "pairs",
+) -> MatchSummary:
+    """Match files: Parquet, JSON lines or CSV in, Parquet out.
+
+    Without ``event_id`` events are numbered: by row in Parquet, by Spark elsewhere.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise PipelineError(f"{out} is not empty", "give another folder")
+    out.mkdir(parents=True, exist_ok=True)
+    with _temporary(out) as folder:
+        stored = (
+            subscriptions
+            if isinstance(subscriptions, Stored)
+            else store(
+                _read(spark, subscriptions, "subscriptions"),
+                folder,
+                id_column=id_column,
+                filter_column=filter_column,
+            )
+        )
+        frame = _read(spark, events, "events")
+        if event_id is not None:
+            _column(frame, event_id, "events")
+        named = event_id or EVENT_NUMBER
+        run = partial(
+            write_matches, folder=str(stored.folder), event_id=named, output=output,
+            out=str(out.absolute()),
+        )  # fmt: skip
+        if _format(events) == "parquet":
+            columns = [*_readable(frame, stored, event_id).columns]
+            tasks = _row_groups(spark, events)
+            read = partial(read_row_groups, columns=columns, event_id=event_id)
+            written = tasks.mapInArrow(
+                partial(run, read=read), "part long, events long, matches long"
+            )
+        else:
+            from pyspark.sql import functions as F  # noqa: N812  # as above
+
+            if event_id is None:
+                frame = frame.withColumn(EVENT_NUMBER, F.monotonically_increasing_id())
+            if not _splittable(events):
+                frame = frame.repartition(2 * _cores(spark))
+            written = _readable(frame, stored, named).mapInArrow(
+                run, "part long, events long, matches long"
+            )
+        rows = written.collect()
+    return MatchSummary(
+        sum(row["events"] for row in rows),
+        stored.subscriptions,
+        sum(row["matches"] for row in rows),
+        out,
+    )
+
+
+def match_stream(
+    events: DataFrame,
+    subscriptions: Callable[[], DataFrame],
+    sink: Callable[[DataFrame, int], None],
+    folder: Path,
+    *,
+    event_id: str = "id",
+    output: Output = "pairs",
+) -> DataStreamWriter:
+    """Match a stream: ``sink`` gets each micro-batch's matches and its number.
+
+    ``subscriptions`` is asked at each micro-batch for the subscriptions as they now are; where they
+    have changed, the index is built anew. Start the writer that is returned.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # as above
+
+    held: dict[str, Any] = {"mark": None, "stored": None, "version": 0}
+
+    def each(batch: DataFrame, number: int) -> None:
+        now = subscriptions()
+        mark = now.agg(
+            F.count("*"), F.expr("bit_xor(xxhash64(id, filter))"), F.expr("sum(hash(id, filter))")
+        ).collect()[0]
+        if tuple(mark) != held["mark"]:
+            held["version"] += 1
+            stored = store(now, folder / f"subscriptions-{held['version']}")
+            if held["stored"] is not None:
+                shutil.rmtree(held["stored"].folder, ignore_errors=True)
+            held["mark"], held["stored"] = tuple(mark), stored
+        sink(match(batch, held["stored"], event_id=event_id, output=output), number)
+
+    return events.writeStream.foreachBatch(each)
+
+
+def _column(frame: DataFrame, name: str, what: str) -> Any:
+    if name not in frame.columns:
+        raise PipelineError(
+            f"the {what} have no column {name!r}", f"there are: {', '.join(frame.columns)}"
+        )
+    return frame[name]
+
+
+def _readable(events: DataFrame, stored: Stored, event_id: str | None) -> DataFrame:
+    """The columns that the filters ask about, if a filter can read them all."""
+    for field in events.schema.fields:
+        kind = field.dataType.typeName()
+        if field.name in stored.attributes and kind not in _READABLE:
+            raise PipelineError(
+                f"column {field.name!r} of the events holds {kind}, which no filter can read",
+                "cast it to string, a number or boolean",
+            )
+    wanted = [name for name in events.columns if name in stored.attributes]
+    if event_id is not None and event_id not in wanted:
+        _column(events, event_id, "events")
+        wanted.append(event_id)
+    return events.select(*(f"`{name}`" for name in wanted))
+
+
+def _schema(events: StructType, stored: Stored, event_id: str, output: Output) -> StructType:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    event = StructField(EVENT, events[event_id].dataType)
+    found = (
+        StructField(MATCHES, LongType())
+        if output == "counts"
+        else StructField(SUBSCRIPTION, stored.id_type)
+    )
+    return StructType([event, found])
+
+
+def _row_groups(spark: SparkSession, path: Path) -> DataFrame:
+    """One row per row group of a Parquet file or folder, a few of them to a task."""
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    rows, first = [], 0
+    for file in files:
+        metadata = pq.read_metadata(file)
+        for group in range(metadata.num_row_groups):
+            rows.append((str(file.absolute()), group, first))
+            first += metadata.row_group(group).num_rows
+    bins = max(1, min(len(rows), 4 * _cores(spark)))
+    frame = spark.createDataFrame(
+        [(number % bins, *row) for number, row in enumerate(rows)],
+        "bin int, file string, row_group int, first long",
+    )
+    return frame.repartitionById(bins, "bin")
+
+
+def _read(spark: SparkSession, path: Path, what: str) -> DataFrame:
+    if not path.exists():
+        raise PipelineError(f"{path} does not exist", f"name a file or folder of {what}")
+    kind = _format(path)
+    literal = "".join(f"\\{c}" if c in "[]{}*?\\" else c for c in str(path.absolute()))
+    if kind == "csv":
+        return spark.read.csv(literal, header=True, inferSchema=True)
+    return spark.read.json(literal) if kind == "json" else spark.read.parquet(literal)
+
+
+def _format(path: Path) -> str:
+    if path.is_dir():
+        inside = {_format(file) for file in path.iterdir() if file.suffix in {*_FORMATS, ".gz"}}
+        if len(inside) == 1:
+            return inside.pop()
+        raise PipelineError(
+            f"{path} holds no data or several formats", "keep one of Parquet, JSON and CSV in it"
+        )
+    suffix = next((s for s in reversed(path.suffixes) if s not in (".gz", ".zst", ".bz2")), "")
+    if suffix not in _FORMATS:
+        raise PipelineError(
+            f"{path} is of no known format", f"end its name in {', '.join(sorted(_FORMATS))}"
+        )
+    return _FORMATS[suffix]
+
+
+def _splittable(path: Path) -> bool:
+    return path.is_dir() or path.suffix in _FORMATS
+
+
+def _cores(spark: SparkSession) -> int:
+    return int(spark.sparkContext.defaultParallelism)
+
+
+def _ship(spark: SparkSession, folder: Path) -> None:
+    """Workers on other machines get the index with the job's files."""
+    if not str(spark.sparkContext.master).startswith("local["):
+        spark.sparkContext.addFile(str(folder.absolute()), recursive=True)
+
+
+@contextmanager
+def _temporary(beside: Path) -> Iterator[Path]:
+    """A folder beside the output, which all workers see, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix=".index-", dir=beside.absolute().parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

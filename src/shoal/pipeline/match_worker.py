@@ -1,0 +1,224 @@
+"""What Spark's Python workers do in a match: build shards of the index, match batches on them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.content import AttributeFilter
+from shoal.content.index import MatchIndex
+from shoal.content.index.storage import load, save
+from shoal.content.language import FilterError
+
+Output: TypeAlias = Literal["pairs", "counts"]
+EVENT, SUBSCRIPTION, MATCHES = "event", "subscription", "matches"
+ROW_GROUP = 1 << 20  # rows that a worker gathers before it writes them
+
+BUILT = pa.schema(
+    [
+        ("shard", pa.int64()),
+        ("subscriptions", pa.int64()),
+        ("attributes", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+WRITTEN = pa.schema([("part", pa.int64()), ("events", pa.int64()), ("matches", pa.int64())])
+
+
+def build_shard(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.RecordBatch]:
+    """Build an index of the subscriptions of one task: (id, filter) rows; say what came of it."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    shard = context.partitionId() if context is not None else 0
+    index, ids = MatchIndex(), []
+    error: str | None = None
+    for batch in batches:
+        ids.append(batch.column(0))
+        try:
+            index.insert_many(
+                _form(identity, text)
+                for identity, text in zip(
+                    batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True
+                )
+            )
+        except FilterError as wrong:
+            error = str(wrong)
+            break
+    if index and error is None:
+        unfinished = folder / f".{shard:05d}-{context.attemptNumber() if context else 0}"
+        save(index, unfinished)
+        table = pa.table({"id": pa.chunked_array(ids)})
+        with (
+            pa.OSFile(str(unfinished / "ids.arrow"), "wb") as file,
+            pa.ipc.new_file(file, table.schema) as writer,
+        ):
+            writer.write_table(table.combine_chunks())
+        final = folder / f"{shard:05d}"
+        shutil.rmtree(final, ignore_errors=True)  # of an attempt that died before it could say so
+        unfinished.rename(final)
+    if index or error is not None:
+        yield pa.record_batch(
+            {
+                "shard": [shard],
+                "subscriptions": [len(index)],
+                "attributes": [json.dumps(sorted(index.vocabulary.attributes))],
+                "error": pa.array([error], pa.string()),
+            },
+            schema=BUILT,
+        )
+
+
+def _form(identity: object, text: str | None) -> Any:
+    if identity is None:
+        raise FilterError(f"a subscription has no id (its filter: {text})")
+    if text is None:
+        raise FilterError(f"subscription {identity!r} has no filter")
+    try:
+        return AttributeFilter(text).normal
+    except FilterError as error:
+        raise FilterError(f"subscription {identity!r}: {error}") from None
+
+
+@dataclass
+class Shard:
+    """A part of the subscriptions: an index, and the id of each handle."""
+
+    index: MatchIndex
+    ids: pa.Array
+    numbers: Any = None
+    """The ids as an array if they are integers: looking them up is then much faster."""
+
+    @staticmethod
+    def open(folder: Path) -> Shard:
+        """Map a shard's files into memory."""
+        table = pa.ipc.open_file(pa.memory_map(str(folder / "ids.arrow"))).read_all()
+        ids = table.column(0).combine_chunks()
+        ids = ids.chunk(0) if isinstance(ids, pa.ChunkedArray) else ids
+        numeric = pa.types.is_integer(ids.type)
+        return Shard(load(folder), ids, ids.to_numpy() if numeric else None)
+
+    def names(self, handles: Any) -> pa.Array:
+        """The subscription ids of handles."""
+        if self.numbers is not None:
+            return pa.array(self.numbers[handles])
+        return self.ids.take(pa.array(handles))
+
+
+@lru_cache(maxsize=4)
+def open_shards(folder: str) -> list[Shard]:
+    """The shards of a folder, once per worker process; elsewhere, from what was shipped."""
+    path = Path(folder)
+    if not path.exists():
+        from pyspark import SparkFiles
+
+        path = Path(SparkFiles.get(path.name))
+    return [Shard.open(each) for each in sorted(path.glob("[0-9]*"))]
+
+
+def match_batches(
+    batches: Iterable[pa.RecordBatch], folder: str, event_id: str, output: Output
+) -> Iterator[pa.RecordBatch]:
+    """Match each batch on every shard."""
+    shards = open_shards(folder)
+    for batch in batches:
+        events = batch.column(batch.schema.names.index(event_id))
+        counts = np.zeros(batch.num_rows, np.int64)
+        for shard in shards:
+            for found in shard.index.stream(batch):
+                if output == "counts":
+                    counts[found.rows] += found.counts
+                elif len(found.ids):
+                    rows, handles = found.pairs()
+                    yield pa.RecordBatch.from_arrays(
+                        [events.take(pa.array(rows)), shard.names(handles)], [EVENT, SUBSCRIPTION]
+                    )
+        if output == "counts":
+            yield pa.RecordBatch.from_arrays([events, pa.array(counts)], [EVENT, MATCHES])
+
+
+def write_matches(
+    batches: Iterable[pa.RecordBatch],
+    folder: str,
+    event_id: str,
+    output: Output,
+    out: str,
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Match a task's batches and write what is found to a Parquet file of its own."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    part = context.partitionId() if context is not None else 0
+    target = Path(out) / f"part-{part:05d}.parquet"
+    unfinished = target.with_name(f".{target.name}.{context.attemptNumber() if context else 0}")
+    events = matches = 0
+
+    def counted(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal events
+        for batch in source:
+            events += batch.num_rows
+            yield batch
+
+    writer: pq.ParquetWriter | None = None
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    source = counted(batches if read is None else read(batches))
+    for found in match_batches(source, folder, event_id, output):
+        matches += found.num_rows if output == "pairs" else int(found.column(1).to_numpy().sum())
+        held.append(found)
+        rows += found.num_rows
+        if rows >= ROW_GROUP:
+            writer = _write(writer, unfinished, held)
+            held, rows = [], 0
+    if held:
+        writer = _write(writer, unfinished, held)
+    if writer is not None:
+        writer.close()
+        unfinished.rename(target)
+    if events:
+        yield pa.record_batch(
+            {"part": [part], "events": [events], "matches": [matches]}, schema=WRITTEN
+        )
+
+
+def _write(
+    writer: pq.ParquetWriter | None, path: Path, held: list[pa.RecordBatch]
+) -> pq.ParquetWriter:
+    table = pa.Table.from_batches(held)
+    if writer is None:
+        writer = pq.ParquetWriter(str(path), table.schema, compression="zstd", use_dictionary=True)
+    writer.write_table(table)
+    return writer
+
+
+def read_row_groups(
+    tasks: Iterable[pa.RecordBatch], columns: list[str], event_id: str | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the named row groups; without an id column, events are numbered by row."""
+    for task in tasks:
+        for row in task.to_pylist():
+            with pq.ParquetFile(row["file"]) as file:
+                first = row["first"]
+                for batch in file.iter_batches(
+                    row_groups=[row["row_group"]], columns=columns, batch_size=1 << 16
+                ):
+                    if event_id is None:
+                        numbers = pa.array(np.arange(first, first + batch.num_rows))
+                        batch = pa.RecordBatch.from_arrays(
+                            [*batch.columns, numbers], [*batch.schema.names, EVENT_NUMBER]
+                        )
+                    first += batch.num_rows
+                    yield batch
+
+
+EVENT_NUMBER = "__event_number"

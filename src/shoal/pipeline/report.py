@@ -1,0 +1,206 @@
+"""One self-contained HTML page: figures beside what the paper says, and the verdict on every claim.
+
+Opens from disk: styles, drawings and the few lines of script are inside, nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+
+import shoal
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.figures import Style, draw, lines_of, styles, swatch
+from shoal.pipeline.judge import VERDICTS, Judgement, Verdict
+from shoal.pipeline.paper import Figure, Paper
+from shoal.pipeline.plan import Experiment, PlannedRun, Tier
+from shoal.pipeline.samples import Samples
+from shoal.pipeline.sweep import SweepOutcome
+from shoal.simulation.config import code_version
+
+SYMBOLS: Mapping[Verdict, str] = {
+    "reproduced": "✓",
+    "order only": "≈",
+    "not reproduced": "✗",
+    "not run": "–",
+}
+"""Verdicts must be told apart without colour too."""
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """One paper's results, as the report shows them."""
+
+    paper: Paper
+    tier: Tier
+    judgements: Sequence[Judgement]
+    samples: Samples
+    runs: Sequence[PlannedRun]
+    sweep: SweepOutcome
+
+
+def write_report(results: Sequence[Reproduced], out: Path) -> Path:
+    """``report.html`` in a folder."""
+    path = out / "report.html"
+    try:
+        path.write_text(render(results, out), encoding="utf-8")
+    except OSError as error:
+        raise PipelineError(
+            f"cannot write {path}: {error.strerror or error}", "choose another --out folder"
+        ) from None
+    return path
+
+
+def render(results: Sequence[Reproduced], out: Path) -> str:
+    """The page."""
+    environment = Environment(
+        loader=PackageLoader("shoal.pipeline", "."),
+        autoescape=select_autoescape(["j2"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    environment.filters["slug"] = slug
+    template = environment.get_template("report.html.j2")
+    css = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+    return template.render(
+        papers=[_paper(result, out) for result in results],
+        css=Markup(css),
+        symbols=SYMBOLS,
+        verdicts=VERDICTS,
+        version=shoal.__version__,
+        code=code_version(),
+    )
+
+
+def _paper(result: Reproduced, out: Path) -> dict[str, Any]:
+    paper = result.paper
+    counts = Counter(judgement.verdict for judgement in result.judgements)
+    looks = styles(list(paper.variants))
+    by_id = {judgement.claim.id: judgement for judgement in result.judgements}
+    return {
+        "name": paper.name,
+        "title": paper.title,
+        "citation": paper.citation,
+        "tier": result.tier,
+        "counts": [(verdict, counts[verdict]) for verdict in VERDICTS],
+        "total": len(result.judgements),
+        "judged": len(result.judgements) - counts["not run"],
+        "runs": len({run.run_id for run in result.runs}),
+        "seeds": max((run.seed for run in result.runs), default=-1) + 1,
+        "figures": [_figure(f, result, looks, by_id, out) for f in paper.figures],
+        "top": [judgement for judgement in result.judgements if judgement.claim.top],
+        "chapters": _chapters(result.judgements),
+        "failures": result.sweep.failures,
+        "command": _command(result, (), out),
+    }
+
+
+def _chapters(judgements: Sequence[Judgement]) -> list[tuple[str, list[Judgement]]]:
+    """Claims by the part of the paper they stand in, as their ids say: ``T7.3-b`` is of ``7.3``."""
+
+    def chapter(judgement: Judgement) -> str:
+        return re.sub(r"^[A-Z]+", "", judgement.claim.id).rpartition("-")[0]
+
+    return [(name, list(group)) for name, group in groupby(judgements, key=chapter)]
+
+
+def _figure(
+    figure: Figure,
+    result: Reproduced,
+    looks: Mapping[str, Style],
+    by_id: Mapping[str, Judgement],
+    out: Path,
+) -> dict[str, Any]:
+    experiments = {experiment.name: experiment for experiment in result.paper.experiments}
+    panels = []
+    shown: dict[str, None] = {}
+    for panel in figure.panels:
+        experiment = experiments[panel.experiment]
+        lines = lines_of(panel, result.samples, list(experiment.variants))
+        if lines:
+            shown |= dict.fromkeys(line.variant for line in lines)
+            drawing = draw(panel, lines, looks, experiment.axis_label)
+            panels.append({"title": panel.title, "svg": Markup(drawing)})
+    names = list(dict.fromkeys(panel.experiment for panel in figure.panels))
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "says": figure.says,
+        "panels": panels,
+        "legend": [
+            {
+                "label": variant,
+                "name": result.paper.variants.get(variant, variant),
+                "swatch": Markup(swatch(looks[variant])),
+            }
+            for variant in looks
+            if variant in shown
+        ],
+        "judgements": [by_id[name] for name in figure.claims if name in by_id],
+        "configurations": [_configuration(experiments[name], result) for name in names],
+        "command": _command(result, [name for name in figure.claims if name in by_id], out),
+    }
+
+
+def _configuration(experiment: Experiment, result: Reproduced) -> dict[str, str]:
+    """What was run, as text."""
+    mine = [run for run in result.runs if run.experiment == experiment.name]
+    points = sorted({run.x for run in mine if run.x is not None})
+    lines = []
+    if experiment.axis:
+        values = ", ".join(f"{point:g}" for point in points)
+        lines.append(f"{experiment.axis} = {values}")
+    lines.append(f"seeds: {len({run.seed for run in mine})}, runs: {len(mine)}")
+    base = {**experiment.base}
+    if result.tier == "quick" and experiment.quick:
+        lines.append(f"quick tier: {json.dumps(experiment.quick)}")
+    variants = {label: experiment.variants[label] for label in experiment.variants}
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "sweep": "\n".join(lines),
+        "base": _readable(base),
+        "variants": _readable(variants),
+    }
+
+
+def _readable(data: Mapping[str, Any]) -> str:
+    """JSON with one line for each key of the first level."""
+    return "\n".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in data.items()
+    )
+
+
+def _command(result: Reproduced, claims: Sequence[str], out: Path) -> str:
+    words = ["shoal", "reproduce", result.paper.name, f"--{result.tier}"]
+    for name in claims:
+        words += ["--claim", name]
+    return shlex.join([*words, "--out", out.name or str(out)])
+
+
+def number(value: float | str | None) -> str:
+    """A value as a reader wants it: three or four significant digits."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.2e}"
+    text = f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
+    return text.replace("-", "−")
+
+
+def slug(text: str) -> str:
+    """A word for an id or a class."""
+    return re.sub(r"\W+", "-", text).strip("-").lower()

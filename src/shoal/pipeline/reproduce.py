@@ -1,0 +1,173 @@
+"""The main job: plan, simulate, measure, judge, report.
+
+Everything lands in one folder: the recorded tables, ``plan.parquet``, ``measures-PAPER.parquet``,
+``claims.json`` and ``report.html``. Run again, it does only what is not there yet: runs are found
+by their identity, measures by the runs and questions they answer. When nothing is left to compute,
+Spark is not even started.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.judge import Judgement, judge
+from shoal.pipeline.measured import Question, measure_all, questions, to_rows
+from shoal.pipeline.paper import Paper, runnable
+from shoal.pipeline.plan import PlannedRun, Tier, plan, plan_frame, write_plan
+from shoal.pipeline.progress import Progress
+from shoal.pipeline.report import Reproduced, write_report
+from shoal.pipeline.samples import Samples
+from shoal.pipeline.session import check_master, spark_session
+from shoal.pipeline.store import Store
+from shoal.pipeline.sweep import SweepOutcome, failures, sweep
+from shoal.pipeline.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_KEY = b"shoal.answers"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a reproduction."""
+
+    judgements: list[Judgement]
+    sweep: SweepOutcome
+    report: Path
+    claims: Path
+
+
+def reproduce(
+    papers: Sequence[Paper],
+    claims: Sequence[str] = (),
+    tier: Tier = "quick",
+    out: Path = Path("out"),
+    *,
+    master: str = "local[*]",
+    seeds: int | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Reproduce papers, or only some of their claims, into a folder."""
+    chosen = select(papers, claims)
+    check_master(master)
+    prepared = [runnable(paper.experiments, tier) for paper in chosen]
+    runs = [plan(able, tier, seeds) for able, _ in prepared]
+    every = [run for these in runs for run in these]
+    if not every:
+        raise PipelineError("none of these claims can be run", "choose others, or --full")
+    Store(out).prepare()
+    write_plan(every, out)
+    with ExitStack() as stack:
+        engine = _Engine(stack, master, out)
+        swept = engine.sweep(every, progress)
+        failed_ids = {failure.run_id for failure in swept.failures}
+        results = []
+        for paper, (_, missing), these in zip(chosen, prepared, runs, strict=True):
+            asked = questions(paper.claims, paper.figures)
+            samples = Samples(to_rows(engine.answers(paper.name, these, asked, failed_ids)))
+            failed = Counter((r.experiment, r.variant) for r in these if r.run_id in failed_ids)
+            judgements = judge(paper.claims, samples, failed, missing)
+            mine = {run.run_id for run in these}
+            lost = [failure for failure in swept.failures if failure.run_id in mine]
+            own = SweepOutcome(swept.simulated, swept.reused, lost, swept.seconds)
+            results.append(Reproduced(paper, tier, judgements, samples, these, own))
+    every_judgement = [judgement for result in results for judgement in result.judgements]
+    report = write_report(results, out)
+    return Outcome(every_judgement, swept, report, write_claims(every_judgement, out))
+
+
+class _Engine:
+    """Spark, started when there is something to compute."""
+
+    def __init__(self, stack: ExitStack, master: str, out: Path) -> None:
+        self._stack = stack
+        self._master = master
+        self._out = out
+        self._spark: SparkSession | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = self._stack.enter_context(spark_session(self._master))
+        return self._spark
+
+    def sweep(self, runs: Sequence[PlannedRun], progress: Progress | None) -> SweepOutcome:
+        """Simulate what is not there."""
+        store = Store(self._out)
+        found = store.inventory()
+        wanted = {run.run_id for run in runs}
+        if wanted <= found.done | found.failed and not found.damaged:
+            return SweepOutcome(reused=len(wanted), failures=failures(store, found, wanted))
+        return sweep(self.spark, runs, self._out, progress=progress)
+
+    def answers(
+        self, name: str, runs: Sequence[PlannedRun], asked: Sequence[Question], failed: set[str]
+    ) -> pa.Table:
+        """What the questions come to, kept for the next time."""
+        path = self._out / f"measures-{name}.parquet"
+        key = _key(runs, asked, failed)
+        try:
+            kept = pq.read_table(path)
+            if (kept.schema.metadata or {}).get(_KEY) == key:
+                return kept
+        except (OSError, pa.ArrowException):
+            pass  # not there, or not whole: measure again
+        tables = Tables(self.spark, self._out)
+        values = measure_all(plan_frame(self.spark, runs), tables, asked)
+        draft = path.with_name(f".{path.name}")
+        pq.write_table(values.replace_schema_metadata({_KEY: key}), draft, compression="zstd")
+        draft.replace(path)
+        return values
+
+
+def _key(runs: Sequence[PlannedRun], asked: Sequence[Question], failed: set[str]) -> bytes:
+    """What answers depend on: the plan, which runs failed, the questions, and how we answer."""
+    digest = hashlib.blake2b(digest_size=16)
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    for run in runs:
+        text = f"{run.run_id}{run.experiment}{run.variant}{run.x}{run.run_id in failed};"
+        digest.update(text.encode())
+    for question in asked:
+        digest.update(f"{question.key}{sorted(question.experiments)};".encode())
+    return digest.hexdigest().encode()
+
+
+def select(papers: Sequence[Paper], claims: Sequence[str]) -> list[Paper]:
+    """The papers with only the named claims (all if none is named); an unknown one is an error."""
+    if not claims:
+        return list(papers)
+    unknown = set(claims) - {claim.id for paper in papers for claim in paper.claims}
+    if unknown and papers:
+        papers[0].only(sorted(unknown))  # raises, with the nearest ids
+    narrowed = []
+    for paper in papers:
+        mine = [claim.id for claim in paper.claims if claim.id in claims]
+        if mine:
+            narrowed.append(paper.only(mine))
+    return narrowed
+
+
+def write_claims(judgements: Iterable[Judgement], out: Path) -> Path:
+    """``claims.json``: one object per claim."""
+    path = out / "claims.json"
+    text = json.dumps([judgement.row() for judgement in judgements], indent=1, ensure_ascii=False)
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise PipelineError(
+            f"cannot write {path}: {error.strerror or error}", "choose another --out folder"
+        ) from None
+    return path

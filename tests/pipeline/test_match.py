@@ -1,0 +1,221 @@
+"""Matching on Spark gives exactly the pairs that the reference gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shared_data import shared
+from shoal.content import AttributeFilter, Attributes
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.match import match, match_files, match_stream, store
+from shoal.simulation.contents import WORKLOADS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+Event = dict[str, Any]
+
+
+def expected(events: list[Event], texts: list[str]) -> set[tuple[int, int]]:
+    filters = [AttributeFilter(text) for text in texts]
+    return {
+        (row, number)
+        for row, event in enumerate(events)
+        for number, one in enumerate(filters)
+        if one.matches(Attributes(event))
+    }
+
+
+def pairs(out: Path) -> set[tuple[int, int]]:
+    table = pq.read_table(out)
+    found = list(zip(table["event"].to_pylist(), table["subscription"].to_pylist(), strict=True))
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def write_subscriptions(path: Path, texts: list[str]) -> Path:
+    pq.write_table(pa.table({"id": range(len(texts)), "filter": texts}), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["W1", "W3", "W4", "dps1"])
+def test_a_workload_in_parquet(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    workload = WORKLOADS[name]
+    texts = list(workload.texts(150 if name == "W4" else 400))
+    table = pa.Table.from_batches([workload.events(300)])
+    pq.write_table(table, tmp_path / "events.parquet", row_group_size=70)
+    found = match_files(
+        spark,
+        tmp_path / "events.parquet",
+        write_subscriptions(tmp_path / "subscriptions.parquet", texts),
+        tmp_path / "out",
+    )
+    reference = expected(table.to_pylist(), texts)
+    assert pairs(tmp_path / "out") == reference
+    assert (found.events, found.subscriptions, found.matches) == (300, len(texts), len(reference))
+
+
+def test_frames_with_text_ids_in_several_shards(spark: SparkSession, tmp_path: Path) -> None:
+    workload = WORKLOADS["W1"]
+    texts = list(workload.texts(300))
+    rows = workload.contents(200)
+    events = spark.createDataFrame(
+        [(f"e{n}", r["symbol"], r["price"], r["volume"]) for n, r in enumerate(rows)],
+        "id string, symbol string, price double, volume long",
+    )
+    subscriptions = spark.createDataFrame(
+        [(f"s{n}", text) for n, text in enumerate(texts)], "id string, filter string"
+    )
+    stored = store(subscriptions, tmp_path / "index", shard=100)
+    assert stored.shards == 3
+    reference = {(f"e{e}", f"s{s}") for e, s in expected(rows, texts)}
+    assert {tuple(r) for r in match(events, stored).collect()} == reference
+    counts = {r["event"]: r["matches"] for r in match(events, stored, output="counts").collect()}
+    assert len(counts) == 200
+    assert sum(counts.values()) == len(reference)
+
+
+def test_json_and_csv(spark: SparkSession, tmp_path: Path) -> None:
+    rows: list[Event] = [
+        {"id": n, "kind": "ab" if n % 2 else "5", "size": None if n == 3 else n * 1.5, "ok": n > 4}
+        for n in range(20)
+    ]
+    (tmp_path / "events.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    header = "id,kind,size,ok\n"
+    lines = (
+        f"{r['id']},{r['kind']},{'' if r['size'] is None else r['size']},{str(r['ok']).lower()}\n"
+        for r in rows
+    )
+    (tmp_path / "events.csv").write_text(header + "".join(lines))
+    texts = ["kind = 5", "kind LIKE 'a%' AND size > 9", "NOT EXISTS size", "ok", "size + id > 20"]
+    subscriptions = tmp_path / "subscriptions.json"
+    subscriptions.write_text(
+        "".join(json.dumps({"id": n, "filter": t}) + "\n" for n, t in enumerate(texts))
+    )
+    for kind in ("json", "csv"):
+        match_files(
+            spark, tmp_path / f"events.{kind}", subscriptions, tmp_path / kind, event_id="id"
+        )
+        assert pairs(tmp_path / kind) == expected(rows, texts)
+
+
+def test_wikipedia_edits(spark: SparkSession, tmp_path: Path) -> None:
+    source = shared("data/wikipedia-edits/edits.json.gz")
+    if source is None:
+        pytest.skip("the edits are not here")
+    with gzip.open(source, "rt") as file:
+        rows = [json.loads(next(file)) for _ in range(1_000)]
+    channels = sorted({row["channel"] for row in rows})
+    pages = sorted({row["page"] for row in rows})
+    texts = [f"channel = '{channel}' AND delta > {n * 7}" for n, channel in enumerate(channels)]
+    texts += [
+        f"page LIKE '{page[0]}%' AND added >= 50" for page in pages[::50] if page[0].isalpha()
+    ]
+    texts += ["isRobot AND NOT isMinor", "isNew OR delta < -500", "EXISTS countryName"]
+    texts += ["namespace IN ('Talk', 'User') AND page LIKE '%a%'", "added - deleted != delta"]
+    plain = tmp_path / "edits.json"
+    plain.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with plain.open("rb") as file, gzip.open(tmp_path / "edits.json.gz", "wb") as target:
+        shutil.copyfileobj(file, target)
+    subscriptions = write_subscriptions(tmp_path / "subscriptions.parquet", texts)
+    match_files(spark, tmp_path / "edits.json.gz", subscriptions, tmp_path / "out")
+    assert pairs(tmp_path / "out") == expected(rows, texts)
+
+
+def test_flights(spark: SparkSession, tmp_path: Path) -> None:
+    source = shared("data/adsb-flights/switzerland.csv.gz")
+    if source is None:
+        pytest.skip("the flights are not here")
+    with gzip.open(source, "rt") as file:
+        lines = [next(file) for _ in range(1_500)]
+    (tmp_path / "flights.csv").write_text("".join(lines))
+    frame = spark.read.csv(str(tmp_path / "flights.csv"), header=True, inferSchema=True)
+    flights = frame.selectExpr("monotonically_increasing_id() AS id", "* EXCEPT (timestamp)")
+    rows = [row.asDict() for row in flights.orderBy("id").collect()]
+    texts = [
+        f"WITHIN(latitude, longitude, {46 + n % 5 * 0.4}, {6 + n % 7 * 0.6}, {20_000 + 5_000 * n})"
+        for n in range(20)
+    ]
+    texts += [f"altitude BETWEEN {30_000 + 400 * n} AND {31_000 + 400 * n}" for n in range(20)]
+    texts += [f"callsign LIKE '{prefix}%'" for prefix in ("SWR", "EZY", "BAW", "TOM", "DLH")]
+    texts += ["groundspeed > 450 AND track < 180", "vertical_rate != 0"]
+    subscriptions = spark.createDataFrame(list(enumerate(texts)), "id long, filter string")
+    found = {tuple(row) for row in match(flights, subscriptions, folder=tmp_path / "i").collect()}
+    assert found == {(rows[row]["id"], number) for row, number in expected(rows, texts)}
+
+
+def test_a_stream_with_changing_subscriptions(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "events"
+    source.mkdir()
+    current: list[tuple[int, str]] = [(1, "a > 2")]
+    found: list[tuple[int, int]] = []
+
+    def subscriptions() -> DataFrame:
+        return spark.createDataFrame(current, "id long, filter string")
+
+    def sink(matches: DataFrame, number: int) -> None:
+        found.extend((row["event"], row["subscription"]) for row in matches.collect())
+
+    events = spark.readStream.schema("id long, a long").json(str(source))
+    writer = match_stream(events, subscriptions, sink, tmp_path / "indexes")
+
+    def publish(number: int, *values: int) -> Iterator[None]:
+        (source / f"{number}.json").write_text(
+            "".join(json.dumps({"id": number * 10 + v, "a": v}) + "\n" for v in values)
+        )
+        query = (
+            writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(60)
+        yield
+
+    list(publish(1, 1, 2, 3))
+    assert found == [(13, 1)]
+    current.append((2, "a = 1"))
+    list(publish(2, 1, 3))
+    assert sorted(found[1:]) == [(21, 2), (23, 1)]
+    del current[0]
+    list(publish(3, 1, 3))
+    assert found[3:] == [(31, 2)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(1, "a > 2"), (2, "a >")], "subscription 2: filter, character"),
+        ([(1, "a > 2"), (1, "b > 2")], "subscription 1 is there 2 times"),
+        ([(1, "a > 2"), (2, None)], "subscription 2 has no filter"),
+        ([(None, "a > 2")], "a subscription has no id"),
+        ([(1, "nosuch(a) = 2")], "subscription 1: "),
+    ],
+)
+def test_bad_subscriptions_are_named(
+    spark: SparkSession, tmp_path: Path, rows: list[Any], message: str
+) -> None:
+    with pytest.raises(PipelineError, match=message):
+        store(spark.createDataFrame(rows, "id long, filter string"), tmp_path)
+
+
+def test_bad_events_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    subscriptions = spark.createDataFrame([(1, "a > 2")], "id long, filter string")
+    stored = store(subscriptions, tmp_path / "index")
+    with pytest.raises(PipelineError, match="no column 'id'"):
+        match(spark.createDataFrame([(1,)], "a long"), stored)
+    with pytest.raises(PipelineError, match="column 'a' of the events holds timestamp"):
+        match(spark.sql("SELECT 1 AS id, current_timestamp() AS a"), stored)
+    with pytest.raises(PipelineError, match="no known format"):
+        match_files(spark, tmp_path, tmp_path / "index" / "00000" / "ids.npy", tmp_path / "o")
+    with pytest.raises(PipelineError, match="does not exist"):
+        match_files(spark, tmp_path / "none.json", tmp_path / "none.json", tmp_path / "p")

@@ -1,0 +1,205 @@
+"""Measures against what the recorded rows say when counted by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from shoal.experiments.frey_examples import WORKED
+from shoal.experiments.frey_scenarios import chosen, default
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.measure import find_measure, measures
+from shoal.pipeline.measured import Question, measure_all, to_rows
+from shoal.pipeline.plan import Experiment, plan, plan_frame
+from shoal.record import SCHEMAS
+from shoal.simulation import simulate
+from shoal.simulation.config import parse_config
+from shoal.simulation.run import run_row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SMALL = Experiment(
+    "small",
+    "Small",
+    default(
+        nodes=30,
+        duration=5.0,
+        overlay={"window": [3.0, 4.0], "rate": 4.0},
+        workload={"patterns": 20, "patterns_per_subscriber": 3, "publish_rate": 10.0},
+        record=["traffic", "links", "repairs", "publications", "messages", "notes"],
+    ),
+    chosen("SM", "TDU"),
+    seeds=2,
+)
+FIGURE_5_4 = next(e for e in WORKED if e.name == "figure-5.4")
+
+
+class Ran:
+    """Runs simulated here, their rows, and the same as DataFrames."""
+
+    def __init__(self, spark: SparkSession, *experiments: Experiment) -> None:
+        self.runs = plan(experiments)
+        self.rows: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        parts: dict[str, list[pa.Table]] = {name: [SCHEMAS[name].empty_table()] for name in SCHEMAS}
+        for run in self.runs:
+            config = parse_config(json.loads(run.configuration))
+            result = simulate(config)
+            row = pa.Table.from_pylist([run_row(config, result, None)], schema=SCHEMAS["runs"])
+            self.rows[run.run_id] = {n: t.to_pylist() for n, t in result.tables.items()}
+            for name, table in {**result.tables, "runs": row}.items():
+                parts[name].append(table)
+        self.plan = plan_frame(spark, self.runs)
+        self.tables: Mapping[str, DataFrame] = {
+            name: spark.createDataFrame(pa.concat_tables(tables)) for name, tables in parts.items()
+        }
+
+    def values(self, name: str, **parameters: Any) -> dict[tuple[str, int], float | None]:
+        """A measure, called as the pure function it is."""
+        rows = find_measure(name)(self.plan, self.tables, **parameters).collect()
+        return {(row["variant"], row["seed"]): row["value"] for row in rows}
+
+    def each(self) -> list[tuple[tuple[str, int], dict[str, list[dict[str, Any]]]]]:
+        return [((run.variant, run.seed), self.rows[run.run_id]) for run in self.runs]
+
+
+@pytest.fixture(scope="module")
+def ran(spark: SparkSession) -> Ran:
+    return Ran(spark, SMALL)
+
+
+def test_cost_counts_misrouted_events_and_control_since_the_first_change(ran: Ran) -> None:
+    found = ran.values("cost_per_rec")
+    for key, rows in ran.each():
+        late = [t for t in rows["traffic"] if t["time"] >= 3.0 - 1e-6]
+        control = sum(t["cost"] for t in late if t["kind"] != "event")
+        wasted = sum(t["misrouted"] for t in late if t["kind"] == "event")
+        assert found[key] == pytest.approx((control + wasted) / len(rows["repairs"]))
+        assert found[key], "there is something to count"
+
+
+def test_the_first_subscriptions_are_no_overhead(ran: Ran) -> None:
+    for key, rows in ran.each():
+        all_subscriptions = sum(t["count"] for t in rows["traffic"] if t["kind"] == "sub")
+        later = ran.values("kind_count", kinds=["sub"])[key]
+        assert later is not None
+        assert 0 < later < all_subscriptions
+
+
+def test_improvement_pairs_with_strawman_at_the_same_seed(ran: Ran) -> None:
+    costs, found = ran.values("cost_per_rec"), ran.values("improvement")
+    assert set(found) == {("TDU", 0), ("TDU", 1)}
+    for (_, seed), value in found.items():
+        mine, strawman = costs["TDU", seed], costs["SM", seed]
+        assert mine is not None
+        assert strawman
+        assert value == pytest.approx(100 * (1 - mine / strawman))
+
+
+def test_delivery_in_a_span_of_time(ran: Ran) -> None:
+    found = ran.values("delivery", since=3.0, until=4.0)
+    for key, rows in ran.each():
+        events = [p for p in rows["publications"] if 3.0 <= p["time"] < 4.0]
+        assert found[key] == pytest.approx(
+            sum(p["received"] for p in events) / sum(p["owed"] for p in events)
+        )
+    assert all(v == 1.0 for v in ran.values("delivery", since=2.0, until=2.9).values())
+
+
+def test_delivery_over_time_has_the_time_as_its_axis(ran: Ran) -> None:
+    rows = find_measure("delivery_over_time")(ran.plan, ran.tables).collect()
+    times = sorted({row["x"] for row in rows})
+    assert times[0] == 0.0
+    assert times[-1] == pytest.approx(4.9)
+    assert all(0 <= row["value"] <= 1 for row in rows if row["value"] is not None)
+
+
+def test_overhead_to_goodput_is_over_the_whole_run(ran: Ran) -> None:
+    found, spent = ran.values("overhead_to_goodput"), ran.values("overhead")
+    for key, rows in ran.each():
+        events = [t for t in rows["traffic"] if t["kind"] == "event"]
+        useful = sum(t["count"] - t["misrouted"] for t in events)
+        assert found[key] == pytest.approx((spent[key] or 0) / useful)
+
+
+def test_involved_is_a_share_of_all_dispatchers(ran: Ran) -> None:
+    found = ran.values("involved")
+    for key, rows in ran.each():
+        mean = sum(r["involved"] for r in rows["repairs"]) / len(rows["repairs"])
+        assert found[key] == pytest.approx(mean / 30)
+
+
+def test_restored_entries(ran: Ran) -> None:
+    found = ran.values("restored_per_rec")
+    for key, rows in ran.each():
+        starts = sorted(r["broken_at"] for r in rows["repairs"])
+        restored = 0
+        gone: set[tuple[Any, ...]] = set()
+        for note in sorted(rows["notes"], key=lambda n: n["time"]):
+            during = sum(note["time"] >= at for at in starts)
+            entry = (during, note["node"], note["peer"], note["value"])
+            if during and note["what"] == "entry removed":
+                gone.add(entry)
+            elif during and note["what"] == "entry added" and entry in gone:
+                restored += 1
+        assert found[key] == pytest.approx(restored / len(starts))
+
+
+def test_a_run_without_a_row_counts_as_zero_and_a_failed_one_not_at_all(
+    spark: SparkSession, ran: Ran
+) -> None:
+    assert set(ran.values("kind_count", kinds=["nothing"]).values()) == {0.0}
+    broken = ran.runs[0]
+    runs = ran.tables["runs"]
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
+
+    failing = F.when(F.col("run_id") == broken.run_id, "error").otherwise(F.col("status"))
+    tables = {**ran.tables, "runs": runs.withColumn("status", failing)}
+    seen = find_measure("cost_per_rec")(ran.plan, tables).collect()
+    assert len(seen) == len(ran.runs) - 1
+    right = find_measure("canonical")(ran.plan, tables).collect()
+    assert sorted(row["value"] for row in right) == [0.0, 1.0, 1.0, 1.0]
+
+
+def test_worked_example_5_4_message_by_message(spark: SparkSession) -> None:
+    ran = Ran(spark, replace(FIGURE_5_4, variants=chosen("SM", "ILA")))
+    subs, unsubs = (ran.values("kind_count", kinds=[kind]) for kind in ("sub", "unsub"))
+    assert (subs["SM", 0], unsubs["SM", 0]) == (2, 1)
+    assert ran.values("sent", kind="sub", source=3, target=2)["ILA", 0] == 0
+    told = ran.values("sent", kind="activate", source=1, target=3, like="%number=0%")
+    assert told == {("SM", 0): 0, ("ILA", 0): 1}
+
+
+def test_everything_in_one_go_is_everything_one_by_one(ran: Ran) -> None:
+    names = ["cost_per_rec", "involved", "canonical", "diameter", "delivery", "misrouted_per_rec"]
+    asked = [Question(name, {}, frozenset({"small"})) for name in names]
+    asked.append(Question("changes_off_path", {}, frozenset({"small"})))
+    rows = list(to_rows(measure_all(ran.plan, ran.tables, asked)))
+    assert len(rows) == len(asked) * len(ran.runs)
+    for name in names:
+        together = {(v, s): value for m, _, v, _, s, value in rows if m == name}
+        assert together == ran.values(name)
+
+
+def test_only_the_experiments_asked_for(spark: SparkSession) -> None:
+    ran = Ran(spark, replace(FIGURE_5_4, variants=chosen("SM")))
+    asked = [Question("cost_per_rec", {}, frozenset({"another"}))]
+    assert len(measure_all(ran.plan, ran.tables, asked)) == 0
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(PipelineError, match="unknown measure 'cost_per_rek'; did you mean"):
+        find_measure("cost_per_rek")
+    with pytest.raises(PipelineError, match="no parameter 'excluded'"):
+        find_measure("cost_per_rec").check({"excluded": []})
+
+
+def test_every_measure_says_what_it_tells() -> None:
+    assert all(summary.endswith((".", ")")) for summary in measures().values())

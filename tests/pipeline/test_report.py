@@ -1,0 +1,197 @@
+"""The page stands by itself, says everything, and takes nothing on trust."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from shoal.pipeline.claims import parse_claim
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.judge import judge
+from shoal.pipeline.paper import Figure, Panel, Paper
+from shoal.pipeline.plan import Experiment, plan
+from shoal.pipeline.report import Reproduced, number, render, write_report
+from shoal.pipeline.samples import Row, Samples
+from shoal.pipeline.sweep import Failure, SweepOutcome
+
+EXPERIMENT = Experiment(
+    "e",
+    "An <experiment>",
+    {},
+    {
+        "SM": {"reconfiguration": {"name": "strawman"}},
+        "TDU": {"reconfiguration": {"name": "timed"}},
+    },
+    axis="overlay.rate",
+    values=(1, 2, 3),
+    axis_label="rate ρ",
+    seeds=4,
+)
+CLAIMS = tuple(
+    parse_claim(
+        {
+            "id": name,
+            "where": "section 1",
+            "kind": "quantitative",
+            "words": f"about {expected} & <b>no more</b>",
+            "checks": [
+                {
+                    "measure": "m",
+                    "experiment": "e",
+                    "variants": [variant],
+                    "relation": "about",
+                    "expected": expected,
+                    "tolerance": 1,
+                    "neutral": 0,
+                }
+            ],
+        }
+    )
+    for name, expected, variant in [
+        ("P1-a", 10, "SM"),
+        ("P1-b", 50, "SM"),
+        ("P2-a", -50, "SM"),
+        ("P2-b", 1, "RP"),
+    ]
+)
+FIGURES = (
+    Figure(
+        "1",
+        "A figure",
+        (
+            Panel("e", "m", "cost", ("SM", "TDU")),
+            Panel("e", "m", "gain", ("TDU",), relative_to="SM", x_scale="log"),
+        ),
+        "It says so.",
+        ("P1-a", "P1-b"),
+    ),
+    Figure("2", "Not run", (Panel("e", "other", "cost", ("SM",)),), "Nothing.", ("P2-b",)),
+)
+PAPER = Paper(
+    "p",
+    "A <title>",
+    "Somebody, 2006",
+    (EXPERIMENT,),
+    CLAIMS,
+    FIGURES,
+    {"SM": "Straw", "TDU": "Timed"},
+)
+
+
+class Page(HTMLParser):
+    """What a page refers to and names."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for key, value in attrs:
+            if key == "id" and value:
+                self.ids.append(value)
+            if key in ("href", "src", "xlink:href", "action", "poster", "srcset") and value:
+                self.links.append(value)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    rows: list[Row] = [
+        ("m", "e", variant, x, seed, base * (1 + 0.01 * seed))
+        for variant, base in (("SM", 10.0), ("TDU", 5.0))
+        for x in (1.0, 2.0, 3.0)
+        for seed in range(4)
+    ]
+    samples = Samples(rows)
+    judgements = judge(CLAIMS, samples)
+    failure = Failure("abc", "InvariantViolation: <table> wrong", "shoal simulate --replay abc")
+    result = Reproduced(
+        PAPER, "quick", judgements, samples, plan([EXPERIMENT]), SweepOutcome(failures=[failure])
+    )
+    return render([result], Path("out"))
+
+
+def test_it_fetches_nothing(page: str) -> None:
+    parsed = Page(page)
+    assert all(link.startswith("#") for link in parsed.links)
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+    outside = set(re.findall(r"https?://[^\s\"'<>)]+", page))
+    assert all("w3.org" in address for address in outside), "namespaces only"
+
+
+def test_every_claim_is_there_with_its_verdict(page: str) -> None:
+    parsed = Page(page)
+    for claim in CLAIMS:
+        assert claim.id.lower() in parsed.ids
+    assert [
+        page.count(f'class="claim {v}"')
+        for v in ("reproduced", "order-only", "not-reproduced", "not-run")
+    ] == [1, 1, 1, 1]
+
+
+def test_links_lead_somewhere_and_ids_are_unique(page: str) -> None:
+    parsed = Page(page)
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert {link[1:] for link in parsed.links} <= set(parsed.ids)
+
+
+def test_what_others_wrote_is_escaped(page: str) -> None:
+    assert "<b>no more</b>" not in page
+    assert "A &lt;title&gt;" in page
+    assert "&lt;table&gt; wrong" in page
+
+
+def test_drawings_follow_the_theme(page: str) -> None:
+    drawings = re.findall(r'<svg role="img".*?</svg>', page, re.S)
+    assert len(drawings) == 2
+    for drawing in drawings:
+        assert "var(--series-" in drawing
+        assert "var(--ink)" in drawing
+        assert not re.search(
+            r"#[0-9a-f]{6}\b", re.sub(r'(id|href)="[^"]*"|url\([^)]*\)', "", drawing)
+        )
+    assert "prefers-color-scheme: dark" in page
+    assert 'data-theme="dark"' in page
+
+
+def test_commands_reproduce_and_replay(page: str) -> None:
+    assert "shoal reproduce p --quick --out out" in page
+    assert "shoal reproduce p --quick --claim P1-a --claim P1-b --out out" in page
+    assert "shoal simulate --replay abc" in page
+
+
+def test_the_same_results_give_the_same_page(page: str) -> None:
+    rows: list[Row] = [
+        ("m", "e", "SM", x, seed, 10.0 + seed) for x in (1.0, 2.0) for seed in range(3)
+    ]
+    samples = Samples(rows)
+    result = Reproduced(
+        PAPER, "full", judge(CLAIMS, samples), samples, plan([EXPERIMENT]), SweepOutcome()
+    )
+    assert render([result], Path("out")) == render([result], Path("out"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0, "0"),
+        (12345.6, "12,346"),
+        (0.09876, "0.0988"),
+        (-3.14159, "−3.14"),
+        (123.456, "123.5"),
+        ("A < B", "A < B"),
+    ],
+)
+def test_numbers_as_a_reader_wants_them(value: float | str | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="choose another --out"):
+        write_report([], tmp_path / "missing")
