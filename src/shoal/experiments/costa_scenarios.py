@@ -94,7 +94,7 @@ GRAPH = (
         quick_values=QUICK,
         axis_label=N,
         seeds=10,
-        quick_seeds=3,
+        quick_seeds=2,
     ),
     Experiment(
         "flooding",
@@ -137,7 +137,7 @@ GRAPH = (
         quick_values=QUICK,
         axis_label=N,
         seeds=10,
-        quick_seeds=3,
+        quick_seeds=2,
     ),
     Experiment(
         "moving",
@@ -155,7 +155,7 @@ GRAPH = (
             ),
         },
         seeds=10,
-        quick_seeds=3,
+        quick_seeds=2,
     ),
     Experiment(
         "ttl",
@@ -188,7 +188,7 @@ GRAPH = (
         {**horizons(), **horizons(" τ=.5", threshold=0.5)},
         axis="nodes",
         values=(50, 100, 200, 300, 400),
-        quick_values=(50, 200, 400),
+        quick_values=(50, 400),
         axis_label=N,
         seeds=10,
         quick_seeds=2,
@@ -229,7 +229,7 @@ MOBILE = (
         "Moving radios, TTL_d = 12 and TTL_p = 8 as printed",
         merge(_RADIO, publishing(SPAN)),
         _mobile(_PRINTED),
+        quick_values=(),
         seeds=10,
-        quick_seeds=1,
     ),
 )
