@@ -78,7 +78,13 @@ FIGURES = (
         "Dynamic network, a reconfiguration every 0.03 s",
         (
             *_pair("dynamic"),
-            Panel("frozen", "delivery", DELIVERY, title="goes on, or stands still after 10 s"),
+            Panel(
+                "settled",
+                "delivery",
+                DELIVERY,
+                ("φ=0", "φ=0 frozen", "φ=1", "φ=1 frozen"),
+                title="goes on, or stands still after 10 s",
+            ),
         ),
         "Reconfiguration does not hurt; it helps, most of all where chance decides. (The graph "
         "frozen after ten seconds delivers the same: it is the mix of degrees that helps.)",
@@ -96,10 +102,10 @@ FIGURES = (
         "Two times to live",
         (
             Panel(
-                "moving",
+                "settled",
                 "delivery_over_time",
                 DELIVERY,
-                horizons(" dual"),
+                ("φ=1 dual", "φ=2 dual", "φ=3 dual"),
                 x_label="time of publication (s)",
                 title="TTL_d = 10, TTL_p = 8",
             ),

@@ -77,6 +77,11 @@ SIZES = (50, 100, 150, 200, 250, 300, 350, 400)
 QUICK = (50, 300)
 TAUS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 OWN = "own kind"
+_DUAL: Mapping[str, Any] = {
+    "ttl_deterministic": 10,
+    "ttl_probabilistic": 8,
+    "ttl_rule": OWN,
+}
 
 GRAPH = (
     Experiment(
@@ -89,7 +94,7 @@ GRAPH = (
         quick_values=QUICK,
         axis_label=N,
         seeds=10,
-        quick_seeds=3,
+        quick_seeds=2,
     ),
     Experiment(
         "flooding",
@@ -132,7 +137,7 @@ GRAPH = (
         quick_values=QUICK,
         axis_label=N,
         seeds=10,
-        quick_seeds=3,
+        quick_seeds=2,
     ),
     Experiment(
         "moving",
@@ -143,14 +148,14 @@ GRAPH = (
             **with_overlay(horizons(" static"), STILL["overlay"]),
             **with_overlay(horizons(" mild", (0, 1)), {"interval": 0.3}),
             **horizons(" TTL=14", ttl=14),
-            **horizons(" dual", ttl_deterministic=10, ttl_probabilistic=8, ttl_rule=OWN),
+            **horizons(" dual", **_DUAL),
             **horizons(" either", ttl_deterministic=10, ttl_probabilistic=8, phi=(1, 2, 3)),
             **horizons(
                 " wide", ttl_deterministic=14, ttl_probabilistic=6, ttl_rule=OWN, phi=(1, 2, 3)
             ),
         },
         seeds=10,
-        quick_seeds=3,
+        quick_seeds=2,
     ),
     Experiment(
         "ttl",
@@ -165,12 +170,13 @@ GRAPH = (
         quick_seeds=2,
     ),
     Experiment(
-        "frozen",
-        "A graph that was reconfigured for ten seconds, and goes on or stands still",
+        "settled",
+        "After ten seconds of reconfiguration, which goes on or stops",
         merge(MOVING, publishing(SPAN, START + 10.0)),
         {
             **horizons("", (0, 1)),
             **with_overlay(horizons(" frozen", (0, 1)), {"window": [START, START + 10.0]}),
+            **horizons(" dual", (1, 2, 3), **_DUAL),
         },
         seeds=10,
         quick_seeds=2,
@@ -182,7 +188,7 @@ GRAPH = (
         {**horizons(), **horizons(" τ=.5", threshold=0.5)},
         axis="nodes",
         values=(50, 100, 200, 300, 400),
-        quick_values=(50, 200, 400),
+        quick_values=(50, 400),
         axis_label=N,
         seeds=10,
         quick_seeds=2,
@@ -223,7 +229,7 @@ MOBILE = (
         "Moving radios, TTL_d = 12 and TTL_p = 8 as printed",
         merge(_RADIO, publishing(SPAN)),
         _mobile(_PRINTED),
+        quick_values=(),
         seeds=10,
-        quick_seeds=1,
     ),
 )

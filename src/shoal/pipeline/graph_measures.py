@@ -1,4 +1,4 @@
-"""Measures of routing on a graph: how much is sent, how far events go, what the ideal would send."""
+"""Measures of routing on a graph: how much is sent, how far events go, what the ideal sends."""
 
 from __future__ import annotations
 

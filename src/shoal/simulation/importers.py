@@ -1,11 +1,13 @@
 """Readers of recorded movement, contacts and meshes. A broken line is an error that names it.
 
 * ``bonnmotion``: one line per node, ``time x y`` triples (BonnMotion's native format).
-* ``ns2``: movement files of ns-2, ``$node_(0) set X_ 1.0`` and ``$ns_ at 2.0 "$node_(0) setdest ..."``.
+* ``ns2``: movement files of ns-2, ``$node_(0) set X_ 1.0`` and
+  ``$ns_ at 2.0 "$node_(0) setdest ..."``.
 * ``positions``: a CSV (also gzipped) of timestamped positions: a time, a name, and either latitude
   and longitude in degrees or x and y in metres.
 * contacts: connectivity reports of the ONE simulator, ``time CONN a b up|down``.
-* meshes: JSON with ``nodes`` and ``links``, each link with a transmit quality 0..1 per direction.
+* meshes: JSON with ``nodes`` and ``links``, each link with a transmit quality 0..1 per direction
+  (1 where none was measured, as over a tunnel).
 
 Nodes are numbered in the order in which files name them first.
 """
@@ -19,6 +21,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, TextIO, TypeAlias
 
@@ -65,7 +68,9 @@ def _open(path: Path) -> TextIO:
             return gzip.open(path, "rt", encoding="utf-8")
         return path.open(encoding="utf-8")
     except OSError as error:
-        raise StackError(f"{path}: {error.strerror or error}; give a file that can be read") from None
+        raise StackError(
+            f"{path}: {error.strerror or error}; give a file that can be read"
+        ) from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -101,7 +106,7 @@ def read_bonnmotion(path: Path) -> list[list[Point]]:
         if len(values) % 3:
             _bad(path, number, line, expected)
         track = [(values[i], values[i + 1], values[i + 2]) for i in range(0, len(values), 3)]
-        if any(b[0] < a[0] for a, b in zip(track, track[1:], strict=False)):
+        if any(b[0] < a[0] for a, b in pairwise(track)):
             _bad(path, number, line, expected)
         tracks.append(_stays(track))
     return tracks
@@ -131,7 +136,9 @@ def read_ns2(path: Path) -> list[list[Point]]:
     for node in sorted(starts.keys() | moves.keys()):
         place = starts.get(node, {})
         if "X" not in place or "Y" not in place:
-            raise StackError(f"{path}: node {node} has no start; expected '$node_({node}) set X_ x'")
+            raise StackError(
+                f"{path}: node {node} has no start; expected '$node_({node}) set X_ x'"
+            )
         tracks.append(_walk(place["X"], place["Y"], sorted(moves.get(node, []))))
     return tracks
 
@@ -196,7 +203,7 @@ def read_positions(path: Path) -> list[list[Point]]:
 def _with_gaps(track: list[Point]) -> list[Point]:
     """Nowhere while nothing was heard of a node for long."""
     whole = track[:1]
-    for before, after in zip(track, track[1:], strict=False):
+    for before, after in pairwise(track):
         if after[0] - before[0] > GAP:
             whole += [(before[0] + 1e-3, math.nan, math.nan), (after[0] - 1e-3, math.nan, math.nan)]
         whole.append(after)
@@ -278,13 +285,11 @@ def read_mesh(path: Path) -> tuple[list[MeshLink], int]:
 
 def _mesh_link(path: Path, position: int, entry: Any, names: dict[str, int]) -> MeshLink:
     try:
-        a, b = (
-            names.setdefault(str(entry[end]), len(names)) for end in ("source", "target")
-        )
-        forth, back = float(entry["source_tq"]), float(entry["target_tq"])
+        a, b = (names.setdefault(str(entry[end]), len(names)) for end in ("source", "target"))
+        forth, back = (float(entry.get(f"{end}_tq", 1.0)) for end in ("source", "target"))
         if not (0 <= forth <= 1 and 0 <= back <= 1):
             raise ValueError
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise StackError(
             f"{path}, link {position}: expected source, target, and source_tq and target_tq "
             f"between 0 and 1, found {str(entry)[:60]}"

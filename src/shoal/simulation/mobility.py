@@ -33,7 +33,7 @@ class Area:
 def random_direction(
     area: Area, speed: float, pause: float, duration: float, chance: Chance, node: int
 ) -> list[Point]:
-    """Walk straight on to the edge of the area, pause, and choose a new direction (Royer et al.)."""
+    """Walk straight on to the edge of the area, pause, and choose a new direction."""
     x = chance.uniform(node, 0) * area.width
     y = chance.uniform(node, 1) * area.height
     track = [(0.0, x, y)]
@@ -59,7 +59,10 @@ def random_direction(
 def _to_edge(area: Area, x: float, y: float, angle: float) -> float:
     """How far it is to the edge in a direction."""
     ways = []
-    for at, size, component in ((x, area.width, math.cos(angle)), (y, area.height, math.sin(angle))):
+    for at, size, component in (
+        (x, area.width, math.cos(angle)),
+        (y, area.height, math.sin(angle)),
+    ):
         if component > 1e-12:
             ways.append((size - at) / component)
         elif component < -1e-12:
@@ -116,8 +119,8 @@ class Tracks:
             if not len(times) or not times[0] <= time <= times[-1]:
                 continue
             after = int(np.searchsorted(times, time, side="right"))
-            if after == len(times):
-                positions[node] = places[-1]
+            if after == len(times) or times[after - 1] == time:
+                positions[node] = places[after - 1]
                 continue
             share = (time - times[after - 1]) / (times[after] - times[after - 1])
             positions[node] = places[after - 1] + share * (places[after] - places[after - 1])

@@ -70,6 +70,8 @@ class TracksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step: Step = 1.0
     start: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Seconds of the recording to leave out."""
+    stay: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """Take only nodes that are there from ``start`` on for at least so many seconds."""
     area: tuple[float, float, float, float] | None = None
     """Least x and y, greatest x and y: a position outside is an error."""
 
@@ -161,6 +163,8 @@ class RecordedTracks(Moving):
         self, parameters: TracksParameters, network: Network, nodes: int, seed: int
     ) -> None:
         tracks = read_tracks(Path(parameters.path), parameters.format)
+        if parameters.stay:
+            tracks = _staying(tracks, parameters.start, parameters.start + parameters.stay)
         _check_count("tracks", parameters.path, len(tracks), nodes)
         if parameters.area is not None:
             _check_area(parameters.path, tracks, parameters.area)
@@ -213,9 +217,7 @@ class RecordedContacts:
 class Mesh:
     """A static graph of a community mesh; its links lose events according to their quality."""
 
-    def __init__(
-        self, parameters: MeshParameters, network: Network, nodes: int, seed: int
-    ) -> None:
+    def __init__(self, parameters: MeshParameters, network: Network, nodes: int, seed: int) -> None:
         self.network = network
         links, count = read_mesh(Path(parameters.path))
         _check_count("mesh", parameters.path, count, nodes)
@@ -229,6 +231,18 @@ class Mesh:
         """Raise the links."""
         for a, b in self.links:
             self.network.link_up(a, b)
+
+
+def _staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Point]]:
+    """The nodes that are there from start to end, without a gap."""
+    every = Tracks(tracks)
+    there = every.at(start)[:, 0] + every.at(end)[:, 0]
+    return [
+        track
+        for track, x in zip(tracks, there.tolist(), strict=True)
+        if not math.isnan(x)
+        and not any(start <= at <= end and math.isnan(place) for at, place, _ in track)
+    ]
 
 
 def _check_area(

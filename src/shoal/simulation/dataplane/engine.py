@@ -42,6 +42,8 @@ WRONG_EVENT, WRONG_NODE = s.WRONG_EVENT, s.WRONG_NODE
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
 FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
 NEVER = 1 << 62
+INDEX = 0x7FFF_FFFF
+"""Masks an index: what is known not to be negative needs no code for counting from the end."""
 PARENT = -1
 """Stands for the parent among the chosen slots."""
 
@@ -80,8 +82,10 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     following, following_order = now[NEXT], now[NEXT_ORDER]
     posted, free_places = now[ORDER], now[FREE_PLACES]
     handled = lost = sent = misrouted = reached = 0
+    target = np.int64(0)
     copies = 0
     copy_hops = copy_deterministic = np.int64(0)
+    straight = kind == FLOODING and plain and not tree and not keeps_messages
     status = DONE
     clock = now[NOW]
     latest = clock
@@ -92,8 +96,9 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
         order = NEVER
         come_from = -1
         if head < tail:
-            at = ring[head & ring_mask, 0]
-            order = ring[head & ring_mask, 1]
+            place = head & ring_mask & INDEX
+            at = ring[place, 0]
+            order = ring[place, 1]
             come_from = 0
         if waiting:
             top = heap[0, 0]
@@ -148,22 +153,22 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
             seen[place_of[event], node >> 6] |= bit_of(node)
         else:
             if come_from == 0:
-                place = head & ring_mask
-                channel = np.int64(ring_what[place, 0])
-                event = np.int64(ring_what[place, 1])
+                place = head & ring_mask & INDEX
+                channel = np.int64(ring_what[place, 0]) & INDEX
+                event = np.int64(ring_what[place, 1]) & INDEX
                 hops = np.int64(ring_what[place, 2])
                 deterministic = np.int64(ring_what[place, 3])
                 head += 1
             else:
-                channel = np.int64(heap_what[0, 0])
-                event = np.int64(heap_what[0, 1])
+                channel = np.int64(heap_what[0, 0]) & INDEX
+                event = np.int64(heap_what[0, 1]) & INDEX
                 hops = np.int64(heap_what[0, 2])
                 deterministic = np.int64(heap_what[0, 3])
                 drop_top(heap, heap_what, waiting)
                 waiting -= 1
             in_flight[event] -= 1
             taken = False
-            node = np.int64(ends[channel, TO])
+            node = np.int64(ends[channel, TO]) & INDEX
             sender = np.int64(ends[channel, FROM])
             if ends[channel, UP] == 0:
                 lost += 1
@@ -172,14 +177,15 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 taken = True
                 if remembers:
                     bit = bit_of(node)
-                    if seen[place_of[event], node >> 6] & bit:
+                    own = np.int64(place_of[event]) & INDEX
+                    if seen[own, node >> 6] & bit:
                         taken = False
                         duplicates[node] += 1
                         copies += 1
                         copy_hops += hops
                         copy_deterministic += deterministic
                     else:
-                        seen[place_of[event], node >> 6] |= bit
+                        seen[own, node >> 6] |= bit
             if not taken:
                 if in_flight[event] == 0:  # nobody will ask where it was any more
                     for w in range(seen.shape[1]):
@@ -215,8 +221,8 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
             if hops < rule.ttl and not (rule.either and not (may_follow and may_guess)):
                 links = limits[node, PUBLISHER_FANOUT if sender < 0 else FANOUT]
                 chosen, known = choose_links(
-                    picks, count, source, leaf, leaf_mask, mask, bits, limits[node, HORIZON], links, draws,
-                    node, sender, event, may_follow, may_guess,
+                    picks, count, source, leaf, leaf_mask, mask, bits, limits[node, HORIZON],
+                    links, draws, node, sender, event, may_follow, may_guess,
                 )  # fmt: skip  # as it is defined
             if chosen == 0:
                 now[ENDS] += 1
@@ -234,6 +240,37 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 if near not in (sender, above) and direction_matches(mask, node, k, 0, bits, event):
                     picks[chosen] = k
                     chosen += 1
+        elif straight:
+            # Flooding as most of its messages meet it, which is most of what there is to do.
+            at = clock + usual
+            sure = at < certain
+            own = np.int64(place_of[event]) & INDEX
+            for k in range(count):
+                target = np.int64(source[node, k]) & INDEX
+                if target == sender:
+                    continue
+                channel = slot_channel[node, k]
+                if channel < 0:
+                    now[UNLINKED] += 1
+                    continue
+                sent += 1
+                posted += 1
+                if last_bin[target] != bin_number:
+                    last_bin[target] = bin_number
+                    reached += 1
+                if sure and seen[own, target >> 6] & bit_of(target):
+                    handled += 1
+                    latest = max(latest, at)
+                    continue
+                in_flight[event] += 1
+                place = tail & ring_mask & INDEX
+                ring[place, 0] = at
+                ring[place, 1] = posted - 1
+                ring_what[place, 0] = channel
+                ring_what[place, 1] = event
+                ring_what[place, 2] = hops + 1
+                ring_what[place, 3] = 0
+                tail += 1
         else:
             for k in range(count):
                 if source[node, k] != sender:
@@ -241,16 +278,20 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                     chosen += 1
 
         # Send.
+        own = np.int64(place_of[event]) & INDEX
         for i in range(chosen):
             if picks[i] == PARENT:
                 channel = np.int64(parent[node, 1])
-                target = parent[node, 0]
+                target = np.int64(parent[node, 0])
             else:
-                channel = np.int64(slot_channel[node, picks[i]])
-                target = source[node, picks[i]]
+                k = np.int64(picks[i]) & INDEX
+                channel = np.int64(slot_channel[node, k])
+                target = np.int64(source[node, k])
             if channel < 0:
                 now[UNLINKED] += 1
                 continue
+            channel &= INDEX
+            target &= INDEX
             sent += 1
             further = deterministic + 1 if i < known else deterministic
             if last_bin[target] != bin_number:
@@ -286,9 +327,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                     lost += 1
                     continue
             if (
-                remembers
-                and at < certain
-                and seen[place_of[event], target >> 6] & bit_of(target)
+                remembers and at < certain and seen[own, target >> 6] & bit_of(target)
             ):  # it will find its receiver visited, and nothing can happen to its link before
                 handled += 1
                 duplicates[target] += 1
@@ -300,7 +339,7 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 continue
             in_flight[event] += 1
             if at == clock + usual:
-                place = tail & ring_mask
+                place = tail & ring_mask & INDEX
                 ring[place, 0] = at
                 ring[place, 1] = posted
                 ring_what[place, 0] = channel
