@@ -76,9 +76,7 @@ def test_nothing_travels_beyond_the_horizon() -> None:
     assert host.sent == []
 
 
-def test_a_shorter_way_is_announced_as_a_change_but_not_to_where_it_leads() -> (
-    None
-):
+def test_a_shorter_way_is_announced_as_a_change_but_not_to_where_it_leads() -> None:
     routing, host = node((1, 2, 3), horizon=4)
     routing.on_subscription(1, Near(P, 3))
     assert host.sent == [(2, Near(P, 4)), (3, Near(P, 4))]

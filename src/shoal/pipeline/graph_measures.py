@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+
 def _with_value(
     plan: DataFrame, tables: Tables, values: DataFrame, default: float | None
 ) -> DataFrame:
