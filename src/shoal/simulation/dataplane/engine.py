@@ -284,9 +284,9 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                 channel = np.int64(parent[node, 1])
                 target = np.int64(parent[node, 0])
             else:
-                k = np.int64(picks[i]) & INDEX
-                channel = np.int64(slot_channel[node, k])
-                target = np.int64(source[node, k])
+                pick = np.int64(picks[i]) & INDEX
+                channel = np.int64(slot_channel[node, pick])
+                target = np.int64(source[node, pick])
             if channel < 0:
                 now[UNLINKED] += 1
                 continue
