@@ -7,6 +7,7 @@ relation that number must stand in. ``docs/claims.md`` explains the words.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -199,3 +200,37 @@ def _complain_about(check: Check) -> None:
         raise msgspec.ValidationError(f"'{check.relation}' expects a number")
     if check.across != "each" and check.over == "each":
         raise msgspec.ValidationError("'across' needs one number per variant: say 'over'")
+
+
+def accepted(check: Check) -> tuple[float, float]:
+    """The values that a check accepts, lowest and highest."""
+    if isinstance(check.tolerance, tuple):
+        return check.tolerance
+    expected = 1.0 if check.relation == "always" else 0.0
+    if check.expected is not None:
+        expected = float(check.expected)
+    low = -math.inf if check.relation == "at_most" else expected - check.tolerance
+    high = math.inf if check.relation == "at_least" else expected + check.tolerance
+    return low, high
+
+
+def expectations(claim: Claim) -> float | str | None:
+    """What a claim expects: a number where it is one, else a few words."""
+    if len(claim.checks) == 1 and isinstance(claim.checks[0].expected, int | float):
+        return float(claim.checks[0].expected)
+    return "; ".join(dict.fromkeys(expectation(check) for check in claim.checks)) or None
+
+
+def expectation(check: Check) -> str:
+    """What a check expects, in a few words."""
+    if check.relation == "ordering":
+        times = "" if check.factor == 1 else f" (at least {check.factor:g} ×)"
+        return " < ".join(", ".join(t.label() for t in tier) for tier in check.tiers()) + times
+    if check.relation == "trend":
+        return str(check.expected)
+    expected = (check.relation == "always") * 1.0 if check.expected is None else check.expected
+    if isinstance(check.tolerance, tuple):
+        return f"{expected:g} ({check.tolerance[0]:g} to {check.tolerance[1]:g})"
+    sign = {"about": "≈ ", "at_least": "≥ ", "at_most": "≤ "}.get(check.relation, "")
+    slack = f" ± {check.tolerance:g}" if check.tolerance else ""
+    return f"{sign}{expected:g}{slack}"

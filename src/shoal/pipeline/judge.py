@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from shoal.pipeline.claims import EVERY_RUN, Check, Claim, Term
+from shoal.pipeline.claims import EVERY_RUN, Check, Claim, Term, accepted, expectations
 from shoal.pipeline.curves import compare, reduce
 from shoal.pipeline.samples import NotMeasured, Sample, Samples
 from shoal.pipeline.statistics import Estimate, Floats, Mask, jackknife, rank_correlation
@@ -380,37 +380,3 @@ def _part(
     label: str, verdict: Verdict, estimate: Estimate, seeds: int, margin: float, why: str
 ) -> Part:
     return Part(label, verdict, estimate.value, estimate.low, estimate.high, seeds, margin, why)
-
-
-def accepted(check: Check) -> tuple[float, float]:
-    """The values that a check accepts, lowest and highest."""
-    if isinstance(check.tolerance, tuple):
-        return check.tolerance
-    expected = 1.0 if check.relation == "always" else 0.0
-    if check.expected is not None:
-        expected = float(check.expected)
-    low = -math.inf if check.relation == "at_most" else expected - check.tolerance
-    high = math.inf if check.relation == "at_least" else expected + check.tolerance
-    return low, high
-
-
-def expectations(claim: Claim) -> float | str | None:
-    """What a claim expects: a number where it is one, else a few words."""
-    if len(claim.checks) == 1 and isinstance(claim.checks[0].expected, int | float):
-        return float(claim.checks[0].expected)
-    return "; ".join(dict.fromkeys(expectation(check) for check in claim.checks)) or None
-
-
-def expectation(check: Check) -> str:
-    """What a check expects, in a few words."""
-    if check.relation == "ordering":
-        times = "" if check.factor == 1 else f" (at least {check.factor:g} ×)"
-        return " < ".join(", ".join(t.label() for t in tier) for tier in check.tiers()) + times
-    if check.relation == "trend":
-        return str(check.expected)
-    expected = (check.relation == "always") * 1.0 if check.expected is None else check.expected
-    if isinstance(check.tolerance, tuple):
-        return f"{expected:g} ({check.tolerance[0]:g} to {check.tolerance[1]:g})"
-    sign = {"about": "≈ ", "at_least": "≥ ", "at_most": "≤ "}.get(check.relation, "")
-    slack = f" ± {check.tolerance:g}" if check.tolerance else ""
-    return f"{sign}{expected:g}{slack}"

@@ -1,8 +1,7 @@
 """Measures: from the recorded tables to one number per run.
 
-Most measures are one aggregate over the rows that one table has of a run, so that all measures over
-a table are computed in a single pass (:func:`per_run`). Those that need more are DataFrame
-functions of their own. Either way a measure can be called as a pure function::
+Most are one aggregate over the rows that one table has of a run, so that all measures over a table
+take a single pass (:func:`per_run`); the others are DataFrame functions of their own. Either way::
 
     cost_per_rec(plan, tables)      # DataFrame: experiment, variant, x, seed, value
 
@@ -236,12 +235,6 @@ def improvement(plan: DataFrame, tables: Tables, over: str = "SM") -> DataFrame:
     paired = paired.where(F.col("x").eqNullSafe(F.col("at")))
     value = 100 * (1 - F.try_divide(F.col("value"), F.col("reference")))
     return paired.withColumn("value", value).select(*TIDY)
-
-
-@over("traffic")
-def kind_per_rec(kinds: Sequence[str]) -> Column:
-    """Messages of some kinds per reconfiguration."""
-    return per_replacement(total("count", F.col(CHANGING) & of_kind(kinds)))
 
 
 @over("traffic")
