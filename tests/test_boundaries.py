@@ -19,7 +19,6 @@ WORLDLY = {
     "asyncio",
     "datetime",
     "multiprocessing",
-    "numba",
     "os",
     "pathlib",
     "pyarrow",

@@ -72,7 +72,9 @@ def test_advice_on_a_small_network(spark: SparkSession, out: Path) -> None:
     advice = advise(spark, SCENARIO, out, seeds=2, progress=Silent())
     assert advice.recommended is not None
     assert advice.recommended.wrong_runs == 0
-    assert {c.name for c in advice.candidates} == set(candidates(SCENARIO))
+    # Protocols of other tests' own are unknown to Spark's workers.
+    assert {c.name for c in advice.candidates} <= set(candidates(SCENARIO))
+    assert "subscription-forwarding + path" in {c.name for c in advice.candidates}
     by_name = {c.name: c for c in advice.candidates}
     flood, tree = by_name["event-forwarding"], by_name["subscription-forwarding + informed"]
     assert flood.misrouted.value > tree.misrouted.value

@@ -254,4 +254,5 @@ register(
     SemiProbabilistic,
     SemiProbabilisticParameters,
     needs={"links"},
+    summary="Subscriptions lay routes a few hops around; beyond them events go at random.",
 )
