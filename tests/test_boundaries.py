@@ -47,7 +47,7 @@ def imports(path: Path) -> set[str]:
 
 
 def modules(package: str) -> list[Path]:
-    """A package's files, but for those of the index that keep it on disk and pick its compiled half."""
+    """A package's files, without those that keep the index on disk and pick its compiled half."""
     files = sorted((SOURCES / package).rglob("*.py"))
     return [path for path in files if path.name not in ("storage.py", "machine.py", "single.py")]
 
