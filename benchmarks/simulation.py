@@ -40,7 +40,7 @@ IMPLEMENTATIONS = (*SHOAL, "simpy_callback", "simpy_documented")
 
 def run(quick: bool = False) -> dict[str, float]:
     """All measurements and the ratios that matter."""
-    rounds, messages, scale_messages = (3, 60_000, 200_000) if quick else (7, 240_000, 800_000)
+    rounds, events, scale_messages = (3, 40, 200_000) if quick else (7, 120, 800_000)
     names = [name for name in IMPLEMENTATIONS if name != "compiled" or _is_compiled()]
     rates: dict[str, list[float]] = {name: [] for name in names}
     costs: dict[tuple[str, int], list[float]] = {}
@@ -49,14 +49,14 @@ def run(quick: bool = False) -> dict[str, float]:
         for name in names:
             # The documented idiom is several times slower than the others; it gets less to do.
             share = 4 if name == "simpy_documented" else 1
-            counted, seconds = _measure(name, NODES, messages // share)
+            counted, seconds = _measure(name, NODES, events // share)
             rates[name].append(counted / seconds)
             counts[name] = counted * share
         if len(set(counts.values())) > 1:
             raise RuntimeError(f"the implementations disagree on the messages sent: {counts}")
         for name in names:
             for nodes in SCALES if name in SHOAL else ():
-                counted, seconds = _measure(name, nodes, scale_messages)
+                counted, seconds = _measure(name, nodes, scale_messages // (nodes * DEGREE))
                 costs.setdefault((name, nodes), []).append(seconds / counted * 1e6)
     result = {f"{name}_messages_per_cpu_second": median(rates[name]) for name in names}
     callback = result["simpy_callback_messages_per_cpu_second"]
@@ -80,10 +80,10 @@ def _is_compiled() -> bool:
     return not _python(["-c", code], pure=False).strip().endswith(".py")
 
 
-def _measure(name: str, nodes: int, messages: int) -> tuple[int, float]:
+def _measure(name: str, nodes: int, events: int) -> tuple[int, float]:
     """One measurement in a fresh process: messages sent, CPU-seconds."""
     kind = "objects" if name in ("pure", "compiled") else name
-    text = _python([__file__, kind, str(nodes), str(messages)], pure=name == "pure")
+    text = _python([__file__, kind, str(nodes), str(events)], pure=name == "pure")
     counted, seconds = json.loads(text)
     return counted, seconds
 
@@ -99,11 +99,6 @@ def _python(arguments: list[str], pure: bool) -> str:
 
 
 # What the processes do. Each flood returns (messages, CPU-seconds) of all events but the first.
-
-
-def _events(nodes: int, messages: int) -> int:
-    """How many events make that many messages, and one more to warm up."""
-    return max(1, messages // (nodes * (DEGREE - 1) + 1)) + 1
 
 
 def _publisher(event: int, nodes: int) -> int:
@@ -260,15 +255,15 @@ def _time_simpy(env: Any, events: int, sent: Callable[[], int]) -> tuple[int, fl
 
 
 def main() -> None:
-    """``simulation.py IMPLEMENTATION NODES MESSAGES``: one measurement, as JSON."""
-    kind, nodes, messages = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    """``simulation.py IMPLEMENTATION NODES EVENTS``: one measurement, as JSON."""
+    kind, nodes, events = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     flood: Callable[[int, int], tuple[int, float]] = {
         "objects": flood_objects,
         "arrays": flood_arrays,
         "simpy_callback": flood_simpy_callback,
         "simpy_documented": flood_simpy_documented,
     }[kind]
-    print(json.dumps(flood(nodes, _events(nodes, messages))))
+    print(json.dumps(flood(nodes, events + 1)))  # one more, to warm up
 
 
 if __name__ == "__main__":
