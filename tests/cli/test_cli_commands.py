@@ -166,7 +166,7 @@ def test_the_simulation_benchmark_counts_the_same_messages_everywhere() -> None:
 
     counts = set()
     for kind in ("objects", "arrays", "simpy_callback", "simpy_documented"):
-        command = [sys.executable, str(folder() / "simulation.py"), kind, "50", "2000"]
+        command = [sys.executable, str(folder() / "simulation.py"), kind, "50", "10"]
         counts.add(json.loads(subprocess.run(command, capture_output=True, check=True).stdout)[0])
     assert len(counts) == 1
 
