@@ -59,6 +59,8 @@ def test_the_core_protocols_are_there_with_a_summary() -> None:
         ("reconfiguration", "strawman"),
     } <= names
     for protocol in protocols():
+        if not protocol.make.__module__.startswith("shoal."):
+            continue  # another test's own
         assert protocol.summary
         assert "\n" not in protocol.summary
         assert protocol.needs | protocol.provides <= set(CAPABILITIES)
