@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 NODES = 300
 DEGREE = 5
 DELAY = 0.001
+SPACING = 0.01
+"""Seconds between two publications: more than a flood takes."""
 SCALES = (100, 1_000, 20_000)
 """Sizes between which the cost of a message should not change."""
 
@@ -108,17 +110,17 @@ def _publisher(event: int, nodes: int) -> int:
 
 
 def _network(nodes: int, events: int, data_plane: str) -> Simulation:
-    """A simulated network in which so many events will be published, one a second."""
+    """A simulated network in which so many events will be published."""
     from shoal.simulation import Simulation, parse_config
 
     script = [
-        {"at": float(i), "node": _publisher(i, nodes), "do": "publish", "patterns": [1, 2, 3]}
+        {"at": i * SPACING, "node": _publisher(i, nodes), "do": "publish", "patterns": [1, 2, 3]}
         for i in range(events)
     ]
     config = parse_config(
         {
             "nodes": nodes,
-            "duration": float(events),
+            "duration": events * SPACING,
             "overlay": {"name": "static-graph", "degree": DEGREE},
             "routing": {"name": "flooding"},
             "link": {"delay": DELAY, "bandwidth": 0},
@@ -153,7 +155,7 @@ def _time_shoal(simulation: Simulation, run: Callable[[int], None]) -> tuple[int
     """Warm up, then time the rest."""
     from shoal.simulation.kernel import to_ns
 
-    run(to_ns(0.5))
+    run(to_ns(0.9 * SPACING))
     before = simulation.kernel.handled
     started = time.process_time()
     run(to_ns(simulation.config.duration))
@@ -204,7 +206,7 @@ def flood_simpy_callback(nodes: int, events: int) -> tuple[int, float]:
             send(node, neighbour, event)
 
     for event in range(events):
-        env.timeout(float(event), event).callbacks.append(publish)
+        env.timeout(event * SPACING, event).callbacks.append(publish)
     return _time_simpy(env, events, lambda: sent)
 
 
@@ -237,7 +239,7 @@ def flood_simpy_documented(nodes: int, events: int) -> tuple[int, float]:
                         send(me, neighbour, event)
 
     def publish(event: int) -> Generator[Any, Any, None]:
-        yield env.timeout(float(event))
+        yield env.timeout(event * SPACING)
         yield inbox[_publisher(event, nodes)].put((-1, event))
 
     for me in range(nodes):
@@ -249,10 +251,10 @@ def flood_simpy_documented(nodes: int, events: int) -> tuple[int, float]:
 
 def _time_simpy(env: Any, events: int, sent: Callable[[], int]) -> tuple[int, float]:
     """Warm up, then time the rest."""
-    env.run(until=0.5)
+    env.run(until=0.9 * SPACING)
     before = sent()
     started = time.process_time()
-    env.run(until=float(events))
+    env.run(until=events * SPACING)
     return sent() - before, time.process_time() - started
 
 

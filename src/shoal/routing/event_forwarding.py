@@ -52,9 +52,10 @@ class EventForwarding(Routing):
         self._forward(sender, message.event, message.hops)
 
     def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
+        host = self.host
         if self.table.match(event.content):
-            self.host.deliver(event, hops)
-        self.host.send_all(self._all, Forward(event, hops + 1), sender)
+            host.deliver(event, hops)
+        host.send_all(self._all, Forward(event, hops + 1), sender)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """One more neighbour."""

@@ -35,8 +35,9 @@ class Flooding(EventForwarding):
     def receive(self, sender: NodeId, message: Forward) -> None:
         """On first receipt, deliver if wanted and pass on to all neighbours but the sender."""
         event: Any = message.event
-        if event.id not in self.seen:
-            self.seen.add(event.id)
+        key = event.id
+        if key not in self.seen:
+            self.seen.add(key)
             self._forward(sender, event, message.hops)
 
 

@@ -78,26 +78,23 @@ class SimHost(Host):
         if channel is None:
             self.recorder.unlinked += 1
             return
-        size = self.recorder.sent(channel.alone(), NONE, message)
+        size = self.recorder.sent(channel.alone(), NONE, 1, message)
         self._transmit(channel, message, size)
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        fan = self._last_fan if to is self._last_to else self.fans.get(to)
-        if fan is None:
-            fan = self._fan(to)
-        self._last_to = to  # mostly the same again: no need to hash it
-        self._last_fan = fan
-        self.recorder.unlinked += len(to) - len(fan.targets)
-        skip = NONE
-        if but != LOCAL:
-            for place, target in enumerate(fan.targets):
-                if target == but:
-                    skip = place
-                    break
-        if len(fan.targets) == (skip >= 0):
+        fan = self._last_fan
+        if fan is None or to is not self._last_to:  # mostly the same again: no need to hash it
+            fan = self.fans.get(to) or self._fan(to)
+            self._last_to = to
+            self._last_fan = fan
+        skip = fan.places.get(but, NONE)
+        copies = fan.size if skip < 0 else fan.size - 1
+        if fan.missing:
+            self.recorder.unlinked += fan.missing
+        if not copies:
             return
-        size = self.recorder.sent(fan, skip, message)
+        size = self.recorder.sent(fan, skip, copies, message)
         at = self.kernel.now
         network = self.network
         if network.lossy or (network.ns_per_byte and self.busy_until > at):
@@ -121,6 +118,7 @@ class SimHost(Host):
             if channel is not None:
                 channels.append(channel)
         fan = Fan(channels)
+        fan.missing = len(to) - len(channels)
         if len(self.fans) >= FANS_KEPT:
             self.drop_fans()
         self.fans[to] = fan
@@ -169,7 +167,7 @@ class SimHost(Host):
             if target.crashed:
                 channel.take_down()
             self.direct[to] = fan
-        self.recorder.sent(fan, NONE, message)
+        self.recorder.sent(fan, NONE, 1, message)
         self.kernel.post(self.kernel.now + network.direct_delay, fan, NONE, message)
 
     def drop_fans(self) -> None:

@@ -39,7 +39,11 @@ class KindCount:
         self.cost = 0.0
         self.bytes = 0
         self.nodes = 0
+        self.bin = 0
+        """The current time bin of this kind: a number that no other bin of any kind has."""
         self.last_bin = [-1] * nodes
+        self.plain = False
+        """Whether there is nothing to record beyond numbers."""
 
 
 class PublicationRecord:
@@ -113,31 +117,28 @@ class Recorder:
         self.bin_ns = bin_ns
         self._bin = 0
         self._bin_end = bin_ns
+        self._bins = 0
 
     # Messages
 
-    def sent(self, fan: Fan, skip: int, message: Message) -> int:
+    def sent(self, fan: Fan, skip: int, copies: int, message: Message) -> int:
         """A message enters the channels of a fan but one; the answer is its size in bytes."""
         count = self._count
         if count is None or type(message) is not count.type:
             count = self._count_of(message)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
-        copies = len(fan.targets)
-        if skip >= 0:
-            copies -= 1
         count.count += copies
+        but = fan.counted_but
+        if fan.counted_in != count.bin or (but >= 0 and but != skip):
+            self._involve(count, fan, skip)
         size = count.size
+        if count.plain:
+            return size
         if not count.fixed:
             size = message.size()
             count.cost += copies * message.weight()
             count.bytes += copies * size
-        if (
-            fan.counted_in != self._bin
-            or fan.counted_as is not count
-            or (fan.counted_but >= 0 and fan.counted_but != skip)
-        ):
-            self._involve(count, fan, skip)
         if count.is_event:
             if self.acyclic and self.oracle is not None:
                 count.misrouted += self._in_vain(self.oracle, fan, skip, message)
@@ -172,20 +173,26 @@ class Recorder:
         if count is None:
             count = KindCount(message, self.nodes)
             self._kinds[type(message)] = count
+            only_counted = count.is_event and not self.acyclic
+            count.plain = only_counted and count.fixed and not self.keeps_messages
+            self._next_bin(count)
         self._count = count
         return count
 
+    def _next_bin(self, count: KindCount) -> None:
+        self._bins += 1
+        count.bin = self._bins
+
     def _involve(self, count: KindCount, fan: Fan, skip: int) -> None:
         """Count each node once per kind and bin."""
-        present = self._bin
-        again = fan.counted_in == present and fan.counted_as is count
+        present = count.bin
+        again = fan.counted_in == present
         last_bin = count.last_bin
         for place, target in enumerate(fan.targets):
             if place != skip and last_bin[target] != present:
                 last_bin[target] = present
                 count.nodes += 1
         fan.counted_in = present
-        fan.counted_as = count
         fan.counted_but = -1 if again else skip
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
@@ -230,6 +237,7 @@ class Recorder:
                 count.cost = 0.0
                 count.bytes = 0
                 count.nodes = 0
+                self._next_bin(count)
         self._bin = self.kernel.now // self.bin_ns
         self._bin_end = (self._bin + 1) * self.bin_ns
 
