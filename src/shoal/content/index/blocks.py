@@ -80,7 +80,7 @@ def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
         flagged = np.int64(load_u32(ids + 4 * lane))
-        if flagged & OPAQUE:
+        if flagged & OPAQUE or index == 0:
             store_u32(out, np.uint32(flagged))
             out += 4
         elif (flagged & SHARED) == 0 or fresh(index, flagged & ID_MASK):
@@ -107,7 +107,7 @@ def _emit(out: Any, ids: Any, chosen: Any) -> Any:
 
 
 @kernel
-def _slot(at: Any, codes: Any, chosen: Any) -> Any:
+def _slot(at: Any, codes: Any, step: Any, chosen: Any) -> Any:
     """The chosen lanes whose predicate in this slot holds, without a branch per lane.
 
     A predicate is a column, a lowest code and a width, modulo 2**16: a negated one wraps around.
@@ -117,14 +117,14 @@ def _slot(at: Any, codes: Any, chosen: Any) -> Any:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
         here = at + 2 * lane
-        code = np.int64(load_u16(codes + 2 * np.int64(load_u16(here))))
+        code = np.int64(load_u16(codes + 2 * step * np.int64(load_u16(here))))
         low, width = np.int64(load_u16(here + 256)), np.int64(load_u16(here + 512))
         kept |= np.uint64(((code - low) & 65535) <= width) << np.uint64(lane)
     return kept
 
 
 @kernel
-def _residual(group: Any, codes: Any, keys: Any, ids_base: Any, chosen: Any) -> Any:
+def _residual(group: Any, codes: Any, keys: Any, step: Any, ids_base: Any, chosen: Any) -> Any:
     """The chosen lanes whose residual predicates hold too."""
     starts = load_i64(group + 8 * RESIDUAL_START) + 4 * ids_base
     columns = load_i64(group + 8 * RESIDUAL_COLUMNS)
@@ -139,11 +139,11 @@ def _residual(group: Any, codes: Any, keys: Any, ids_base: Any, chosen: Any) -> 
         while at < end:
             flagged = np.int64(load_u32(columns + 4 * at))
             column = flagged & (NEGATED - 1)
-            code = load_u16(codes + 2 * column)
+            code = load_u16(codes + 2 * step * column)
             low, high = load_u16(bounds + 4 * at), load_u16(bounds + 4 * at + 2)
             holds = low <= code and code <= high
             if exact != 0 and holds and (code & _ODD) == 0 and code in (low, high):
-                key = load_f64(keys + 8 * column)
+                key = load_f64(keys + 8 * step * column)
                 holds = load_f64(exact + 16 * at) <= key <= load_f64(exact + 16 * at + 8)
             if holds == (flagged >= NEGATED):
                 kept &= ~(_ONE << np.uint64(lane))
@@ -154,12 +154,20 @@ def _residual(group: Any, codes: Any, keys: Any, ids_base: Any, chosen: Any) -> 
 
 @kernel
 def _refine(
-    group: Any, key: Any, code: Any, keys: Any, block_half: Any, bounds: Any, half: Any, chosen: Any
+    group: Any,
+    key: Any,
+    code: Any,
+    keys: Any,
+    step: Any,
+    block_half: Any,
+    bounds: Any,
+    half: Any,
+    chosen: Any,
 ) -> Any:
     """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
     exact = load_i64(group + 8 * (EXACT + key))
     touched = chosen & touching64(bounds + half, bounds + 256 + half, code)
-    value = load_f64(keys + 8 * load_i64(group + 8 * (KEYS + key)))
+    value = load_f64(keys + 8 * step * load_i64(group + 8 * (KEYS + key)))
     at = exact + 1024 * block_half
     while touched != _U0:
         lane = first_bit(touched)
@@ -175,6 +183,7 @@ def match_block(
     group: Any,
     codes: Any,
     keys: Any,
+    step: Any,
     out: Any,
     c0: Any,
     c1: Any,
@@ -183,7 +192,11 @@ def match_block(
     block: Any,
     whole: Any,
 ) -> Any:
-    """Append the ids of a block's lanes that hold."""
+    """Append the ids of a block's lanes that hold.
+
+    ``step``: how many numbers lie between two columns of codes and keys. Without an index (0), ids
+    of filters that must be looked at again keep their flags.
+    """
     width = load_i64(group + 8 * WIDTH)
     bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
     alive, special = load_i64(group + 8 * ALIVE), load_i64(group + 8 * SPECIAL)
@@ -209,18 +222,18 @@ def match_block(
                 continue
             at -= offset
             if exact0 != 0 and (c0 & _ODD) == 0:
-                chosen = _refine(group, 0, c0, keys, part, at, offset, chosen)
+                chosen = _refine(group, 0, c0, keys, step, part, at, offset, chosen)
             if exact1 != 0 and (c1 & _ODD) == 0:
-                chosen = _refine(group, 1, c1, keys, part, at + 512, offset, chosen)
+                chosen = _refine(group, 1, c1, keys, step, part, at + 512, offset, chosen)
             if exact2 != 0 and (c2 & _ODD) == 0:
-                chosen = _refine(group, 2, c2, keys, part, at + 1024, offset, chosen)
+                chosen = _refine(group, 2, c2, keys, step, part, at + 1024, offset, chosen)
             if exact3 != 0 and (c3 & _ODD) == 0:
-                chosen = _refine(group, 3, c3, keys, part, at + 1536, offset, chosen)
+                chosen = _refine(group, 3, c3, keys, step, part, at + 1536, offset, chosen)
             for slot in range(slot_count):
                 at = slots + 768 * (slot_count * block + slot) + offset
-                chosen = _slot(at, codes, chosen)
+                chosen = _slot(at, codes, step, chosen)
             if residual != 0 and chosen != _U0:
-                chosen = _residual(group, codes, keys, 64 * part, chosen)
+                chosen = _residual(group, codes, keys, step, 64 * part, chosen)
         if special != 0:
             odd = chosen & load_u64(special + 16 * block + 8 * half)
             out = _emit_special(index, out, here, odd)

@@ -18,6 +18,7 @@ from shoal.content.index.vocabulary import Attribute, Brief, Vocabulary
 from shoal.content.normal import NormalForm
 
 SLACK: Final = 64  # ids that a kernel may write beyond the last
+LOG: Final = 1 << 22  # ids that a tile may find; beyond, events are matched one by one
 _ENTRY = struct.Struct("<qd")
 _ENTRIES = np.dtype([("column", "<i8"), ("key", "<f8")])
 _NUMBERS = ("int", "uint", "double", "float", "halffloat")
@@ -46,6 +47,11 @@ class Scratch:
             self.out_at = self._out.ctypes.data
         return self._out
 
+    @cached_property
+    def tile(self) -> Tile:
+        """Room for a tile of events."""
+        return Tile(len(self._keys))
+
     def spread(self, event: Mapping[str, object], brief: Brief) -> int:
         """Write an event's (column, key) entries; how many."""
         buffer, at = self._entries, 0
@@ -67,6 +73,23 @@ class Scratch:
             buffer[at:end] = found
             at = end
         return at >> 4
+
+
+class Tile:
+    """What the kernel for tiles writes on."""
+
+    def __init__(self, columns: int) -> None:
+        self._keys = np.full((columns, f.TILE), nan)
+        self._codes = np.full((f.MAX_SNAPSHOTS, columns, f.TILE), f.ABSENT, np.uint16)
+        self._present = np.empty((f.TILE, columns), np.uint32)
+        self._log = np.empty(LOG + SLACK, np.uint32)
+        self._dealt = np.empty(LOG + SLACK, np.uint32)
+        self.keys_at: int = self._keys.ctypes.data
+        self.codes_at: int = self._codes.ctypes.data
+        self.present_at: int = self._present.ctypes.data
+        self.log_at: int = self._log.ctypes.data
+        self.dealt_at: int = self._dealt.ctypes.data
+        self.runs = np.empty((0, 2), np.int64)
 
 
 @dataclass

@@ -14,6 +14,7 @@ ABSENT = 65535  # the code of an attribute that is not there: above every bound
 MAX_CUTS = 32764
 NEGATED = 0x80000000  # a predicate that must not hold, flagged in its column
 MAX_KEYS = 4  # columns of a group
+TILE = 128  # events matched together on one group after the other
 MAX_SNAPSHOTS = 4  # generations of cuts alive at once
 MAX_CELLS = 8192  # of the table that starts the search for a value's code
 
@@ -36,7 +37,15 @@ MAX_CELLS = 8192  # of the table that starts the search for a value's code
     INDEX_SIZE,
 ) = range(15)
 # A segment.
-SNAPSHOT, FREE_GROUPS, GROUP_STARTS, GROUP_COLUMNS, GROUP_TABLE, SEGMENT_SIZE = range(6)
+(
+    SNAPSHOT,
+    FREE_GROUPS,
+    GROUP_COUNT,
+    GROUP_STARTS,
+    GROUP_COLUMNS,
+    GROUP_TABLE,
+    SEGMENT_SIZE,
+) = range(7)
 # A group. What every event needs lies in the first 64 bytes; EXACT: 0 where codes are exact.
 WIDTH, BLOCKS, BOUNDS, ZONES, KEYS = range(5)
 (

@@ -17,11 +17,12 @@ import numpy as np
 from shoal.content.index import fields as f
 from shoal.content.index import kernels as k
 from shoal.content.index import single
-from shoal.content.index.events import SLACK, Events, Matches, Scratch
+from shoal.content.index.events import LOG, SLACK, Events, Matches, Scratch
 from shoal.content.index.lanes import lanes_of, simple_box
 from shoal.content.index.layout import Array, Flat, Segment, Snapshot
 from shoal.content.index.merging import Merge, build, merge, run
 from shoal.content.index.recent import Recent
+from shoal.content.index.tiles import match_tile
 from shoal.content.index.vocabulary import Vocabulary
 from shoal.content.normal import NormalForm
 
@@ -29,6 +30,8 @@ RECENT: Final = 1024  # lanes that wait for their segment
 FAN_OUT: Final = 4
 CREDIT: Final = 160  # work on merges that one change pays for, in lanes looked at
 PORTION: Final = 4096  # work done at a time
+TILED_GROUPS: Final = 32  # from so many groups on a batch is matched group by group,
+TILED_COLUMNS: Final = 16_384  # unless so many columns would take too much room
 PORTION_IDS: Final = 1 << 20  # ids handed out at a time from a batch
 
 
@@ -320,9 +323,20 @@ class MatchIndex:
         snapshots = list({id(s.snapshot): s.snapshot for s in self.segments}.values())
         dense, listed, order = events.tables(snapshots, self._sort_by)
         room = max(2 * lanes, PORTION_IDS)
+        groups = sum(len(s.groups) for s in self.segments)
+        tiled = groups >= TILED_GROUPS and self.table[f.COLUMNS] <= TILED_COLUMNS
         begin = 0
         ends = np.zeros(events.rows, np.int64)
         while begin < events.rows:
+            if self._dirty:
+                raise RuntimeError("the index changed while a batch was being matched")
+            if tiled:
+                found = self._match_tile(index, dense, listed, order, begin, ends, reuse=reuse)
+                if found is not None:
+                    yield found.decided(events, self.opaque) if self.opaque else found
+                    begin += len(found.rows)
+                    continue
+                tiled = False
             out = scratch.out(room + lanes) if reuse else np.empty(room + lanes + SLACK, np.uint32)
             stop = k.match_many(
                 index, dense, listed, order, begin, 4 * room, scratch.codes_at, scratch.keys_at,
@@ -331,6 +345,33 @@ class MatchIndex:
             found = Matches(order[begin:stop], ends[begin:stop], out[: ends[stop - 1]])
             yield found.decided(events, self.opaque) if self.opaque else found
             begin = stop
+
+    def _match_tile(
+        self,
+        index: int,
+        dense: Array,
+        listed: Array,
+        order: Array,
+        begin: int,
+        ends: Array,
+        *,
+        reuse: bool,
+    ) -> Matches | None:
+        """The matches of the next events, or None if they are too many to be matched together."""
+        tile, count = self._scratch.tile, min(f.TILE, len(order) - begin)
+        groups = sum(len(s.groups) for s in self.segments)
+        if len(tile.runs) < groups * f.TILE:
+            tile.runs = np.empty((groups * f.TILE, 2), np.int64)
+        size = LOG + len(self._recent) * count
+        out = self._scratch.out(size) if reuse else np.empty(size + SLACK, np.uint32)
+        if not match_tile(
+            index, dense, listed, order, begin, count, tile.codes_at, tile.keys_at,
+            tile.present_at, tile.log_at, 4 * LOG, tile.runs, tile.dealt_at, out.ctypes.data, ends,
+        ):  # fmt: skip
+            return None
+        stop = begin + count
+        ids = out[: ends[stop - 1]]
+        return Matches(order[begin:stop], ends[begin:stop], ids if reuse else ids.copy())
 
     # The tables that the kernels read
 

@@ -252,7 +252,9 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
     for number, keys in enumerate(sets):
         if blocks[number]:
             mine = lanes[starts[number] : starts[number + 1]]
-            yield from _fill(segment, number, keys, flat, low, high, mine, int(first_block[number]))
+            yield from _fill(
+                segment, number, keys, flat, low, high, cut, mine, int(first_block[number])
+            )
     free = sum(1 for keys in sets if not keys)
     group_starts = np.zeros(columns + 1, np.uint32)
     firsts = np.array([keys[0] for keys in sets[free:]], np.int64)
@@ -263,6 +265,7 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
     segment.table[f.FREE_GROUPS] = free
     segment.table[f.GROUP_STARTS] = group_starts.ctypes.data
     segment.table[f.GROUP_COLUMNS] = columns
+    segment.table[f.GROUP_COUNT] = len(segment.groups)
     segment.table[f.GROUP_TABLE] = segment.groups.ctypes.data
     return segment
 
@@ -274,6 +277,7 @@ def _fill(
     flat: Flat,
     low: Array,
     high: Array,
+    cut: Array,
     lanes: Array,
     base: int,
 ) -> Generator[int, None, None]:
@@ -291,8 +295,9 @@ def _fill(
     picked = np.empty((count, SLOTS), np.int32)
     for a, b in steps(count):
         ordering.pick_residuals(
-            flat.start, flat.columns, low, high, lanes, index, a, b, key_columns, picked, residual
-        )
+            flat.start, flat.columns, low, high, lanes, index, a, b, key_columns,
+            cut, picked, residual,
+        )  # fmt: skip
         yield 2 * (b - a)
     np.cumsum(residual, out=residual)
     yield count // 4 + 512  # a group costs something however small it is
@@ -352,7 +357,7 @@ def _fill(
     if residual[-1]:
         keep(f.RESIDUAL_START, "residual_start", residual)
         yield from _fill_residuals(
-            keep, flat, low, high, lanes, index, key_columns, picked, residual
+            keep, flat, low, high, lanes, index, key_columns, cut, picked, residual
         )
 
 
@@ -364,6 +369,7 @@ def _fill_residuals(
     lanes: Array,
     index: Array,
     keys: Array,
+    cut: Array,
     picked: Array,
     start: Array,
 ) -> Generator[int, None, None]:
@@ -374,7 +380,7 @@ def _fill_residuals(
     exact = np.zeros((size, 2))
     for a, b in steps(len(lanes)):
         ordering.fill_residuals(
-            flat.start, flat.columns, flat.low, flat.high, low, high, lanes, index, a, b, keys,
+            flat.start, flat.columns, flat.low, flat.high, low, high, lanes, index, a, b, keys, cut,
             picked, start, columns, codes, exact,
         )  # fmt: skip
         yield b - a

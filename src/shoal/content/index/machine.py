@@ -20,7 +20,7 @@ from numba.extending import intrinsic as _intrinsic
 
 LANES = 64
 intrinsic: Any = _intrinsic  # called with what kernels pass, not with what it is defined with
-KERNELS = ("machine", "fields", "codes", "blocks", "kernels", "ordering", "merging")
+KERNELS = ("machine", "fields", "codes", "blocks", "kernels", "tiles", "ordering", "merging")
 
 
 def _stamp() -> str:

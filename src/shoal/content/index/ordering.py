@@ -280,10 +280,11 @@ def fill_exact(
 
 
 @kernel
-def _rank(column: Any, low: Any, high: Any) -> Any:
-    """Narrow predicates fail soonest, negated ones seldom."""
-    span = np.int64(high) - np.int64(low)
-    return span + 65536 if column >= np.uint32(NEGATED) else span
+def _rank(column: Any, low: Any, high: Any, cut: Any) -> Any:
+    """The predicate least likely to hold first; a negated one seldom fails."""
+    plain = np.int64(column) & (NEGATED - 1)
+    share = (np.int64(high) - np.int64(low) + 2) / (cut[plain] + 1.0)
+    return share + 1e6 if column >= np.uint32(NEGATED) else share
 
 
 @kernel
@@ -297,6 +298,7 @@ def pick_residuals(
     begin: int,
     end: int,
     keys: Any,
+    cut: Any,
     picked: Any,
     counts: Any,
 ) -> None:
@@ -320,8 +322,8 @@ def pick_residuals(
                     and low[at] <= high[at]
                     and (
                         best < 0
-                        or _rank(columns[at], low[at], high[at])
-                        < _rank(columns[best], low[best], high[best])
+                        or _rank(columns[at], low[at], high[at], cut)
+                        < _rank(columns[best], low[best], high[best], cut)
                     )
                 ):
                     best = np.int64(at)
@@ -362,6 +364,7 @@ def fill_residuals(
     begin: int,
     end: int,
     keys: Any,
+    cut: Any,
     picked: Any,
     out_start: Any,
     out_columns: Any,
@@ -382,9 +385,9 @@ def fill_residuals(
             if not kept:
                 continue
             spot = first + count
-            span = _rank(columns[at], low[at], high[at])
+            span = _rank(columns[at], low[at], high[at], cut)
             while spot > first and span < _rank(
-                out_columns[spot - 1], out_codes[spot - 1, 0], out_codes[spot - 1, 1]
+                out_columns[spot - 1], out_codes[spot - 1, 0], out_codes[spot - 1, 1], cut
             ):
                 out_columns[spot] = out_columns[spot - 1]
                 out_codes[spot, 0] = out_codes[spot - 1, 0]

@@ -132,5 +132,6 @@ def _load_segment(folder: Path, cut_columns: list[int], columns: int) -> Segment
     segment.table[f.FREE_GROUPS] = int((groups[:, f.WIDTH] == 0).sum())
     segment.table[f.GROUP_STARTS] = starts.ctypes.data
     segment.table[f.GROUP_COLUMNS] = columns
+    segment.table[f.GROUP_COUNT] = len(segment.groups)
     segment.table[f.GROUP_TABLE] = groups.ctypes.data
     return segment
