@@ -26,7 +26,6 @@ from shoal.simulation.contents import WORKLOADS, ContentWorkload
 
 NAMES = ("W1", "W2", "W3", "W4")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-PAIRS = 400_000_000  # ids that one repeat should produce at most
 
 
 def run(quick: bool = False) -> dict[str, float]:
@@ -83,11 +82,16 @@ def _built(workload: ContentWorkload, size: int) -> tuple[MatchIndex, float]:
 def _shoal(name: str, size: int, quick: bool) -> dict[str, float]:
     workload, label = WORKLOADS[name], _label(name, size)
     index, seconds = _built(workload, size)
-    sample = workload.events(200)
-    expected = len(index.match_batch(sample).ids) / 200
-    events = int(min(200_000, max(200, PAIRS / max(expected, 1)), 4e9 / size))
-    events = events // 4 if quick else events
-    batch = workload.events(events)
+    sample = workload.events(500)
+    expected = len(index.match_batch(sample).ids) / 500
+
+    def sampled() -> None:
+        for _ in index.stream(sample):
+            pass
+
+    events = int(500 / _best(sampled, 3) * (0.5 if quick else 1.5))
+    batch = workload.events(max(500, min(events, 200_000)))
+    events = batch.num_rows
 
     def batched() -> None:
         for _ in index.stream(batch):
