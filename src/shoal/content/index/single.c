@@ -418,6 +418,9 @@ static PyObject *bury(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     const uint32_t *ids = AS(const uint32_t, given[3]);
     uint64_t *alive = AS(uint64_t, given[4]);
     int64_t low = 0, high = given[1], found = 0, flags = 0;
+    int64_t guess = high ? given[5] - handles[0] : 0; /* right if none was left out */
+    if (0 < guess && guess < high && handles[guess] == given[5] && handles[guess - 1] < given[5])
+        low = high = guess;
     while (low < high) {
         int64_t middle = (low + high) >> 1;
         if (handles[middle] < given[5]) low = middle + 1; else high = middle;
