@@ -33,6 +33,7 @@ from shoal.pipeline.match_worker import (
     Output,
     build_shard,
     match_batches,
+    read_filters,
     read_row_groups,
     write_matches,
 )
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 
 SHARD = 1_000_000
 """Subscriptions in a shard at most: 100 MB of index and, while it is built, 1 GB of memory."""
-WORTH_SPLITTING = 50_000
-"""Subscriptions for which another core is worth another shard."""
+WORTH_A_TASK = 2_000
+"""Filters to read that are worth a task of their own."""
 _READABLE = ("string", "boolean", "byte", "short", "integer", "long", "float", "double", "void")
 _FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 
@@ -82,7 +83,7 @@ def store(
     shard: int = SHARD,
 ) -> Stored:
     """Build the index of some subscriptions in a folder that all workers see."""
-    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+    from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
     chosen = subscriptions.select(
         _column(subscriptions, id_column, "subscriptions").alias("id"),
@@ -96,13 +97,21 @@ def store(
         )
     count = chosen.count()
     spark = subscriptions.sparkSession
-    shards = max(1, -(-count // shard), min(_cores(spark), -(-count // WORTH_SPLITTING)))
+    shards = max(1, -(-count // shard))
+    readers = max(shards, min(4 * _cores(spark), -(-count // WORTH_A_TASK)))
     folder.mkdir(parents=True, exist_ok=True)
-    built = (
-        chosen.repartition(shards, F.monotonically_increasing_id())
-        if shards > 1
-        else chosen.coalesce(1)
-    ).mapInArrow(
+    kind = chosen.schema["id"].dataType
+    read = chosen.repartition(readers).mapInArrow(
+        read_filters,
+        StructType(
+            [
+                StructField("id", kind),
+                StructField("form", BinaryType()),
+                StructField("error", StringType()),
+            ]
+        ),
+    )
+    built = read.repartition(shards).mapInArrow(
         partial(build_shard, folder=folder.absolute()),
         "shard long, subscriptions long, attributes string, error string",
     )
@@ -112,9 +121,7 @@ def store(
             raise PipelineError(str(row["error"]), "correct it or leave it out")
     attributes = sorted({name for row in rows for name in json.loads(row["attributes"])})
     _ship(spark, folder)
-    return Stored(
-        folder.absolute(), count, len(rows), tuple(attributes), chosen.schema["id"].dataType
-    )
+    return Stored(folder.absolute(), count, len(rows), tuple(attributes), kind)
 
 
 def match(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -34,27 +35,45 @@ BUILT = pa.schema(
 WRITTEN = pa.schema([("part", pa.int64()), ("events", pa.int64()), ("matches", pa.int64())])
 
 
+def read_filters(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Bring (id, filter) rows into normal form: most of the work, shared by all cores."""
+    for batch in batches:
+        forms, errors = [], []
+        for identity, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            form, error = _read_filter(identity, text)
+            forms.append(form)
+            errors.append(error)
+        yield pa.RecordBatch.from_arrays(
+            [batch.column(0), pa.array(forms, pa.binary()), pa.array(errors, pa.string())],
+            ["id", "form", "error"],
+        )
+
+
+def _read_filter(identity: object, text: str | None) -> tuple[bytes | None, str | None]:
+    if identity is None:
+        return None, f"a subscription has no id (its filter: {text})"
+    if text is None:
+        return None, f"subscription {identity!r} has no filter"
+    try:
+        return pickle.dumps(AttributeFilter(text).normal), None
+    except FilterError as error:
+        return None, f"subscription {identity!r}: {error}"
+
+
 def build_shard(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.RecordBatch]:
-    """Build an index of the subscriptions of one task: (id, filter) rows; say what came of it."""
+    """Build the index of one task's subscriptions; say what came of it."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     shard = context.partitionId() if context is not None else 0
     index, ids = MatchIndex(), []
-    error: str | None = None
+    errors: list[str] = []
     for batch in batches:
-        ids.append(batch.column(0))
-        try:
-            index.insert_many(
-                _form(identity, text)
-                for identity, text in zip(
-                    batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True
-                )
-            )
-        except FilterError as wrong:
-            error = str(wrong)
-            break
-    if index and error is None:
+        errors += [error for error in batch.column(2).to_pylist() if error is not None]
+        if not errors:
+            ids.append(batch.column(0))
+            index.insert_many(map(pickle.loads, batch.column(1).to_pylist()))
+    if index and not errors:
         unfinished = folder / f".{shard:05d}-{context.attemptNumber() if context else 0}"
         save(index, unfinished)
         table = pa.table({"id": pa.chunked_array(ids)})
@@ -66,27 +85,16 @@ def build_shard(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.
         final = folder / f"{shard:05d}"
         shutil.rmtree(final, ignore_errors=True)  # of an attempt that died before it could say so
         unfinished.rename(final)
-    if index or error is not None:
+    if index or errors:
         yield pa.record_batch(
             {
                 "shard": [shard],
                 "subscriptions": [len(index)],
                 "attributes": [json.dumps(sorted(index.vocabulary.attributes))],
-                "error": pa.array([error], pa.string()),
+                "error": pa.array([min(errors, default=None)], pa.string()),
             },
             schema=BUILT,
         )
-
-
-def _form(identity: object, text: str | None) -> Any:
-    if identity is None:
-        raise FilterError(f"a subscription has no id (its filter: {text})")
-    if text is None:
-        raise FilterError(f"subscription {identity!r} has no filter")
-    try:
-        return AttributeFilter(text).normal
-    except FilterError as error:
-        raise FilterError(f"subscription {identity!r}: {error}") from None
 
 
 @dataclass
