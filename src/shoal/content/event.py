@@ -17,7 +17,7 @@ AnyContent: TypeAlias = Patterns | Attributes
 AnyFilter: TypeAlias = Pattern | AttributeFilter
 
 
-class Event(msgspec.Struct, frozen=True, dict=True):
+class Event(msgspec.Struct, frozen=True, dict=True, array_like=True):
     """Something that happened: who published it, its content, and an opaque body."""
 
     publisher: int

@@ -50,7 +50,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         [
             _RUN,
             pa.field("publisher", pa.int32()),
-            pa.field("sequence", pa.int32()),
+            pa.field("sequence", pa.int64()),
             pa.field("time", pa.float64()),
             pa.field("owed", pa.int32()),
             pa.field("received", pa.int32()),
@@ -66,7 +66,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         [
             _RUN,
             pa.field("publisher", pa.int32()),
-            pa.field("sequence", pa.int32()),
+            pa.field("sequence", pa.int64()),
             pa.field("node", pa.int32()),
             pa.field("time", pa.float64()),
             pa.field("hops", pa.int32()),

@@ -27,7 +27,7 @@ class EventForwarding(Routing):
 
     def __init__(self, host: Host, parameters: NoParameters) -> None:
         super().__init__(host)
-        self.table = SubscriptionTable()
+        self.table = SubscriptionTable(host)
         self.neighbours: dict[NodeId, None] = {}
         self._all: tuple[NodeId, ...] = ()
 

@@ -10,6 +10,7 @@ from shoal.content.tables import FilterTable, Source
 
 if TYPE_CHECKING:
     from shoal.content import Content, Filter
+    from shoal.stack.host import Host
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -35,7 +36,9 @@ class HorizonTable:
     Iteration follows insertion order everywhere, so that a run does not depend on hashing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host
+        """Makes the tables that match; without it, the filters do."""
         self._distances: dict[Filter, dict[Source, int]] = {}
         self._filters: dict[Source, dict[Filter, None]] = {}
         self._matching: dict[int, FilterTable] = {}
@@ -62,7 +65,7 @@ class HorizonTable:
             filters[filter] = None
         matching = self._matching.get(distance)
         if matching is None:
-            matching = filter.table()
+            matching = filter.table() if self._host is None else self._host.table(filter)
             self._matching[distance] = matching
         matching.insert(source, filter)
         if self.watcher is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from shoal.content import AnyFilter, Event
 from shoal.stack import Message
+from shoal.stack.message import Hops
 
 
 class Forward(Message, frozen=True, tag="event"):
     """An event on its way, and how many links it will have crossed on arrival."""
 
     event: Event
-    hops: int
+    hops: Hops
 
     def involves(self) -> bool:
         """Carrying an event is not repair."""

@@ -69,7 +69,7 @@ class SemiProbabilistic(Routing):
         self.either = parameters.ttl_rule == "either"
         self.publisher = parameters.publisher
         self.leaf_rule = parameters.leaf_rule
-        self.table = HorizonTable()
+        self.table = HorizonTable(host)
         self.neighbours: dict[NodeId, None] = {}
         self.told: dict[NodeId, dict[Filter, int]] = {}
         """Per link, the distances announced over it."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+
 from shoal.content import AnyFilter, Event
 from shoal.stack import Message
+from shoal.stack.message import Hops
 
 
 class Spread(Message, frozen=True, tag="event"):
     """An event on its way: links crossed on arrival, and how many of them by subscriptions."""
 
     event: Event
-    hops: int
-    deterministic: int
+    hops: Hops
+    deterministic: Hops
 
     def involves(self) -> bool:
         """Carrying an event is not repair."""
@@ -30,7 +35,7 @@ class Near(Message, frozen=True, tag="near"):
     """
 
     filter: AnyFilter
-    distance: int
+    distance: Annotated[int, msgspec.Meta(ge=1, le=64)]
 
     @classmethod
     def kind(cls) -> str:

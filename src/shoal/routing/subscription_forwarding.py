@@ -87,7 +87,7 @@ class SubscriptionForwarding(Routing):
         reconfiguration: Callable[[SubscriptionForwarding], ReconfigurationProtocol],
     ) -> None:
         super().__init__(host)
-        self.table = SubscriptionTable()
+        self.table = SubscriptionTable(host)
         self.neighbours: dict[NodeId, None] = {}
         self.remembers = parameters.announced
         self.covering = parameters.covering

@@ -10,6 +10,7 @@ from shoal.content.tables import FilterTable, Source
 
 if TYPE_CHECKING:
     from shoal.content import Content, Filter
+    from shoal.stack.host import Host
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -34,7 +35,9 @@ class SubscriptionTable:
     Iteration follows insertion order everywhere, so that a run does not depend on hashing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host
+        """Makes the table that matches; without it, the first filter does."""
         self._sources: dict[Filter, dict[Source, None]] = {}
         self._filters: dict[Source, dict[Filter, None]] = {}
         self._matching: FilterTable | None = None
@@ -55,7 +58,7 @@ class SubscriptionTable:
             self._filters[source] = filters
         filters[filter] = None
         if self._matching is None:
-            self._matching = filter.table()
+            self._matching = filter.table() if self._host is None else self._host.table(filter)
         self._matching.insert(source, filter)
         if self.watcher is not None:
             self.watcher.added(source, filter)

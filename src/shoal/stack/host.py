@@ -14,7 +14,7 @@ from mypy_extensions import mypyc_attr
 from shoal.stack.chance import Chance
 
 if TYPE_CHECKING:
-    from shoal.content import Event
+    from shoal.content import Event, Filter, FilterTable
     from shoal.stack.message import Message
 
 NodeId: TypeAlias = int
@@ -73,6 +73,10 @@ class Host:
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """Tell whoever watches that something happened inside the protocol."""
+
+    def table(self, filter: Filter) -> FilterTable:
+        """A new table for filters of this kind; a host may know a better one than the filter."""
+        return filter.table()
 
     def chance(self, purpose: str) -> Chance:
         """Draws for a purpose; ask with this node's id among the counters."""

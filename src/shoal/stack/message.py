@@ -5,13 +5,18 @@ Messages are frozen data: the simulator hands the object over, a live driver enc
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
+
+Hops: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+"""Links crossed; what comes from a wire is held to it."""
 
 HEADER_BYTES = 20
 PAYLOAD_BYTES = 30
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, gc=False):
+class Message(msgspec.Struct, frozen=True, tag=True, gc=False, array_like=True):
     """Base of all protocol messages. A subclass is named in the tables by its ``kind``.
 
     Frozen data cannot form cycles, so the garbage collector need not look at messages.
