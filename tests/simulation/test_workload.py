@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.content import Pattern
 from shoal.simulation import Simulation, parse_config
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.workload import Act, WorkloadParameters, plan_workload
+from shoal.stack import StackError
 
 
 def receivers_share(share: float, patterns: int, per_subscriber: int, per_event: int) -> float:
@@ -112,13 +114,54 @@ def test_a_script_is_played_as_written() -> None:
         Act(0.1, 2, "unsubscribe", (5,)),
     )
     plan = plan_workload(WorkloadParameters(script=acts), 3, 1.0, 0)
-    told = [(at, node, pattern.number, on) for at, node, pattern, on in plan.subscriptions]
+    told = list(plan.subscriptions)
     assert told == [
-        (to_ns(0.1), 0, 4, True),
-        (to_ns(0.1), 0, 5, True),
-        (to_ns(0.1), 2, 5, False),
+        (to_ns(0.1), 0, Pattern(4), True),
+        (to_ns(0.1), 0, Pattern(5), True),
+        (to_ns(0.1), 2, Pattern(5), False),
     ]
     assert plan.contents == [(4, 4)]
+
+
+def act(do: str, at: float = 0.0, node: int = 0, **content: Any) -> dict[str, Any]:
+    return {"at": at, "node": node, "do": do, **content}
+
+
+@pytest.mark.parametrize("covering", [False, True])
+def test_a_script_may_speak_the_filter_language(covering: bool) -> None:
+    script = [
+        act("subscribe", node=3, filters=["temperature > 30", "room LIKE 'lab%'"]),
+        act("publish", 1.0, 1, attributes={"temperature": 31}),
+        act("publish", 1.1, 1, attributes={"temperature": 29.5, "room": "lab 2"}),
+        act("publish", 1.2, 1, attributes={"temperature": 29.5, "room": "hall"}),
+    ]
+    config = {
+        "nodes": 5,
+        "duration": 2.0,
+        "routing": {"name": "subscription-forwarding", "covering": covering},
+        "reconfiguration": {"name": "strawman"},
+        "workload": {"script": script},
+    }
+    simulation = Simulation(parse_config(config))
+    simulation.run()
+    received = [record.received for record in simulation.recorder.publications]
+    assert received == [1 << 3, 1 << 3, 0]
+    with pytest.raises(StackError, match="patterns only"):
+        Simulation(parse_config({**config, "data_plane": "arrays"}))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ([act("subscribe", filters=["temperature >"])], "filter 'temperature >'"),
+        ([act("subscribe", attributes={"a": 1})], "subscribe takes filters"),
+        ([act("publish", filters=["a = 1"])], "an event has no filters"),
+        ([act("subscribe", patterns=[1]), act("publish", attributes={"a": 1})], "not both"),
+    ],
+)
+def test_a_script_that_cannot_be_played(script: list[dict[str, Any]], reason: str) -> None:
+    with pytest.raises(StackError, match=reason):
+        parse_config({"reconfiguration": {"name": "strawman"}, "workload": {"script": script}})
 
 
 STACKS: dict[str, dict[str, Any]] = {

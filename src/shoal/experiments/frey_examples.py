@@ -14,6 +14,7 @@ from shoal.pipeline.plan import Experiment
 
 GRAY = [0]
 BREAK = 3.0
+WIDE, NARROW = "temperature > 30", "temperature > 45"
 
 
 def act(at: float, node: int, do: str, patterns: Sequence[int] = GRAY) -> dict[str, Any]:
@@ -95,6 +96,7 @@ WORKED = (
             act(BREAK + 0.11, 5, "subscribe"),
         ),
         "ILA",
+        "ILA-no-flush",
         "ILA-late",
     ),
     _one(
@@ -215,6 +217,23 @@ INVARIANTS = (
             },
         },
         chosen("HF"),
+    ),
+    # Node 7 asks for less in addition, then no longer for more; node 30 publishes what is left.
+    Experiment(
+        "covering",
+        "A filter covers another",
+        {
+            **_STATIC,
+            "workload": {
+                "script": [
+                    {"at": 0.0, "node": 7, "do": "subscribe", "filters": [WIDE]},
+                    {"at": 1.0, "node": 7, "do": "subscribe", "filters": [NARROW]},
+                    {"at": 2.0, "node": 7, "do": "unsubscribe", "filters": [WIDE]},
+                    {"at": 3.0, "node": 30, "do": "publish", "attributes": {"temperature": 50}},
+                ]
+            },
+        },
+        chosen("SM", "SM-covering"),
     ),
     Experiment(
         "one-pattern",

@@ -25,8 +25,13 @@ PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
     "SM-literal": merge(
         STRAWMAN, {"routing": {"name": "subscription-forwarding", "announced": False}}
     ),
+    "SM-covering": merge(
+        STRAWMAN, {"routing": {"name": "subscription-forwarding", "covering": True}}
+    ),
     "ILA-no-flush": {"reconfiguration": {"name": "informed", "flush": False}},
-    "ILA-late": {"reconfiguration": {"name": "informed", "subscription_timer": 10.0}},
+    "ILA-late": {
+        "reconfiguration": {"name": "informed", "subscription_timer": 10.0, "flush": False}
+    },
     "HF": {"routing": {"name": "hierarchical-forwarding"}, **STRAWMAN},
 }
 
@@ -38,8 +43,9 @@ LABELS: Mapping[str, str] = {
     "ILA": "Informed Link Activation",
     "RP": "Reconfiguration Path",
     "SM-literal": "Strawman as printed, without a memory of what was announced",
+    "SM-covering": "Strawman with covering",
     "ILA-no-flush": "Informed Link Activation without FLUSH",
-    "ILA-late": "Informed Link Activation with a subscription timer of 10 s",
+    "ILA-late": "The same with a subscription timer of 10 s",
     "HF": "Hierarchical Forwarding",
 }
 

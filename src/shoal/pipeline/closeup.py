@@ -65,10 +65,11 @@ def sent_downwards(kinds: Sequence[str]) -> Column:
 
 
 @over("messages")
-def rec_with_patterns_per_rec() -> Column:
-    """REC messages that carry patterns, per reconfiguration."""
-    empty = F.col("content").like("%add=(), delete=()%")
-    return per_replacement(total(F.lit(1), (F.col("kind") == "rec") & ~empty))
+def rec_on_head_per_rec() -> Column:
+    """REC messages on the head and over the new link, the stretch on which they carry patterns."""
+    head = F.split(F.regexp_extract("content", r"head=\(([^)]*)\)", 1), ", *")
+    from_head = F.array_contains(head, F.col("source").cast("string"))
+    return per_replacement(total(F.lit(1), (F.col("kind") == "rec") & from_head))
 
 
 @measure

@@ -26,6 +26,8 @@ class Flooding(EventForwarding):
         super().__init__(host, parameters)
         self.seen: set[Any] = set()
         """Ids of events (typed as pairs, compiled code would take each apart and build it anew)."""
+        self._last: Any = None
+        """The latest: most copies are of it, and asking the set costs a wait for memory."""
 
     def publish(self, event: Event) -> None:
         """Send to all neighbours."""
@@ -36,9 +38,11 @@ class Flooding(EventForwarding):
         """On first receipt, deliver if wanted and pass on to all neighbours but the sender."""
         event: Any = message.event
         key = event.id
-        if key not in self.seen:
-            self.seen.add(key)
-            self._forward(sender, event, message.hops)
+        if key is self._last or key in self.seen:
+            return
+        self._last = key
+        self.seen.add(key)
+        self._forward(sender, event, message.hops)
 
 
 register(

@@ -67,7 +67,8 @@ class Player:
             publisher = self._publishers[self._next]
             sequence = self._sequences.get(publisher, 0)
             self._sequences[publisher] = sequence + 1
-            content = Patterns(self.workload.content(self._next))
+            attributes = self.workload.attributes.get(self._next)
+            content = attributes or Patterns(self.workload.content(self._next))
             self._next += 1
             self.world.publication(Event(publisher, sequence, content))
         self._schedule()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from shoal.content import Pattern
 from shoal.simulation.draws import uniform_array
 from shoal.simulation.kernel import NANOSECONDS, to_ns
 from shoal.stack import Chance, StackError
@@ -101,6 +102,7 @@ def _choose_receivers(
     """Patterns in random order, each taken unless it would bring in too many receivers."""
     wanted: list[set[int]] = [set() for _ in range(parameters.patterns)]
     for _, node, pattern, _ in workload.subscriptions:
+        assert isinstance(pattern, Pattern)  # drawn, not scripted
         wanted[pattern.number].add(node)
     chance = Chance(seed, "receivers")
     numbers: list[int] = []

@@ -14,6 +14,7 @@ import shoal.routing  # registers the routings
 import shoal.simulation.graph  # registers the random graphs
 import shoal.simulation.radio  # registers moving radios and recorded links
 import shoal.simulation.tree  # noqa: F401  # registers the abstract tree
+from shoal.content import Pattern
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
@@ -95,15 +96,17 @@ class Simulation:
         if config.data_plane == "objects":
             return None
         events = len(self.workload.times)
+        numbers = [f.number for _, _, f, _ in self.workload.subscriptions if isinstance(f, Pattern)]
         if config.data_plane == "auto" and events * config.nodes < WORTH_ARRAYS:
             return None
         # Here, as the compiled kernel takes a second to load and small runs do without.
         from shoal.simulation.dataplane.plane import DataPlane, why_not
 
         reason = why_not(self.stack, config.record, self.network)
+        if len(numbers) < len(self.workload.subscriptions) or self.workload.attributes:
+            reason = "it knows patterns only, and the script has filters or attributes"
         if reason is None:
-            numbers = [p.number for _, _, p, _ in self.workload.subscriptions]
-            numbers += [int(self.workload.numbers.max())] if events else []
+            numbers.append(int(self.workload.numbers.max(initial=0)))
             patterns = 1 + max(numbers, default=0)
             return DataPlane(self.network, self.recorder, self.workload, patterns, config.seed)
         if config.data_plane == "arrays":

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from shoal.content import Pattern
+from shoal.content import AnyFilter, AttributeFilter, Attributes, FilterError, Pattern
 from shoal.content.patterns import Number
+from shoal.content.values import Value
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.publications import plan_publications
 from shoal.stack import Chance, StackError
@@ -26,12 +27,41 @@ Rate = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One act of a hand-made script: at a time, a node does something with patterns."""
+    """One act of a hand-made script: at a time, a node does something with content.
+
+    Content is ``patterns``, or in the filter language: ``filters`` as text for (un)subscriptions
+    and advertisements, ``attributes`` for an event.
+    """
 
     at: Seconds
     node: Annotated[int, msgspec.Meta(ge=0)]
     do: Literal["subscribe", "unsubscribe", "publish", "advertise", "unadvertise"]
-    patterns: tuple[Number, ...]
+    patterns: tuple[Number, ...] = ()
+    filters: tuple[str, ...] = ()
+    attributes: dict[str, Value] | None = None
+
+    def __post_init__(self) -> None:
+        publishes = self.do == "publish"
+        if self.filters and publishes:
+            raise StackError("an event has no filters; give its attributes (or its patterns)")
+        if self.attributes is not None and not publishes:
+            raise StackError(f"{self.do} takes filters (or patterns); attributes are an event's")
+        for text in self.filters:
+            try:
+                AttributeFilter(text)
+            except FilterError as error:
+                raise StackError(f"filter '{text}': {error}") from None
+
+    @property
+    def in_words(self) -> bool:
+        """Whether its content is in the filter language."""
+        return bool(self.filters) or self.attributes is not None
+
+    def wanted(self) -> list[Pattern | AttributeFilter]:
+        """What a (un)subscription or advertisement is for."""
+        if self.filters:
+            return [AttributeFilter(text) for text in self.filters]
+        return [Pattern(number) for number in self.patterns]
 
 
 class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +103,8 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
                 f"{self.patterns_per_event} patterns per event cannot be distinct among "
                 f"{self.patterns}; raise patterns or lower patterns_per_event"
             )
+        if any(act.patterns for act in self.script) and any(act.in_words for act in self.script):
+            raise StackError("a script has patterns, or filters and attributes, not both")
         if self.receivers is not None and self.churn_rate:
             raise StackError("a fixed number of receivers needs churn_rate = 0")
         for name in ("subscribe_window", "churn_window", "publish_window"):
@@ -86,16 +118,18 @@ class Workload:
     """What will be done, in order of time."""
 
     core: set[int] = field(default_factory=set)
-    subscriptions: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
-    """(instant, node, pattern, True to subscribe)."""
-    advertisements: list[tuple[int, int, Pattern, bool]] = field(default_factory=list)
-    """(instant, node, pattern, True to advertise)."""
+    subscriptions: list[tuple[int, int, AnyFilter, bool]] = field(default_factory=list)
+    """(instant, node, filter, True to subscribe)."""
+    advertisements: list[tuple[int, int, AnyFilter, bool]] = field(default_factory=list)
+    """(instant, node, filter, True to advertise)."""
     times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     publishers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     numbers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """The patterns of all events, one event after the other."""
     ends: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Where the patterns of each event end in ``numbers``."""
+    attributes: dict[int, Attributes] = field(default_factory=dict)
+    """The content of those events that have attributes instead of patterns."""
 
     def content(self, event: int) -> tuple[int, ...]:
         """The patterns of one event."""
@@ -135,22 +169,27 @@ def plan_workload(
 def _scripted(parameters: WorkloadParameters, nodes: int) -> Workload:
     """A hand-made workload."""
     workload = Workload(set(range(nodes)))
-    published: list[tuple[int, int, tuple[int, ...]]] = []
+    published: list[Act] = []
     for act in parameters.script:
         at = to_ns(act.at)
         if act.do == "publish":
-            published.append((at, act.node, act.patterns))
+            published.append(act)
         else:
             acts = workload.subscriptions if act.do.endswith("scribe") else workload.advertisements
             starts = not act.do.startswith("un")
-            acts += [(at, act.node, Pattern(p), starts) for p in act.patterns]
+            acts += [(at, act.node, wanted, starts) for wanted in act.wanted()]
     workload.subscriptions.sort(key=lambda s: s[0])
     workload.advertisements.sort(key=lambda s: s[0])
-    published.sort(key=lambda p: p[0])
-    workload.times = np.array([p[0] for p in published], np.int64)
-    workload.publishers = np.array([p[1] for p in published], np.int64)
-    workload.numbers = np.array([n for p in published for n in p[2]], np.int64)
-    workload.ends = np.cumsum([len(p[2]) for p in published], dtype=np.int64)
+    published.sort(key=lambda act: to_ns(act.at))
+    workload.times = np.array([to_ns(act.at) for act in published], np.int64)
+    workload.publishers = np.array([act.node for act in published], np.int64)
+    workload.numbers = np.array([n for act in published for n in act.patterns], np.int64)
+    workload.ends = np.cumsum([len(act.patterns) for act in published], dtype=np.int64)
+    workload.attributes = {
+        event: Attributes(dict(act.attributes))
+        for event, act in enumerate(published)
+        if act.attributes is not None
+    }
     return workload
 
 
@@ -166,7 +205,7 @@ def _plan_subscriptions(
     start, end = parameters.subscribe_window
     what, when = Chance(seed, "subscriptions"), Chance(seed, "subscription times")
     patterns = [Pattern(number) for number in range(parameters.patterns)]
-    plan: list[tuple[int, int, Pattern, bool]] = []
+    plan: list[tuple[int, int, AnyFilter, bool]] = []
     for node in subscribers:
         held = what.sample(patterns, parameters.patterns_per_subscriber, node)
         for i, pattern in enumerate(held):
@@ -183,12 +222,12 @@ def _churn(
     patterns: list[Pattern],
     node: int,
     seed: int,
-) -> list[tuple[int, int, Pattern, bool]]:
+) -> list[tuple[int, int, AnyFilter, bool]]:
     """A subscriber drops a pattern and takes another, in turn, so that it keeps about as many."""
     chance = Chance(seed, "churn")
     start, end = parameters.churn_window
     start = max(start, parameters.subscribe_window[1])
-    plan: list[tuple[int, int, Pattern, bool]] = []
+    plan: list[tuple[int, int, AnyFilter, bool]] = []
     now = list(held)
     for k in range(ceil((end - start) * parameters.churn_rate)):
         at = to_ns(start + (k + chance.uniform(node, k, 0)) / parameters.churn_rate)
