@@ -73,7 +73,7 @@ def test_protocols_do_not_print_or_open_files(package: str) -> None:
                 assert node.func.id not in ("print", "open", "input", "exec", "eval"), path
 
 
-ORDER = ["content", "stack", "record", "overlay routing recovery", "simulation", "pipeline"]
+ORDER = ["content", "stack", "record", "overlay routing recovery", "simulation live", "pipeline"]
 
 
 @pytest.mark.parametrize("level", range(len(ORDER)))
@@ -84,6 +84,28 @@ def test_imports_go_one_way(level: int) -> None:
         for path in modules(package):
             known = {name.split(".")[1] for name in imports(path) if name.startswith("shoal.")}
             assert not known & higher, f"{path.relative_to(ROOT)} imports {known & higher}"
+
+
+def test_brokers_and_the_simulator_do_not_know_each_other() -> None:
+    for package, other in (("live", "simulation"), ("simulation", "live")):
+        for path in modules(package):
+            assert not any(name.startswith(f"shoal.{other}") for name in imports(path)), path
+
+
+def test_a_broker_starts_without_spark_numba_or_arrow() -> None:
+    code = (
+        "import sys, shoal, shoal.live.broker, shoal.live.client, shoal.testing;"
+        "heavy = ('pyspark', 'py4j', 'numba', 'pyarrow', 'numpy', 'matplotlib');"
+        "print([m for m in sys.modules if m.split('.')[0] in heavy])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.strip() == "[]"
 
 
 def test_importing_the_simulator_imports_no_spark() -> None:

@@ -17,12 +17,15 @@ from typer.exceptions import TyperException
 import shoal
 from shoal.cli.advise import advise
 from shoal.cli.bench import bench
+from shoal.cli.broker import broker
 from shoal.cli.chaos import chaos
 from shoal.cli.doctor import doctor
 from shoal.cli.match import match
 from shoal.cli.protocols import protocols
+from shoal.cli.pub import pub
 from shoal.cli.reproduce import reproduce
 from shoal.cli.simulate import simulate
+from shoal.cli.sub import sub
 from shoal.cli.sweep import sweep
 
 app = typer.Typer(
@@ -70,6 +73,7 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
 for panel, commands in {
     "Experiments": (reproduce, sweep, simulate, advise),
     "Checks": (doctor, chaos, bench),
+    "The live network": (broker, pub, sub),
     "Content": (match,),
     "What there is": (protocols,),
 }.items():
@@ -112,6 +116,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _unforeseen(error: Exception) -> int:
     """Errors of packages that are imported late, and bugs."""
+    from shoal.content import FilterError
+    from shoal.live.errors import LiveError
+
+    if isinstance(error, LiveError | FilterError):
+        return _complain(str(error), 2)
     from shoal.simulation import InvariantViolation
 
     if type(error).__name__ == "PipelineError":  # importing it would import the pipeline

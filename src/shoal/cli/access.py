@@ -1,0 +1,31 @@
+"""What the commands of the live network have in common: how a client reaches its broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from shoal.live.client import Connecting
+
+BrokerOption = Annotated[
+    str, typer.Option("--broker", help="A broker; several, with commas, are tried in turn.")
+]
+TokenOption = Annotated[
+    str, typer.Option(help="Who you are, for brokers with access rules.", envvar="SHOAL_TOKEN")
+]
+CaOption = Annotated[Path | None, typer.Option(help="Use TLS; who signs certificates there.")]
+CertOption = Annotated[Path | None, typer.Option(help="A certificate that says who you are.")]
+KeyOption = Annotated[Path | None, typer.Option(help="Its key, if not in the same file.")]
+DEFAULT = "127.0.0.1:7464"
+
+
+def connecting(
+    broker: str, token: str, ca: Path | None, cert: Path | None, key: Path | None, **more: Any
+) -> Connecting:
+    """The connection that these options ask for."""
+    from shoal.live.client import connect
+
+    return connect(broker, token=token, ca=ca, cert=cert, key=key, **more)

@@ -1,0 +1,164 @@
+"""``shoal broker``: a node of the live network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def broker(
+    listen: Annotated[
+        str, typer.Option(help="Where peers and clients connect; port 0 takes a free one.")
+    ] = "127.0.0.1:7464",
+    join: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A broker of the network to join; the others become known.", metavar="HOST:PORT"
+        ),
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A fixed neighbour, for trees. Alternatives follow after commas.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option(help="A name of its own; with TLS, that of its certificate.")
+    ] = "",
+    routing: Annotated[
+        str | None,
+        typer.Option(help="semi-probabilistic on a graph, subscription-forwarding on a tree, …"),
+    ] = None,
+    reconfiguration: Annotated[
+        str | None, typer.Option(help="How a tree repairs its tables: strawman, timed, …")
+    ] = None,
+    degree: Annotated[int, typer.Option(min=1, max=64, help="Neighbours to keep on a graph.")] = 5,
+    config: Annotated[Path | None, typer.Option(help="Any settings, in TOML.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any setting, e.g. limits.rate=100.", metavar="KEY=VALUE"),
+    ] = None,
+    cert: Annotated[Path | None, typer.Option(help="This broker's certificate (PEM).")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its key, if not in the same file.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="Who signs certificates here.")] = None,
+    access: Annotated[Path | None, typer.Option(help="Tokens and access rules, in TOML.")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this machine without TLS.")
+    ] = False,
+    record: Annotated[Path | None, typer.Option(help="Record what happens in this folder.")] = None,
+    run: Annotated[str, typer.Option(help="The run that recorded rows belong to.")] = "live",
+    hash_token: Annotated[
+        bool, typer.Option("--hash-token", help="Hash a token from standard input, and end.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")] = False,
+) -> None:
+    """Run a broker until it is stopped.
+
+    Alone it serves its clients; with `--join` it becomes part of a network that keeps itself
+    connected while brokers come and go; with `--link` the links are yours to say.
+
+    Examples:
+
+        shoal broker
+
+        shoal broker --listen 127.0.0.1:7465 --join 127.0.0.1:7464
+
+        shoal broker --routing subscription-forwarding --reconfiguration strawman --link host:7464
+    """
+    if hash_token:
+        from shoal.live.security import hash_token as hashed
+
+        typer.echo(hashed(sys.stdin.readline().strip()))
+        return
+    raw = _raw(config, set_ or [])
+    raw |= {"listen": listen, "degree": degree, "insecure": insecure, "run": run}
+    given = {
+        "join": join and tuple(join),
+        "links": link and tuple(link),
+        "name": name,
+        "certificate": cert,
+        "key": key,
+        "authority": ca,
+        "access": access,
+        "record": record,
+    }
+    raw |= {field: value for field, value in given.items() if value}
+    for section, chosen in (("routing", routing), ("reconfiguration", reconfiguration)):
+        if chosen is not None:
+            raw[section] = {**raw.get(section, {}), "name": chosen}
+    if link or (routing or "").endswith("-forwarding"):
+        raw.setdefault("overlay", "links")
+        raw.setdefault("routing", {"name": "subscription-forwarding"})
+        if raw["routing"]["name"] != "event-forwarding":
+            raw.setdefault("reconfiguration", {"name": "strawman"})
+    _logging(verbose)
+    _runner()(_serve(raw))
+
+
+def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
+    import tomllib
+
+    from shoal.live.errors import LiveError
+
+    raw: dict[str, Any] = {}
+    if config is not None:
+        try:
+            raw = tomllib.loads(config.read_text())
+        except tomllib.TOMLDecodeError as error:
+            raise LiveError(f"{config}: {error}") from None
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise LiveError(f"--set {setting}: no value; write it as KEY=VALUE")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        inner = raw
+        *sections, last = key.split(".")
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[last] = value
+    return raw
+
+
+def _logging(verbose: bool) -> None:
+    import logging
+
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(message)s",
+        stream=sys.stderr,
+    )
+
+
+def _runner() -> Any:
+    """``asyncio.run``, on uvloop where that is installed."""
+    import asyncio
+
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+async def _serve(raw: dict[str, Any]) -> None:
+    import asyncio
+    import signal
+
+    from shoal.live.broker import Broker
+    from shoal.live.settings import settings_from
+
+    broker = Broker(settings_from(raw))
+    await broker.start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: asyncio.ensure_future(broker.stop()))
+    typer.echo(f"broker '{broker.name}' (node {broker.node}) listens on {broker.address}")
+    sys.stdout.flush()
+    await broker.until_stopped()

@@ -1,0 +1,111 @@
+"""``shoal pub``: publish events from a shell."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.access import (
+    DEFAULT,
+    BrokerOption,
+    CaOption,
+    CertOption,
+    KeyOption,
+    TokenOption,
+    connecting,
+)
+
+if TYPE_CHECKING:
+    from shoal.content import Value
+
+
+def pub(
+    attributes: Annotated[
+        list[str] | None,
+        typer.Argument(help="One event; without, JSON lines are read.", metavar="NAME=VALUE…"),
+    ] = None,
+    broker: BrokerOption = DEFAULT,
+    body: Annotated[str, typer.Option(help="The event's body.")] = "",
+    cloudevents: Annotated[
+        bool, typer.Option("--cloudevents", help="The lines are CloudEvents.")
+    ] = False,
+    token: TokenOption = "",
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Publish one event, or one for every JSON object on standard input.
+
+    A value that looks like a number, true, false or null is one; quote it twice for text.
+
+    Examples:
+
+        shoal pub room=lab1 temperature=31.5
+
+        shoal pub --broker 127.0.0.1:7465 < events.jsonl
+    """
+    import asyncio
+
+    one = parse(attributes or [])
+
+    async def publish() -> int:
+        async with connecting(broker, token, ca, cert, key) as bus:
+            if attributes:
+                await bus.publish(one, body=body.encode())
+                return 1
+            if cloudevents:
+                from shoal.live.cloudevents import from_structured
+
+                count = 0
+                for line in filter(str.strip, sys.stdin):
+                    values, data = from_structured(line)
+                    await bus.publish(values, body=data)
+                    count += 1
+                return count
+            return await bus.publish_many(lines(), body=body.encode())
+
+    count = asyncio.run(publish())
+    if not attributes:
+        typer.echo(f"published {count} event{'s' * (count != 1)}", err=True)
+
+
+def parse(words: list[str]) -> dict[str, Value | None]:
+    """``room=lab1 temperature=31`` as attributes."""
+    from shoal.live.errors import LiveError
+
+    found: dict[str, Value | None] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise LiveError(f"'{word}' is not NAME=VALUE; write it like temperature=31")
+        found[name] = scalar(text)
+    return found
+
+
+def scalar(text: str) -> Any:
+    """A number, boolean or null where the text is one in JSON; text otherwise."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, dict | list) else value
+
+
+def lines() -> Iterator[dict[str, Any]]:
+    """JSON objects from standard input."""
+    from shoal.live.errors import LiveError
+
+    for number, line in enumerate(sys.stdin, 1):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError as error:
+            raise LiveError(f"line {number} of the input is not JSON: {error}") from None
+        if not isinstance(event, dict):
+            raise LiveError(f"line {number} of the input is no JSON object")
+        yield event

@@ -1,0 +1,97 @@
+"""``shoal sub``: see events in a shell."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.access import (
+    DEFAULT,
+    BrokerOption,
+    CaOption,
+    CertOption,
+    KeyOption,
+    TokenOption,
+    connecting,
+)
+
+if TYPE_CHECKING:
+    from shoal.live.subscription import Received
+
+
+def sub(
+    filter: Annotated[str, typer.Argument(help='What to see, e.g. "temperature > 30".')] = "TRUE",
+    broker: BrokerOption = DEFAULT,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="End after so many events.", show_default=False)
+    ] = None,
+    cloudevents: Annotated[
+        bool, typer.Option("--cloudevents", help="Print CloudEvents; leave others out.")
+    ] = False,
+    when_full: Annotated[
+        str, typer.Option(help="If too slow: 'drop oldest', 'block' or 'disconnect'.")
+    ] = "drop oldest",
+    token: TokenOption = "",
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Print every event that matches a filter, one JSON object a line.
+
+    A body is shown as `$body`. Where events are missing, that is said on standard error.
+
+    Examples:
+
+        shoal sub "temperature > 30 AND room LIKE 'lab%'"
+
+        shoal sub --broker 127.0.0.1:7465 --count 10
+    """
+    import asyncio
+
+    from shoal.content import AttributeFilter
+    from shoal.live.subscription import Gap
+
+    wanted = AttributeFilter(filter)  # better refused before a connection is made
+
+    async def show() -> None:
+        left = count
+        async with (
+            connecting(broker, token, ca, cert, key, when_full=when_full) as bus,
+            bus.subscribe(wanted, gaps=True) as events,
+        ):
+            async for event in events:
+                if isinstance(event, Gap):
+                    many = "events" if event.count is None else f"{event.count} events"
+                    typer.echo(f"shoal: {many} may be missing here: {event.reason}", err=True)
+                    continue
+                line = _cloud(event) if cloudevents else _plain(event)
+                if line is None:
+                    continue
+                print(json.dumps(line, ensure_ascii=False), flush=True)
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+
+    asyncio.run(show())
+
+
+def _plain(event: Received) -> dict[str, Any]:
+    found: dict[str, Any] = dict(event.attributes)
+    if event.body:
+        found["$body"] = event.body.decode(errors="backslashreplace")
+    return found
+
+
+def _cloud(event: Received) -> dict[str, Any] | None:
+    from shoal.live.cloudevents import to_structured
+    from shoal.live.errors import LiveError
+
+    try:
+        return to_structured(event.attributes, event.body)
+    except LiveError as error:
+        print(f"shoal: left out: {error}", file=sys.stderr)
+        return None

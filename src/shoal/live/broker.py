@@ -1,0 +1,404 @@
+"""A broker: one node of the live network.
+
+It runs the same routing class that the simulator runs, on a host whose links are TCP connections
+and whose application are the clients connected to it (or, embedded, the program it lives in)::
+
+    async with Broker(Settings(listen="127.0.0.1:7464")) as broker:
+        await broker.until_stopped()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from shoal.content import AnyContent, Attributes, Event, Filter
+from shoal.live import security
+from shoal.live.connection import Connection
+from shoal.live.edge import Edge, Listener, Subscriber
+from shoal.live.errors import LiveError, ProtocolError, RefusedError
+from shoal.live.greeting import Greeter
+from shoal.live.host import LiveHost
+from shoal.live.identity import check_name, first_sequence, new_epoch, node_id, random_name
+from shoal.live.keeping import keep_graph, keep_link
+from shoal.live.membership import Membership
+from shoal.live.messages import Beat, Bye, Known, Shuffle
+from shoal.live.peer import Peer
+from shoal.live.settings import Settings
+from shoal.live.status import Status, status_of
+from shoal.live.wire import parse_address, show_address
+from shoal.stack import Chance, Message, NodeId, Reconfiguration
+
+if TYPE_CHECKING:
+    from shoal.live.recording import Recording
+    from shoal.live.session import Session
+
+log = logging.getLogger("shoal.live")
+CLIENT_PATIENCE = 30.0
+"""Seconds after which a silent client is given up."""
+
+
+class Broker:
+    """One node. ``start`` it, ``stop`` it, or use it as an asynchronous context."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings = settings or Settings()
+        self.stack = settings.stack()
+        self.described = settings.described(self.stack)
+        self.name = check_name(settings.name or random_name())
+        self.node: NodeId = node_id(self.name)
+        self.epoch = new_epoch()
+        self.access = security.Access(settings.access)
+        self.tls_in, self.tls_out = security.contexts(
+            settings.certificate, settings.key, settings.authority
+        )
+        self.links: dict[NodeId, Peer] = {}
+        self.talks: dict[NodeId, Peer] = {}
+        self.sessions: dict[Session, None] = {}
+        self.connections: dict[Connection, None] = {}
+        self.edge = Edge()
+        self.own: set[str] = set()
+        self.published = self.delivered = self.forwarded = self.cycles = 0
+        self.recording: Recording | None = None
+        self._sequence = first_sequence(self.epoch)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: asyncio.Server | None = None
+        self._waiting: dict[NodeId, list[asyncio.Event]] = {}
+        self._repairs: dict[NodeId, int] = {}
+        self._blockers: dict[Session, None] = {}
+        self._stopped: asyncio.Event | None = None
+
+    # Life
+
+    async def start(self) -> Broker:
+        """Listen and begin to make links."""
+        settings = self.settings
+        host, port = parse_address(settings.listen, "listen address")
+        if not security.is_loopback(host) and self.tls_in is None and not settings.insecure:
+            raise LiveError(
+                f"refusing to listen on {settings.listen} without TLS: others could read and "
+                "publish anything; give --cert, --key and --ca, or say --insecure"
+            )
+        self.loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        seed = secrets.randbits(62) if settings.seed is None else settings.seed
+        self.host = LiveHost(self, self.node, seed)
+        self.routing = self.stack.routing_on(self.host)
+        types: list[Any] = [*self.routing.handlers(), Beat, Shuffle, Bye]
+        self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, types))
+        self.greeter = Greeter(self)
+        self._server = await self._listen(host, port)
+        at = self._server.sockets[0].getsockname()
+        self.address = show_address(at[0], at[1])
+        told = settings.advertise or self.address
+        self.own.add(told)
+        self.me = Known(self.node, self.name, told, self.epoch)
+        chance = Chance(secrets.randbits(62), "membership")
+        self.membership = Membership(self.me, settings.degree, settings.forget, chance)
+        if settings.record is not None:
+            from shoal.live.recording import Recording
+
+            self.recording = Recording(settings.record, self)
+            self.host.watched = True
+            self._spawn(self.recording.run())
+        self._spawn(self._beat())
+        for spec in settings.links:
+            addresses = spec.split(",")
+            for address in addresses:
+                parse_address(address, "link")
+            self._spawn(keep_link(self, addresses))
+        for address in settings.join:
+            parse_address(address, "join")
+        if settings.overlay == "graph":
+            self._spawn(keep_graph(self))
+        log.info("broker '%s' (node %d) listens on %s", self.name, self.node, self.address)
+        return self
+
+    async def _listen(self, host: str, port: int) -> asyncio.Server:
+        try:
+            return await self.loop.create_server(
+                self._incoming, host, port, ssl=self.tls_in, backlog=512
+            )
+        except socket.gaierror:
+            raise LiveError(f"the name '{host}' cannot be resolved; check --listen") from None
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise LiveError(
+                    f"port {port} on {host} is taken; stop what uses it or take another, e.g. "
+                    f"--listen {show_address(host, 0)} for a free one"
+                ) from None
+            what = error.strerror or str(error)
+            raise LiveError(f"cannot listen on {show_address(host, port)}: {what}") from None
+
+    def _incoming(self) -> Connection:
+        connection = Connection(self.settings.limits, self.greeter.introduce)
+        connection.on_gone = self.connection_gone
+        self.connections[connection] = None
+        return connection
+
+    def connection_gone(self, connection: Connection) -> None:
+        """A connection has ended."""
+        self.connections.pop(connection, None)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.append(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a task of the broker failed", exc_info=task.exception())
+
+    async def stop(self) -> None:
+        """Say goodbye, close everything, write what was recorded."""
+        if self._server is None:
+            return
+        server, self._server = self._server, None
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        for connection in list(self.connections):
+            connection.close("the broker stops")
+            connection.settle()
+        self.host.closed = True
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+        if self.recording is not None:
+            self.recording.close()
+        if self._stopped is not None:
+            self._stopped.set()
+
+    async def until_stopped(self) -> None:
+        """Wait until somebody calls :meth:`stop`."""
+        assert self._stopped is not None
+        await self._stopped.wait()
+
+    async def __aenter__(self) -> Broker:
+        return await self.start()
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.stop()
+
+    async def _beat(self) -> None:
+        """Signs of life, and an eye on those of the others."""
+        interval = self.settings.heartbeat
+        while True:
+            degree = len(self.links)
+            for peer in [*self.links.values(), *self.talks.values()]:
+                peer.connection.beat(degree, 4 * interval)
+            for session in list(self.sessions):
+                patience = 1e9 if session.paused else max(CLIENT_PATIENCE, 4 * interval)
+                session.connection.beat(degree, patience)
+            await asyncio.sleep(interval)
+
+    # Links
+
+    def established(self, peer: Peer, replaces: tuple[int, int] | None) -> None:
+        """A peer has introduced itself; both ends agree."""
+        if not peer.linked:
+            self.talks[peer.node] = peer
+            return
+        node = peer.node
+        repair = None if replaces is None else Reconfiguration(replaces[1] & 0x7FFF_FFFF)
+        self.links[node] = peer
+        self.membership.linked(peer.who, peer.degree, self.loop.time())
+        if self.recording is not None:
+            self.recording.link(node, "up", repair)
+        log.info("link to '%s' (%s) is up", peer.who.name, peer.connection.remote)
+        self.routing.link_up(node, repair)
+        if replaces is not None and repair is not None and peer.dialled and replaces[0] != node:
+            self.routing.link_replaced(replaces[0], self.node, node, repair)
+        if self.settings.overlay == "graph":
+            surplus = self.membership.surplus(but=node)
+            if surplus is not None and surplus in self.links:
+                self.links[surplus].connection.close("making room for another")
+
+    def peer_closed(self, peer: Peer, reason: str) -> None:
+        """The connection to a peer is gone, and with it the link."""
+        if not peer.linked:
+            if self.talks.get(peer.node) is peer:
+                del self.talks[peer.node]
+            return
+        node = peer.node
+        if self.links.get(node) is not peer:
+            return
+        del self.links[node]
+        self.membership.unlinked(node)
+        log.info("link to '%s' is down: %s", peer.who.name, reason)
+        repair = None
+        if peer.dialled and any("," in spec for spec in self.settings.links):
+            self._repairs[node] = secrets.randbits(31)
+            repair = Reconfiguration(self._repairs[node])
+        if self.recording is not None:
+            self.recording.link(node, "down", repair)
+        if not self.host.closed:
+            self.routing.link_down(node, repair)
+        for event in self._waiting.pop(node, ()):
+            event.set()
+
+    def repair_of(self, node: NodeId) -> int:
+        """The number of the repair that the loss of this neighbour began."""
+        return self._repairs.get(node, 0)
+
+    async def unlinked(self, node: NodeId) -> None:
+        """Wait until there is no link to this node."""
+        while node in self.links:
+            event = asyncio.Event()
+            self._waiting.setdefault(node, []).append(event)
+            await event.wait()
+
+    def shuffled(self, peer: Peer, shuffle: Shuffle) -> None:
+        """A peer tells which brokers it knows."""
+        now = self.loop.time()
+        for known in shuffle.known:
+            self.membership.hear(known, now)
+        if shuffle.answer:
+            peer.tell(Shuffle(self.membership.sample(now, peer.node)))
+
+    # Messages
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """Routing sends to a neighbour."""
+        peer = self.links.get(to)
+        if peer is None:
+            return
+        event = getattr(message, "event", None)
+        if event is not None:
+            if not peer.principal.may_receive(event.content):
+                return
+            self.forwarded += 1
+        size = peer.send(message)
+        if self.recording is not None and size:
+            self.recording.sent(message, size)
+
+    def send_direct(self, to: NodeId, message: Message) -> None:
+        """Routing sends out of band."""
+        peer = self.links.get(to) or self.talks.get(to)
+        if peer is not None:
+            peer.send(message)
+        else:
+            self._spawn(self._talk(to, message))
+
+    async def _talk(self, to: NodeId, message: Message) -> None:
+        contact = self.membership.view.get(to) or self.membership.lost.get(to)
+        if contact is None:
+            log.warning("no address is known of node %d; a message to it is lost", to)
+            return
+        try:
+            peer = await self.greeter.dial(contact.known.address, "talk")
+        except LiveError as error:
+            log.warning("a message to '%s' is lost: %s", contact.known.name, error)
+        else:
+            peer.send(message)
+
+    def routed(self, peer: Peer, message: Any) -> None:
+        """A message of the routing arrived from a peer."""
+        event = getattr(message, "event", None)
+        if event is not None:
+            if not peer.linked:
+                raise ProtocolError("events travel over links only")
+            if message.hops > self.settings.limits.hops:
+                self.cycles += 1
+                if self.cycles == 1:
+                    log.warning("an event crossed %d links: do links form a cycle?", message.hops)
+                return
+            if not peer.principal.may_publish(event.content):
+                return
+        if self.recording is not None:
+            self.recording.received(message)
+        self.routing.receive(peer.node, message)
+
+    def deliver(self, event: Event, hops: int) -> None:
+        """Routing brings an event that somebody here wants."""
+        self.delivered += 1
+        if self.recording is not None:
+            self.recording.delivered(event, hops)
+        self.edge.deliver(event)
+
+    # Clients, and the program a broker lives in
+
+    def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> None:
+        """A client publishes."""
+        if len(values) > self.settings.limits.attributes:
+            raise RefusedError(
+                "size",
+                f"the event has {len(values)} attributes; at most "
+                f"{self.settings.limits.attributes} are taken",
+            )
+        content = Attributes(values)
+        if not session.principal.may_publish(content):
+            raise session.principal.refuse_publication()
+        self.publish(content, body)
+
+    def publish(self, content: AnyContent | Mapping[str, Any], body: bytes = b"") -> Event:
+        """Publish an event from this node."""
+        if isinstance(content, Mapping):
+            content = Attributes(dict(content))
+        event = Event(self.node, self._sequence, content, body)
+        self._sequence += 1
+        self.published += 1
+        if self.recording is not None:
+            self.recording.published(event)
+        self.routing.publish(event)
+        return event
+
+    def subscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
+        """Somebody at this node wants events that match."""
+        if self.edge.add(subscriber, number, filter):
+            if self.recording is not None:
+                self.recording.noted("subscribed", -1, str(filter))
+            self.routing.subscribe(filter)
+
+    def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
+        """It no longer does."""
+        if self.edge.remove(subscriber, number, filter):
+            if self.recording is not None:
+                self.recording.noted("unsubscribed", -1, str(filter))
+            self.routing.unsubscribe(filter)
+
+    def listen_to(self, filter: Filter, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Call back for every matching event; the answer, called, ends that."""
+        listener = Listener(callback)
+        self.subscribe(listener, 0, filter)
+        return lambda: self.unsubscribe(listener, 0, filter)
+
+    def session_closed(self, session: Session, reason: str) -> None:
+        """A client has gone."""
+        self.sessions.pop(session, None)
+        filters, session.filters = session.filters, {}
+        if not self.host.closed:
+            for number, filter in filters.items():
+                self.unsubscribe(session, number, filter)
+
+    def block(self, session: Session) -> None:
+        """A client that must not miss anything is slow: clients that publish here wait for it."""
+        self._blockers[session] = None
+
+    def unblock(self, session: Session) -> None:
+        """It has caught up."""
+        if self._blockers.pop(session, 0) is None and not self._blockers:
+            for other in list(self.sessions):
+                other.release()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether publications of clients wait."""
+        return bool(self._blockers)
+
+    def check_may_inspect(self, principal: security.Principal) -> None:
+        """Refuse to show the broker's state to who may not see it."""
+        if not principal.inspect:
+            raise ProtocolError(f"'{principal.name}' may not inspect this broker")
+
+    def status(self, tables: bool = False) -> Status:
+        """How the broker is doing."""
+        return status_of(self, tables)

@@ -1,0 +1,362 @@
+"""The client: publish, and iterate over what others publish.
+
+::
+
+    async with shoal.connect("127.0.0.1:7464") as bus:
+        await bus.publish(room="lab1", temperature=31)
+        async with bus.subscribe("temperature > 30 AND room LIKE 'lab%'") as hot:
+            async for event in hot:
+                print(event["room"], event["temperature"])
+
+A lost connection is made anew, with all subscriptions; each then reports a gap. A client that does
+not keep up gets events as its ``when_full`` says, and a gap with the number that was dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from shoal.content import AttributeFilter, Event, Value
+from shoal.live import security
+from shoal.live.connection import Connection
+from shoal.live.errors import LiveError, RefusedError
+from shoal.live.inbox import Inbox
+from shoal.live.messages import (
+    Accepted,
+    Bye,
+    Consumed,
+    Delivery,
+    Inspect,
+    Missed,
+    Policy,
+    Publish,
+    Refused,
+    Report,
+    Subscribe,
+    Unsubscribe,
+)
+from shoal.live.reconnecting import Reconnecting, decoder
+from shoal.live.status import Status
+from shoal.live.subscription import Gap, Received, Subscription
+from shoal.live.wire import encode, parse_address
+
+WINDOW: Final = 1024
+"""Publications under way at a time in :meth:`Bus.publish_many`."""
+
+
+class Bus(Reconnecting):
+    """A connection to a network, through any of its brokers. Made by :func:`shoal.connect`."""
+
+    _inbox: Inbox | None = None
+
+    async def close(self) -> None:
+        """Leave."""
+        if self._inbox is not None:
+            await self._inbox.stop()
+        await super().close()
+
+    async def __aenter__(self) -> Bus:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    # Publishing
+
+    async def publish(
+        self,
+        attributes: Mapping[str, Value | None] | None = None,
+        /,
+        *,
+        body: bytes = b"",
+        **more: Value | None,
+    ) -> None:
+        """Publish an event; returns when the broker has taken it, raises if it refuses."""
+        await self._publish({**(attributes or {}), **more}, body)
+
+    async def publish_many(
+        self, events: Iterable[Mapping[str, Value | None]], *, body: bytes = b""
+    ) -> int:
+        """Publish events one after the other without waiting for each; how many."""
+        under_way: deque[asyncio.Future[Any]] = deque()
+        count = 0
+        for values in events:
+            under_way.append(self._publish(values, body, await self._connected()))
+            count += 1
+            if len(under_way) >= WINDOW:
+                await under_way[WINDOW // 2]
+                while under_way and under_way[0].done():
+                    under_way.popleft().result()
+        for future in under_way:
+            await future
+        return count
+
+    def _publish(
+        self, values: Mapping[str, Value | None], body: bytes, on: Connection | None = None
+    ) -> asyncio.Future[Any]:
+        if on is None:
+            if self._connection is None or self._connection.gone:
+                return asyncio.ensure_future(self._publish_later(values, body))
+            on = self._connection
+        request = next(self._numbers)
+        try:
+            frame = encode(Publish(request, dict(values), body))
+        except (TypeError, OverflowError) as error:
+            raise LiveError(
+                f"an attribute cannot be sent ({error}); give text, numbers, booleans or nothing"
+            ) from None
+        if len(frame) > self._limits.frame:
+            raise RefusedError(
+                "size",
+                f"the event has {len(frame)} bytes; this broker takes {self._limits.frame}: "
+                "send less, or raise its limits.frame",
+            )
+        future = self._pending[request] = self._loop.create_future()
+        on.send(frame)
+        return future
+
+    async def _publish_later(self, values: Mapping[str, Value | None], body: bytes) -> None:
+        await self._publish(values, body, await self._connected())
+
+    # Subscribing
+
+    def subscribe(self, filter: str | AttributeFilter, *, gaps: bool = False) -> Subscription:
+        """Events that match a filter: ``async for event in bus.subscribe("temperature > 30")``.
+
+        With ``gaps`` the iterator also yields a :class:`Gap` wherever events may be missing;
+        ``subscription.missed`` and ``.gaps`` count them in any case. A filter that cannot be read
+        raises a :class:`~shoal.content.FilterError` with the place and a hint.
+        """
+        return Subscription(
+            self, filter if isinstance(filter, AttributeFilter) else AttributeFilter(filter), gaps
+        )
+
+    async def _subscribe(self, subscription: Subscription) -> None:
+        number = subscription.number
+        await self._connected()
+        self._subscriptions[number] = subscription
+        try:
+            await self._ask(subscription)
+        except RefusedError:
+            self._subscriptions.pop(number, None)
+            raise
+
+    def _ask(self, subscription: Subscription) -> asyncio.Future[None]:
+        number = subscription.number
+        future = self._subscribing.get(number)
+        if future is None or future.done():
+            future = self._subscribing[number] = self._loop.create_future()
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if self._connection is not None:
+            self._connection.send(encode(Subscribe(number, subscription.filter.text)))
+        return future
+
+    def _unsubscribe(self, subscription: Subscription) -> None:
+        if self._subscriptions.pop(subscription.number, None) is None:
+            return
+        if self._connection is not None and not self._connection.gone:
+            self._connection.send(encode(Unsubscribe(subscription.number)))
+        for _ in range(subscription._waiting()):
+            self._consumed()
+
+    def _abandon(self, number: int, waiting: int) -> None:
+        """A subscription was garbage; this may be any thread."""
+
+        def forget() -> None:
+            if self._connection is not None and not self._connection.gone:
+                self._connection.send(encode(Unsubscribe(number)))
+            for _ in range(waiting):
+                self._consumed()
+
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(forget)
+
+    def _consumed(self) -> None:
+        """Let the broker send more, half a window at a time."""
+        self._taken += 1
+        if 2 * self._taken >= self._window and self._connection is not None:
+            self._connection.send(encode(Consumed(self._taken)))
+            self._taken = 0
+
+    # Requests
+
+    async def request(
+        self,
+        attributes: Mapping[str, Value | None] | None = None,
+        /,
+        *,
+        body: bytes = b"",
+        timeout: float = 5.0,
+        **more: Value | None,
+    ) -> Received:
+        """Publish an event and wait for the first reply to it (see :meth:`reply`)."""
+        if self._inbox is None:
+            self._inbox = Inbox(self)
+        return await self._inbox.ask({**(attributes or {}), **more}, body, timeout)
+
+    async def reply(
+        self,
+        to: Received,
+        attributes: Mapping[str, Value | None] | None = None,
+        /,
+        *,
+        body: bytes = b"",
+        **more: Value | None,
+    ) -> None:
+        """Answer an event that was sent by :meth:`request`."""
+        if not isinstance(to.get("replyto"), str):
+            raise LiveError("this event wants no reply: it was published, not requested")
+        answer = {"inreplyto": to["replyto"], "correlation": to.get("correlation")}
+        await self._publish({**(attributes or {}), **more, **answer}, body)
+
+    async def inspect(self, *, tables: bool = False) -> Status:
+        """How the broker is doing; with ``tables``, also what is in its routing table."""
+        connection = await self._connected()
+        request = next(self._numbers)
+        future = self._pending[request] = self._loop.create_future()
+        connection.send(encode(Inspect(request, tables)))
+        return msgspec.json.decode(await future, type=Status)
+
+    # From the broker
+
+    def _received(self, frames: list[memoryview]) -> None:
+        decode = decoder.decode
+        for frame in frames:
+            message = decode(frame)
+            if type(message) is Delivery:
+                self._deliver(message)
+            elif isinstance(message, Accepted):
+                self._accepted(message.request)
+            elif isinstance(message, Refused):
+                self._refused(message)
+            elif isinstance(message, Missed):
+                self.dropped += message.count
+                gap = Gap(message.count, "this client did not keep up")
+                for subscription in list(self._subscriptions.values()):
+                    subscription._put(gap)
+            elif isinstance(message, Report):
+                future = self._pending.pop(message.request, None)
+                if future is not None and not future.done():
+                    future.set_result(message.status)
+            elif isinstance(message, Bye) and self._connection is not None:
+                self._connection.close(message.reason, polite=False)
+
+    def _deliver(self, message: Delivery) -> None:
+        event: Event = message.event
+        values = getattr(event.content, "values", {})
+        received = Received(values, event.body, event.publisher, event.sequence)
+        # One delivery counts once, however many subscriptions it is for.
+        first = True
+        for number in message.subscriptions:
+            subscription = self._subscriptions.get(number)
+            if subscription is not None:
+                if not first:
+                    self._taken -= 1
+                subscription._put(received)
+                first = False
+        if first:
+            self._consumed()
+
+    def _accepted(self, request: int) -> None:
+        future = self._subscribing.get(request)
+        if future is not None and not future.done():
+            del self._subscribing[request]
+            future.set_result(None)
+            return
+        pending = self._pending
+        for number in list(itertools.takewhile(lambda n: n <= request, pending)):
+            waiting = pending.pop(number)
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _refused(self, message: Refused) -> None:
+        error = RefusedError(message.code, message.reason)
+        future: asyncio.Future[Any] | None
+        future = self._subscribing.pop(message.request, None)
+        if future is None or future.done():
+            future = self._pending.pop(message.request, None)
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+
+class Connecting:
+    """What :func:`connect` returns: await it, or enter it as a context."""
+
+    def __init__(self, make: Callable[[], Bus]) -> None:
+        self._make = make
+        self._bus: Bus | None = None
+
+    def __await__(self) -> Generator[Any, None, Bus]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> Bus:
+        bus = self._bus = self._make()
+        await bus._start()
+        return bus
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._bus is not None:
+            await self._bus.close()
+
+
+def connect(
+    address: str = "127.0.0.1:7464",
+    *,
+    name: str = "",
+    token: str = "",
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    broker: str = "",
+    window: int = 1024,
+    queue: int = 10_000,
+    when_full: Policy = "drop oldest",
+    patience: float = 30.0,
+    reconnect: tuple[float, float] = (0.1, 5.0),
+) -> Connecting:
+    """Connect to a network: ``async with shoal.connect("host:7464") as bus``.
+
+    Several addresses, separated by commas, are tried in turn. ``window`` events are sent ahead of
+    their consumption; ``queue`` more wait at the broker, and ``when_full`` says what happens then:
+    ``"drop oldest"``, ``"disconnect"`` or ``"block"`` (publishers at the same broker wait). With
+    ``ca`` the connection uses TLS and the broker's certificate must be signed by it (and carry the
+    name ``broker``, if given); ``token`` or ``cert`` say who this client is.
+    """
+    addresses = [part.strip() for part in address.split(",")]
+    for one in addresses:
+        parse_address(one)
+    if when_full not in ("drop oldest", "block", "disconnect"):
+        raise LiveError(
+            f"when_full = '{when_full}' is none of 'drop oldest', 'block' and 'disconnect'"
+        )
+
+    def make() -> Bus:
+        tls = None
+        if ca is not None or cert is not None:
+            files = [None if path is None else Path(path) for path in (cert, key, ca)]
+            tls = security.client_context(*files)
+        return Bus(
+            addresses,
+            name=name or f"client-{secrets.token_hex(4)}",
+            token=token,
+            tls=tls,
+            window=window,
+            queue=queue,
+            when_full=when_full,
+            patience=patience,
+            reconnect=reconnect,
+            broker=broker,
+        )
+
+    return Connecting(make)
+
+
+__all__ = ["Bus", "Connecting", "Gap", "Received", "Subscription", "connect"]

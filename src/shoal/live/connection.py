@@ -1,0 +1,224 @@
+"""One connection: frames in, frames out, and nobody harmed by what the other end does.
+
+Frames that are sent within one turn of the event loop leave in one write. What arrives is handed,
+frame by frame, to whoever took the connection over after its first frame. Any error that a frame
+causes closes this connection and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from shoal.live.errors import LiveError, ProtocolError
+from shoal.live.messages import Beat, Bye, Hello, Refused
+from shoal.live.wire import HANDSHAKE_LIMIT, Splitter, encode
+
+if TYPE_CHECKING:
+    from shoal.live.settings import Limits
+
+log = logging.getLogger("shoal.live")
+HIGH_WATER: Final = 1 << 18
+"""Bytes waiting in a socket's buffer from which on a connection counts as congested."""
+_hello = msgspec.msgpack.Decoder(Hello)
+
+
+class User(Protocol):
+    """Who uses a connection once it is introduced: a peer link or a client's session."""
+
+    def received(self, frames: list[memoryview]) -> None:
+        """Frames arrived."""
+
+    def closed(self, reason: str) -> None:
+        """The connection is gone."""
+
+    def congested(self, yes: bool) -> None:
+        """The other end does not read fast enough, or does again."""
+
+
+class Connection(asyncio.Protocol):
+    """A stream of frames between two programs."""
+
+    def __init__(
+        self, limits: Limits, introduce: Callable[[Connection, Hello], None] | None = None
+    ) -> None:
+        self.limits = limits
+        self.loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport | None = None
+        self.user: User | None = None
+        self.remote = "?"
+        self.certificate: dict[str, Any] | None = None
+        """The other end's certificate, where it showed one that is trusted."""
+        self.secure = False
+        self.heard = self.loop.time()
+        self.said = self.heard
+        self.bytes_in = self.bytes_out = 0
+        self.reason = ""
+        """Why it was or will be closed."""
+        self.gone = False
+        self.on_gone: Callable[[Connection], None] | None = None
+        self._introduce = introduce
+        self._splitter = Splitter(HANDSHAKE_LIMIT)
+        self._out: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing = self._settled = False
+
+    # Callbacks of the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See :class:`asyncio.Protocol`."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+        address = transport.get_extra_info("peername")
+        if isinstance(address, tuple):
+            self.remote = f"{address[0]}:{address[1]}"
+        secured: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if secured is not None:
+            self.secure = True
+            self.certificate = secured.getpeercert() or None
+        if self._introduce is not None:
+            self._timer = self.loop.call_later(
+                self.limits.handshake,
+                lambda: self.close(f"no introduction within {self.limits.handshake:g} s"),
+            )
+
+    def data_received(self, data: bytes) -> None:
+        """See :class:`asyncio.Protocol`."""
+        if self.gone:
+            return
+        self.heard = self.loop.time()
+        self.bytes_in += len(data)
+        try:
+            frames = self._splitter.feed(data)
+            if self.user is None and frames and not self._begin(frames):
+                return
+            if self.user is not None and frames:
+                self.user.received(frames)
+        except (LiveError, msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+            self.fail(error)
+        except Exception as error:
+            log.exception(
+                "a frame from %s broke its handling; closing that connection", self.remote
+            )
+            self.fail(error)
+
+    def _begin(self, frames: list[memoryview]) -> bool:
+        """Let the first frame introduce the other end; False if nobody took the connection."""
+        introduce, self._introduce = self._introduce, None
+        if introduce is None:
+            return False
+        if self._timer is not None:
+            self._timer.cancel()
+        introduce(self, _hello.decode(frames.pop(0)))
+        return self.user is not None
+
+    def pause_writing(self) -> None:
+        """See :class:`asyncio.Protocol`."""
+        if self.user is not None:
+            self.user.congested(True)
+
+    def resume_writing(self) -> None:
+        """See :class:`asyncio.Protocol`."""
+        if self.user is not None and not self.gone:
+            self.user.congested(False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See :class:`asyncio.Protocol`."""
+        self._end(self.reason or (f"connection lost: {error}" if error else "closed by other end"))
+
+    # For users
+
+    def taken_by(self, user: User, limit: int) -> None:
+        """From now on this user gets the frames, up to this size."""
+        self.user = user
+        self._splitter.limit = limit
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, together with others of this turn of the loop."""
+        self._out.append(frame)
+        if not self._flushing:
+            self._flushing = True
+            self.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what was sent."""
+        self._flushing = False
+        if self._out and self.transport is not None and not self.gone:
+            data = b"".join(self._out)
+            self._out.clear()
+            self.bytes_out += len(data)
+            self.said = self.heard if self.heard > self.said else self.said
+            self.transport.write(data)
+
+    def waiting(self) -> int:
+        """Bytes not yet taken by the operating system."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def beat(self, degree: int, patience: float) -> None:
+        """Say that one is alive; give the other end up if it has been silent for too long."""
+        silent = self.loop.time() - self.heard
+        if silent > patience:
+            self.close(f"nothing heard for {silent:.1f} s", polite=False)
+        elif not self.gone:
+            self.send(encode(Beat(degree)))
+
+    def refuse(self, refused: Refused) -> None:
+        """Answer no, and close."""
+        self.reason = refused.reason
+        self.send(encode(refused))
+        self._finish()
+
+    def fail(self, error: Exception) -> None:
+        """The other end broke the rules: tell it how, and close."""
+        what = str(error) if isinstance(error, LiveError) else f"unusable message: {error}"
+        if isinstance(error, ProtocolError | LiveError | msgspec.MsgspecError):
+            log.info("%s: %s; closed", self.remote, what)
+        self.close(what[:1000])
+
+    def close(self, reason: str, *, polite: bool = True) -> None:
+        """Close, saying why; what was sent before still goes out."""
+        if self.gone:
+            return
+        self.reason = self.reason or reason
+        if polite:
+            self.send(encode(Bye(reason[:1000])))
+            self._finish()
+        elif self.transport is not None:
+            self.transport.abort()
+        if self.user is not None or not polite:
+            self._end(self.reason)
+
+    def _finish(self) -> None:
+        self.flush()
+        if self.transport is not None:
+            self.transport.close()
+            # An end that does not read must not keep the connection.
+            self.loop.call_later(2.0, self.transport.abort)
+
+    def _end(self, reason: str) -> None:
+        """Once: nothing comes or goes any more; the user learns it when no handler is running."""
+        if self.gone:
+            return
+        self.gone = True
+        self.reason = reason
+        if self._timer is not None:
+            self._timer.cancel()
+        self.loop.call_soon(self.settle)
+
+    def settle(self) -> None:
+        """Tell the user and the owner that the connection is gone, now rather than soon."""
+        if not self.gone or self._settled:
+            return
+        self._settled = True
+        reason = self.reason
+        user, self.user = self.user, None
+        if user is not None:
+            user.closed(reason)
+        if self.on_gone is not None:
+            self.on_gone(self)

@@ -1,0 +1,23 @@
+"""What can go wrong between brokers and clients, each with its cause and cure in one line."""
+
+from __future__ import annotations
+
+
+class LiveError(Exception):
+    """Something a user can mend; the message names the cause and the cure."""
+
+
+class RefusedError(LiveError):
+    """The other side said no: to a connection, a subscription or an event. ``code`` says why."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class DisconnectedError(LiveError):
+    """The connection is gone; whether the last request was carried out is not known."""
+
+
+class ProtocolError(LiveError):
+    """The other side sent what it must not; its connection is closed."""

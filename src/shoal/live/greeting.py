@@ -1,0 +1,313 @@
+"""How two programs get to know each other: dialling, answering, and agreeing on one link.
+
+A session epoch goes with every introduction. A link is one connection: when a broker introduces
+itself that is linked already, the old connection is closed (on both sides, for both sides' tables)
+before the new one counts. Of two brokers that dial each other at once, the connection of the one
+with the lower id stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from shoal.live import security
+from shoal.live.connection import Connection
+from shoal.live.errors import DisconnectedError, LiveError, RefusedError
+from shoal.live.identity import node_id
+from shoal.live.messages import VERSIONS, Bye, Hello, Known, Refused, Welcome
+from shoal.live.peer import Peer
+from shoal.live.session import Session
+from shoal.live.wire import ENVELOPE, encode, parse_address
+
+if TYPE_CHECKING:
+    from shoal.live.broker import Broker
+
+log = logging.getLogger("shoal.live")
+CAPABILITIES: Final = ("window", "inspect", "shuffle")
+EPOCHS: Final = 4096
+"""Brokers whose last session is remembered."""
+_answer = msgspec.msgpack.Decoder(Welcome | Refused | Bye)
+
+
+class NoLinkError(RefusedError):
+    """A link was refused; others that may be asked are attached."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.code, refused.reason)
+        self.others = refused.others
+
+
+class Greeter:
+    """Introductions of one broker, in both directions."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.epochs: dict[int, int] = {}
+        """The latest session of each broker met."""
+        self.skews: dict[int, float] = {}
+        """By how many seconds other brokers' clocks are ahead, where that is a lot."""
+
+    def hello(self, purpose: str, *, urgent: bool, replaces: tuple[int, int] | None) -> Hello:
+        """This broker's introduction."""
+        broker = self.broker
+        return Hello(
+            VERSIONS,
+            "peer",
+            purpose,  # type: ignore[arg-type]  # one of the two literals
+            broker.me,
+            time.time(),
+            broker.described,
+            CAPABILITIES,
+            degree=len(broker.links),
+            urgent=urgent,
+            replaces=replaces,
+        )
+
+    def welcome(self) -> Welcome:
+        """The answer to an introduction."""
+        broker = self.broker
+        frame = broker.settings.limits.frame
+        return Welcome(VERSIONS[-1], broker.me, time.time(), CAPABILITIES, len(broker.links), frame)
+
+    # Who comes in
+
+    def introduce(self, connection: Connection, hello: Hello) -> None:
+        """The first frame of an incoming connection."""
+        try:
+            if not set(hello.versions) & set(VERSIONS):
+                raise RefusedError(
+                    "version",
+                    f"no protocol version in common: here {_list(VERSIONS)}, there "
+                    f"{_list(hello.versions)}; update the older program",
+                )
+            if hello.role == "client":
+                self._client(connection, hello)
+            else:
+                self._peer(connection, hello)
+        except RefusedError as error:
+            others: tuple[Known, ...] = (self.broker.me,)
+            if error.code == "full":
+                others = self.broker.membership.sample(connection.loop.time(), hello.who.node)
+            connection.refuse(Refused(error.code, str(error)[:1000], 0, others))
+
+    def _client(self, connection: Connection, hello: Hello) -> None:
+        broker = self.broker
+        if len(broker.sessions) >= broker.settings.limits.connections:
+            raise RefusedError("full", f"{len(broker.sessions)} clients are connected; no more")
+        principal = broker.access.client(hello.token, connection.certificate)
+        session = Session(broker, connection, hello, principal)
+        connection.taken_by(session, broker.settings.limits.frame)
+        broker.sessions[session] = None
+        connection.send(encode(self.welcome()))
+
+    def _peer(self, connection: Connection, hello: Hello) -> None:
+        broker = self.broker
+        self.check(hello.who, connection, hello.time)
+        if hello.stack != broker.described:
+            raise RefusedError(
+                "stack",
+                f"brokers must route alike; here: {broker.described}; there: {hello.stack}",
+            )
+        known = Known(*msgspec.structs.astuple(hello.who)[:4])
+        link = hello.purpose == "link"
+        if link:
+            self._room(known.node, dialled=False)
+            if broker.settings.overlay == "graph" and not broker.membership.accepts(hello.urgent):
+                raise RefusedError("full", "it has neighbours enough")
+        peer = Peer(
+            broker,
+            connection,
+            known,
+            broker.access.peer(known.name),
+            linked=link,
+            dialled=False,
+            degree=hello.degree,
+        )
+        connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
+        connection.send(encode(self.welcome()))
+        broker.established(peer, hello.replaces)
+
+    def check(self, who: Known, connection: Connection, their_time: float) -> None:
+        """Refuse a broker that is not who it says, or not its latest session."""
+        broker = self.broker
+        if who.node != node_id(who.name):
+            raise RefusedError("identity", f"'{who.name}' is not the name of node {who.node}")
+        if who.node == broker.node:
+            if who.name == broker.name and who.address == broker.me.address:
+                raise RefusedError("self", "that is this broker itself; leave it out")
+            raise RefusedError(
+                "identity",
+                f"node {who.node} is '{broker.name}' here and '{who.name}' there; start one of "
+                "them with another --name",
+            )
+        needed = broker.settings.certificate is not None
+        security.check_peer(who.name, connection.certificate, needed)
+        latest = self.epochs.pop(who.node, 0)
+        self.epochs[who.node] = max(latest, who.epoch)
+        while len(self.epochs) > EPOCHS:
+            del self.epochs[next(iter(self.epochs))]
+        if who.epoch < latest:
+            raise RefusedError(
+                "epoch",
+                f"'{who.name}' is in a session older than its last one; its clock went back by "
+                f"{(latest - who.epoch) / 1000:g} s: set it right, or use another --name",
+            )
+        skew = their_time - time.time()
+        if abs(skew) > broker.settings.limits.skew:
+            if who.node not in self.skews:
+                log.warning(
+                    "the clock of '%s' is %.1f s %s; links work, but recorded times are off by as "
+                    "much: synchronise the clocks",
+                    who.name,
+                    abs(skew),
+                    "ahead" if skew > 0 else "behind",
+                )
+            self.skews[who.node] = skew
+        else:
+            self.skews.pop(who.node, None)
+
+    def _room(self, node: int, *, dialled: bool) -> None:
+        """Close an old link to the same broker, or refuse the new one: see above."""
+        old = self.broker.links.get(node)
+        if old is None:
+            return
+        mine_wins = self.broker.node < node
+        if old.dialled != dialled and old.dialled == mine_wins:
+            raise RefusedError("duplicate", "there is a link already")
+        old.connection.close("a newer connection takes over", polite=False)
+        old.connection.settle()
+
+    # Whom we dial
+
+    async def dial(
+        self,
+        address: str,
+        purpose: str = "link",
+        *,
+        urgent: bool = False,
+        replaces: tuple[int, int] | None = None,
+    ) -> Peer:
+        """Connect to a broker; what goes wrong is a :class:`LiveError` that says what."""
+        broker = self.broker
+        limits = broker.settings.limits
+        connection = await open_connection(address, limits, broker.tls_out)
+        broker.connections[connection] = None
+        connection.on_gone = broker.connection_gone
+        dialling = _Dialling(self, connection, purpose, replaces)
+        connection.taken_by(dialling, limits.frame + ENVELOPE)
+        connection.send(encode(self.hello(purpose, urgent=urgent, replaces=replaces)))
+        try:
+            async with asyncio.timeout(limits.handshake):
+                return await dialling.done
+        except TimeoutError:
+            raise LiveError(f"{address} does not answer within {limits.handshake:g} s") from None
+        finally:
+            if dialling.peer is None:
+                connection.close("introduction failed", polite=False)
+
+
+class _Dialling:
+    """A connection that went out and waits for its answer."""
+
+    def __init__(
+        self,
+        greeter: Greeter,
+        connection: Connection,
+        purpose: str,
+        replaces: tuple[int, int] | None,
+    ) -> None:
+        self.greeter = greeter
+        self.connection = connection
+        self.purpose = purpose
+        self.replaces = replaces
+        self.peer: Peer | None = None
+        self.done: asyncio.Future[Peer] = connection.loop.create_future()
+
+    def received(self, frames: list[memoryview]) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        answer = _answer.decode(frames.pop(0))
+        try:
+            if isinstance(answer, Refused):
+                raise NoLinkError(answer)
+            if isinstance(answer, Bye):
+                raise RefusedError("bye", answer.reason)
+            self.peer = self._agree(answer)
+        except LiveError as error:
+            if not self.done.done():
+                self.done.set_exception(error)
+            self.connection.close(str(error)[:1000])
+            return
+        if self.done.done():  # too late
+            self.connection.close("the answer came too late")
+            return
+        self.done.set_result(self.peer)
+        if frames:
+            self.peer.received(frames)
+
+    def _agree(self, answer: Welcome) -> Peer:
+        greeter = self.greeter
+        broker = greeter.broker
+        greeter.check(answer.who, self.connection, answer.time)
+        known = Known(*msgspec.structs.astuple(answer.who)[:4])
+        link = self.purpose == "link"
+        if link:
+            greeter._room(known.node, dialled=True)
+        principal = broker.access.peer(known.name)
+        peer = Peer(
+            broker,
+            self.connection,
+            known,
+            principal,
+            linked=link,
+            dialled=True,
+            degree=answer.degree,
+        )
+        self.connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
+        broker.established(peer, self.replaces)
+        return peer
+
+    def congested(self, yes: bool) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+
+    def closed(self, reason: str) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        if not self.done.done():
+            self.done.set_exception(DisconnectedError(reason))
+
+
+async def open_connection(address: str, limits: object, tls: ssl.SSLContext | None) -> Connection:
+    """A connection to an address; failures say what to look at."""
+    host, port = parse_address(address)
+    loop = asyncio.get_running_loop()
+    try:
+        _, connection = await loop.create_connection(
+            lambda: Connection(limits),  # type: ignore[arg-type]  # a broker's or a client's
+            host,
+            port,
+            ssl=tls,
+            server_hostname="" if tls is not None else None,
+        )
+    except socket.gaierror:
+        raise LiveError(f"the name '{host}' in {address} cannot be resolved; check it") from None
+    except ssl.SSLError as error:
+        raise LiveError(f"{address}: {security.explain_tls(error)}") from None
+    except ConnectionResetError:
+        raise DisconnectedError(f"{address} hung up; it may speak TLS, or not speak it") from None
+    except OSError as error:
+        what = os.strerror(error.errno) if error.errno else str(error)
+        raise DisconnectedError(
+            f"{address} cannot be reached: {what}; is a broker there?"
+        ) from None
+    return connection
+
+
+def _list(versions: tuple[int, ...]) -> str:
+    return ", ".join(map(str, versions))

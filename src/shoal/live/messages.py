@@ -1,0 +1,171 @@
+"""What brokers and clients say to each other beside the routing protocols' own messages.
+
+Every connection opens with :class:`Hello` and is answered by :class:`Welcome` or :class:`Refused`.
+After that peers exchange the messages of their routing, heartbeats and what they know of others;
+clients subscribe, publish and get deliveries.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from shoal.content import Event, Value
+from shoal.stack import Message, NodeId
+
+VERSIONS: Final = (1,)
+"""Versions of this protocol that this code speaks."""
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
+Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Policy: TypeAlias = Literal["drop oldest", "block", "disconnect"]
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """A broker that somebody has heard of, and how many seconds ago it was known to be alive."""
+
+    node: Node
+    name: Name
+    address: Annotated[str, msgspec.Meta(max_length=256)]
+    epoch: Count
+    age: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+Sample: TypeAlias = Annotated[tuple[Known, ...], msgspec.Meta(max_length=64)]
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """The first frame of whoever opened a connection."""
+
+    versions: Annotated[tuple[int, ...], msgspec.Meta(max_length=16)]
+    role: Literal["peer", "client"]
+    purpose: Literal["link", "talk"]
+    """A peer wants to be a neighbour, or only to exchange a few messages out of band."""
+    who: Known
+    time: float
+    """The sender's wall clock."""
+    stack: Text = ""
+    """How a peer routes; both ends must agree on it."""
+    capabilities: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)] = ()
+    token: Annotated[str, msgspec.Meta(max_length=512)] = ""
+    degree: Count = 0
+    urgent: bool = False
+    """A peer with too few links asks for room to be made."""
+    replaces: tuple[Node, Count] | None = None
+    """The neighbour that this link stands in for, and the number of the repair."""
+    window: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1024
+    """Deliveries that a client takes before it has said that it consumed some."""
+    queue: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 10_000
+    policy: Policy = "drop oldest"
+
+
+class Welcome(Message, frozen=True, tag="welcome"):
+    """The connection is accepted, under this version."""
+
+    version: int
+    who: Known
+    time: float
+    capabilities: tuple[Name, ...] = ()
+    degree: Count = 0
+    limit: Count = 0
+    """The largest frame that this broker takes."""
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """No: to a connection, or to the request of that number. ``others`` may be asked instead."""
+
+    code: Name
+    reason: Text
+    request: Count = 0
+    others: Sample = ()
+
+
+class Bye(Message, frozen=True, tag="bye"):
+    """The sender closes the connection, and says why."""
+
+    reason: Text
+
+
+class Beat(Message, frozen=True, tag="beat"):
+    """The sender is alive and has so many links."""
+
+    degree: Count = 0
+
+
+class Shuffle(Message, frozen=True, tag="shuffle"):
+    """Brokers that the sender knows; ``answer`` asks for some in return."""
+
+    known: Sample
+    answer: bool = False
+
+
+# Between a client and its broker
+
+
+class Subscribe(Message, frozen=True, tag="want"):
+    """Events that match this are to be delivered under this number."""
+
+    subscription: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+    filter: Annotated[str, msgspec.Meta(max_length=32_768)]
+
+
+class Unsubscribe(Message, frozen=True, tag="unwant"):
+    """No longer."""
+
+    subscription: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+
+
+class Publish(Message, frozen=True, tag="pub"):
+    """An event. Requests that publish are numbered by the client, ascending."""
+
+    request: Count
+    values: dict[str, Value | None]
+    body: bytes = b""
+
+
+class Accepted(Message, frozen=True, tag="ok"):
+    """The request of that number is carried out, and so are all publications before it."""
+
+    request: Count
+
+
+class Delivery(Message, frozen=True, tag="event"):
+    """An event for these subscriptions."""
+
+    subscriptions: tuple[int, ...]
+    event: Event
+
+
+class Consumed(Message, frozen=True, tag="took"):
+    """The client has consumed so many more deliveries."""
+
+    count: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+
+
+class Missed(Message, frozen=True, tag="missed"):
+    """So many deliveries were dropped here, since the client was too slow."""
+
+    count: Count
+
+
+class Inspect(Message, frozen=True, tag="inspect"):
+    """How is the broker? With ``tables``, also every entry of its routing table."""
+
+    request: Count
+    tables: bool = False
+
+
+class Report(Message, frozen=True, tag="report"):
+    """The answer: a status in JSON."""
+
+    request: Count
+    status: bytes
+
+
+FromClient: TypeAlias = Publish | Consumed | Subscribe | Unsubscribe | Inspect | Beat | Bye
+ToClient: TypeAlias = Delivery | Accepted | Refused | Missed | Report | Beat | Bye | Welcome
+LinkMessage: TypeAlias = Beat | Shuffle | Bye
+NODE_UNKNOWN: Final[NodeId] = -1

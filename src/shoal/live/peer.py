@@ -1,0 +1,102 @@
+"""A link to a neighbouring broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shoal.live.connection import Connection
+from shoal.live.messages import Beat, Bye, Known, Shuffle
+from shoal.live.wire import ENVELOPE, LENGTH, content_of, encode
+
+if TYPE_CHECKING:
+    from shoal.live.broker import Broker
+    from shoal.live.security import Principal
+
+
+class Peer:
+    """One neighbour (or, out of band, another broker) over one connection.
+
+    A link lives exactly as long as its connection: both ends see it come and go with it, so a
+    neighbour that restarts, or a connection that is made anew, starts from empty tables on both.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        connection: Connection,
+        who: Known,
+        principal: Principal,
+        *,
+        linked: bool,
+        dialled: bool,
+        degree: int,
+    ) -> None:
+        self.broker = broker
+        self.connection = connection
+        self.who = who
+        self.principal = principal
+        self.linked = linked
+        self.dialled = dialled
+        self.degree = degree
+        self.since = connection.loop.time()
+        self.sent = self.received_count = self.beats = self.dropped = 0
+        self._congested = False
+
+    @property
+    def node(self) -> int:
+        """The neighbour's node id."""
+        return self.who.node
+
+    def received(self, frames: list[memoryview]) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        broker = self.broker
+        decode = broker.decoder.decode
+        self.received_count += len(frames)
+        for frame in frames:
+            message = decode(frame)
+            if type(message) is Beat:
+                self.degree = message.degree
+                self.beats += 1
+            elif isinstance(message, Shuffle):
+                self.beats += 1
+                broker.shuffled(self, message)
+            elif isinstance(message, Bye):
+                self.connection.close(f"left: {message.reason}", polite=False)
+                return
+            else:
+                broker.routed(self, message)
+
+    def send(self, message: Any) -> int:
+        """Send a message of the routing: its bytes, 0 if it was dropped.
+
+        Events are dropped where the neighbour does not read.
+        """
+        content = content_of(message)
+        size = len(content)
+        if size > self.connection.limits.frame + ENVELOPE:
+            self.connection.close(f"a message of {size} bytes was to be sent; raise limits.frame")
+            return 0
+        if self._congested:
+            room = self.connection.limits.queue_bytes
+            if self.connection.waiting() > room:
+                if getattr(message, "event", None) is not None:
+                    self.dropped += 1
+                    return 0
+                # Tables would go wrong if these were dropped; without the link they are right.
+                self.connection.close(f"does not read: {room} bytes wait", polite=False)
+                return 0
+        self.sent += 1
+        self.connection.send(LENGTH.pack(size) + content)
+        return size + LENGTH.size
+
+    def tell(self, message: Any) -> None:
+        """Send a message of the links' own."""
+        self.connection.send(encode(message))
+
+    def congested(self, yes: bool) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        self._congested = yes
+
+    def closed(self, reason: str) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        self.broker.peer_closed(self, reason)

@@ -1,0 +1,249 @@
+"""A client's connection to its broker: made, lost, and made again."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import ssl
+import time
+from collections.abc import Awaitable
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from shoal.live import security
+from shoal.live.connection import Connection
+from shoal.live.errors import DisconnectedError, LiveError, RefusedError
+from shoal.live.greeting import open_connection
+from shoal.live.keeping import FATAL, Backoff
+from shoal.live.messages import VERSIONS, Hello, Known, Policy, Refused, ToClient, Welcome
+from shoal.live.settings import Limits
+from shoal.live.subscription import Gap, Subscription
+from shoal.live.wire import ENVELOPE, encode
+
+log = logging.getLogger("shoal.live")
+decoder = msgspec.msgpack.Decoder(ToClient)
+
+
+class Reconnecting:
+    """Stays connected to one of some brokers, with all subscriptions."""
+
+    def __init__(
+        self,
+        addresses: list[str],
+        *,
+        name: str,
+        token: str,
+        tls: ssl.SSLContext | None,
+        window: int,
+        queue: int,
+        when_full: Policy,
+        patience: float,
+        reconnect: tuple[float, float],
+        broker: str,
+    ) -> None:
+        self._addresses = addresses
+        self._name = name
+        self._token = token
+        self._tls = tls
+        self._broker_name = broker
+        self._window, self._queue, self._policy = window, queue, when_full
+        self.patience = patience
+        self._backoff = Backoff(*reconnect)
+        self._limits = Limits()
+        self._numbers = itertools.count(1)
+        """Of publications, subscriptions and inspections alike."""
+        self._subscriptions: WeakValueDictionary[int, Subscription] = WeakValueDictionary()
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        """Publications (which the broker accepts in order) and inspections."""
+        self._subscribing: dict[int, asyncio.Future[None]] = {}
+        self._connection: Connection | None = None
+        self._up = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._first: asyncio.Future[None] | None = None
+        self._closing = False
+        self._taken = 0
+        self.dropped = 0
+        """Deliveries that the broker dropped since this client did not keep up."""
+        self.reconnects = 0
+        self.broker: Known | None = None
+        self._heart: asyncio.Task[None] | None = None
+
+    async def _start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._first = self._loop.create_future()
+        self._task = asyncio.create_task(self._run())
+        self._heart = asyncio.create_task(self._beat())
+        try:
+            async with asyncio.timeout(self.patience):
+                await self._first
+        except TimeoutError:
+            await self.close()
+            raise DisconnectedError(f"no broker answers at {', '.join(self._addresses)}") from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _run(self) -> None:
+        """Connect, and connect again, until closed."""
+        for address in itertools.cycle(self._addresses):
+            try:
+                lost = await self._connect(address)
+            except LiveError as error:
+                first = self._first is not None and not self._first.done()
+                hopeless = isinstance(error, RefusedError) and error.code in FATAL
+                if hopeless or (first and len(self._addresses) == 1):
+                    self._give_up(error)
+                    return
+                log.warning("%s; trying on", error)
+            else:
+                self._backoff.reset()
+                if self._first is not None and not self._first.done():
+                    self._first.set_result(None)
+                reason = await lost
+                self._lost(reason)
+                self.reconnects += 1
+            await asyncio.sleep(self._backoff.next())
+
+    async def _connect(self, address: str) -> Awaitable[str]:
+        connection = await open_connection(address, self._limits, self._tls)
+        greeting = _Greeting(self, connection)
+        connection.taken_by(greeting, self._limits.frame + ENVELOPE)
+        me = Known(-1, self._name, "", 0)
+        hello = Hello(
+            VERSIONS,
+            "client",
+            "link",
+            me,
+            time.time(),
+            token=self._token,
+            window=self._window,
+            queue=self._queue,
+            policy=self._policy,
+        )
+        connection.send(encode(hello))
+        try:
+            async with asyncio.timeout(self._limits.handshake):
+                welcome = await greeting.welcome
+        except TimeoutError:
+            connection.close("no answer", polite=False)
+            raise DisconnectedError(f"{address} does not answer; is a broker there?") from None
+        except RefusedError as error:
+            raise RefusedError(error.code, f"{address} refuses: {error}") from None
+        self.broker = welcome.who
+        connection.taken_by(greeting, welcome.limit + ENVELOPE)
+        self._limits = Limits(frame=max(1024, welcome.limit))
+        self._connection = connection
+        self._taken = 0
+        for subscription in list(self._subscriptions.values()):
+            self._ask(subscription)
+            subscription._put(Gap(None, "the connection was lost"))
+        self._up.set()
+        return greeting.lost
+
+    def _give_up(self, error: LiveError) -> None:
+        if self._first is not None and not self._first.done():
+            self._first.set_exception(error)
+        self._closing = True
+        self._lost(str(error))
+        self._up.set()
+        for subscription in list(self._subscriptions.values()):
+            subscription._fail(error)
+
+    def _lost(self, reason: str) -> None:
+        """What was under way may have happened or not."""
+        self._connection = None
+        self._up.clear()
+        log.info("connection lost: %s", reason)
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
+            if not future.done():
+                future.set_exception(
+                    DisconnectedError(f"connection lost ({reason}) before the broker answered")
+                )
+
+    async def close(self) -> None:
+        """Leave."""
+        self._closing = True
+        tasks = [task for task in (self._task, self._heart) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._connection is not None:
+            connection = self._connection
+            connection.close("done")
+            self._lost("closed")
+        for subscription in list(self._subscriptions.values()):
+            await subscription.stop()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            if self._connection is not None:
+                self._connection.beat(0, 10.0)
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.gone:
+            if self._closing:
+                raise DisconnectedError("the connection is closed")
+            try:
+                async with asyncio.timeout(self.patience):
+                    while self._connection is None or self._connection.gone:
+                        if self._closing:
+                            raise DisconnectedError("the connection is closed")
+                        self._up.clear()
+                        await self._up.wait()
+            except TimeoutError:
+                raise DisconnectedError(
+                    f"not connected for {self.patience:g} s; is the broker running?"
+                ) from None
+        return self._connection
+
+    def _ask(self, subscription: Subscription) -> asyncio.Future[None]:
+        raise NotImplementedError
+
+    def _received(self, frames: list[memoryview]) -> None:
+        raise NotImplementedError
+
+
+class _Greeting:
+    """A client's connection: first its answer, then everything else."""
+
+    def __init__(self, bus: Reconnecting, connection: Connection) -> None:
+        self._bus = bus
+        self._connection = connection
+        self.welcome: asyncio.Future[Welcome] = connection.loop.create_future()
+        self.lost: asyncio.Future[str] = connection.loop.create_future()
+
+    def received(self, frames: list[memoryview]) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        if not self.welcome.done():
+            answer = decoder.decode(frames.pop(0))
+            if isinstance(answer, Welcome):
+                wanted = self._bus._broker_name
+                if wanted and self._connection.certificate is not None:
+                    try:
+                        security.check_peer(wanted, self._connection.certificate, True)
+                    except RefusedError as error:
+                        self.welcome.set_exception(error)
+                        self._connection.close(str(error))
+                        return
+                self.welcome.set_result(answer)
+            elif isinstance(answer, Refused):
+                self.welcome.set_exception(RefusedError(answer.code, answer.reason))
+            else:
+                raise LiveError("the other end is no Shoal broker")
+        if frames:
+            self._bus._received(frames)
+
+    def congested(self, yes: bool) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+
+    def closed(self, reason: str) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        if not self.welcome.done():
+            self.welcome.set_exception(DisconnectedError(reason))
+        if not self.lost.done():
+            self.lost.set_result(reason)

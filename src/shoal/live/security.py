@@ -1,0 +1,250 @@
+"""Who may connect, publish what and receive what.
+
+With TLS every broker shows a certificate that carries its name, signed by the authority all trust.
+A client shows one too, or a token, or neither where the access file names ``anonymous``. The file
+gives each name the filters its events must match and its deliveries will match::
+
+    [[allow]]
+    name = "thermometer"
+    token = "sha256:9f86d081..."           # shoal broker --hash-token makes it
+    publish = "kind = 'reading'"
+    subscribe = "FALSE"
+
+Rules for a peer's name are applied on every link to it: what it sends must match ``publish``, and
+it is sent only what matches ``subscribe``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import ssl
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from shoal.content import AttributeFilter, Content, FilterError
+from shoal.live.errors import LiveError, RefusedError
+from shoal.stack.registry import plain
+
+ANONYMOUS: Final = "anonymous"
+OTHER_PEERS: Final = "peers"
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of an access file."""
+
+    name: str
+    token: str = ""
+    publish: str = "TRUE"
+    subscribe: str = "TRUE"
+    inspect: bool = True
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    allow: tuple[Rule, ...] = ()
+
+
+class Principal:
+    """Somebody whose identity is established, and what he may do; by default everything."""
+
+    def __init__(self, name: str, rule: Rule | None = None) -> None:
+        self.name = name
+        self.inspect = rule is None or rule.inspect
+        self._publish = self._filter(None if rule is None else rule.publish)
+        self._subscribe = self._filter(None if rule is None else rule.subscribe)
+
+    @staticmethod
+    def _filter(text: str | None) -> AttributeFilter | None:
+        return None if text is None or text.upper() == "TRUE" else AttributeFilter(text)
+
+    def may_publish(self, content: Content) -> bool:
+        """Whether events with this content are taken from him."""
+        return self._publish is None or self._publish.matches(content)
+
+    def may_receive(self, content: Content) -> bool:
+        """Whether events with this content are sent to him."""
+        return self._subscribe is None or self._subscribe.matches(content)
+
+    def may_subscribe(self, filter: AttributeFilter) -> AttributeFilter:
+        """The filter narrowed to what he may receive; refused if nothing is left of it."""
+        allowed = self._subscribe
+        if allowed is None or allowed.covers(filter):
+            return filter
+        if not allowed.overlaps(filter):
+            raise RefusedError(
+                "forbidden", f"'{self.name}' may not receive this; allowed is: {allowed}"
+            )
+        return filter & allowed
+
+    def refuse_publication(self) -> RefusedError:
+        """Why an event was not taken."""
+        return RefusedError(
+            "forbidden", f"'{self.name}' may not publish this; allowed is: {self._publish}"
+        )
+
+
+class Access:
+    """The rules of one broker. Without a file everybody may do everything."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._open = path is None
+        self._rules: dict[str, Rule] = {}
+        if path is None:
+            return
+        try:
+            raw = tomllib.loads(path.read_text())
+            entries = msgspec.convert(raw, _File).allow
+        except OSError as error:
+            raise LiveError(f"access file {path}: {error.strerror}; check the path") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise LiveError(f"access file {path}: {error}") from None
+        except msgspec.ValidationError as error:
+            raise LiveError(f"access file {path}: {plain(error)}") from None
+        for rule in entries:
+            if rule.token and not rule.token.startswith("sha256:"):
+                raise LiveError(
+                    f"access file {path}: the token of '{rule.name}' is not hashed; put the output "
+                    "of shoal broker --hash-token there"
+                )
+            try:
+                Principal(rule.name, rule)
+            except FilterError as error:
+                raise LiveError(f"access file {path}, '{rule.name}': {error}") from None
+            self._rules[rule.name] = rule
+
+    def client(self, token: str, certificate: dict[str, Any] | None) -> Principal:
+        """Who a client is, by its certificate or token."""
+        if self._open:
+            names = names_of(certificate) if certificate else []
+            return Principal(names[0] if names else ANONYMOUS)
+        if token:
+            digest = hash_token(token)
+            for rule in self._rules.values():
+                if rule.token and hmac.compare_digest(rule.token, digest):
+                    return Principal(rule.name, rule)
+            raise RefusedError("token", "the token is not known here; check --token")
+        for name in names_of(certificate) if certificate else []:
+            if name in self._rules:
+                return Principal(name, self._rules[name])
+        if ANONYMOUS in self._rules:
+            return Principal(ANONYMOUS, self._rules[ANONYMOUS])
+        raise RefusedError("token", "this broker wants a token or a known certificate; use --token")
+
+    def peer(self, name: str) -> Principal:
+        """What a peer may do whose name has been proven."""
+        rule = self._rules.get(name) or self._rules.get(OTHER_PEERS)
+        return Principal(name, rule)
+
+
+def hash_token(token: str) -> str:
+    """How a token stands in an access file: long random tokens need no salt."""
+    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
+def names_of(certificate: dict[str, Any]) -> list[str]:
+    """The names a certificate is for: its alternative names, then its common name."""
+    names = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
+    for part in certificate.get("subject", ()):
+        names += [value for key, value in part if key == "commonName" and value not in names]
+    return names
+
+
+def check_peer(name: str, certificate: dict[str, Any] | None, needed: bool) -> None:
+    """Refuse a broker that cannot prove its name."""
+    if certificate is None:
+        if needed:
+            raise RefusedError("identity", f"broker '{name}' shows no certificate; give it one")
+        return
+    if name not in names_of(certificate):
+        raise RefusedError(
+            "identity",
+            f"the certificate is for {' and '.join(names_of(certificate)) or 'nobody'}, not for "
+            f"'{name}'; issue one with that name, or start the broker with --name",
+        )
+
+
+def contexts(
+    certificate: Path | None, key: Path | None, authority: Path | None
+) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """A broker's TLS for connections that come in and go out, or none."""
+    if certificate is None:
+        if key is not None or authority is not None:
+            raise LiveError("--key and --ca mean TLS, which also needs --cert")
+        return None, None
+    if authority is None:
+        raise LiveError("TLS between brokers needs --ca: the certificates that sign theirs")
+    files = (certificate, key, authority)
+    return server_context(*files), client_context(*files)
+
+
+def server_context(certificate: Path, key: Path | None, authority: Path | None) -> ssl.SSLContext:
+    """TLS for connections that come in; who shows a certificate must have a trusted one."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    _load(context, certificate, key, authority)
+    context.verify_mode = ssl.CERT_OPTIONAL if authority is not None else ssl.CERT_NONE
+    return context
+
+
+def client_context(
+    certificate: Path | None, key: Path | None, authority: Path | None
+) -> ssl.SSLContext:
+    """TLS for connections that go out. Names are checked after the handshake, against the name
+    that the other end gives itself: brokers are known by name, not by where they run."""
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    _load(context, certificate, key, authority)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _load(
+    context: ssl.SSLContext, certificate: Path | None, key: Path | None, authority: Path | None
+) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    for path in (certificate, key, authority):
+        if path is not None and not path.is_file():
+            raise LiveError(f"{path}: there is no such file; check --cert, --key and --ca")
+    try:
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+        if authority is not None:
+            context.load_verify_locations(authority)
+    except (ssl.SSLError, OSError) as error:
+        what = getattr(error, "reason", None) or error
+        raise LiveError(
+            f"certificate {certificate} with key {key or certificate} cannot be used ({what}); "
+            "both must be PEM files that belong together"
+        ) from None
+
+
+def explain_tls(error: Exception) -> str:
+    """A failed TLS handshake in a user's words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        what = error.verify_message
+        if "expired" in what:
+            return "its certificate has expired; issue a new one, or check the clock"
+        if "not yet valid" in what:
+            return "its certificate is not valid yet; check both clocks"
+        return f"its certificate is not trusted ({what}); give its authority with --ca"
+    reason = str(getattr(error, "reason", "") or error)
+    if "CERTIFICATE_EXPIRED" in reason:
+        return "it says that our certificate has expired; issue a new one"
+    if "UNKNOWN_CA" in reason or "BAD_CERTIFICATE" in reason:
+        return "it does not trust our certificate; both ends need the same --ca"
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER" in reason:
+        return "it does not speak TLS; start it with --cert, or connect without"
+    return f"TLS failed: {reason}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,150 @@
+"""What a broker is told when it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from shoal.live.errors import LiveError
+from shoal.stack import StackError, register
+from shoal.stack.registry import Choice, NoParameters, Stack, build, plain, suggestion
+
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Bounds on what comes from outside, and on what is kept for those who are slow."""
+
+    frame: Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)] = 1 << 20
+    """Bytes of one message, and so of an event."""
+    attributes: Positive = 256
+    """Attributes of an event."""
+    rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """Events a second that one client may publish, 0 for any number; a faster one has to wait."""
+    connections: Positive = 4096
+    """Connections at a time."""
+    subscriptions: Positive = 1_000_000
+    """Subscriptions of one client."""
+    queue_bytes: Positive = 64 << 20
+    """What is kept for one connection that does not read; beyond it, its policy applies."""
+    hops: Positive = 64
+    """Links an event may cross; more means that links configured as a tree form a cycle."""
+    handshake: Seconds = 5.0
+    """Seconds within which a new connection must have introduced itself."""
+    skew: Seconds = 5.0
+    """Seconds by which another broker's clock may differ before that is said."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One broker's whole configuration; every field has a sensible value."""
+
+    listen: str = "127.0.0.1:0"
+    """Where to listen; port 0 takes a free one."""
+    advertise: str = ""
+    """The address to tell others, where it is not the one listened on."""
+    name: str = ""
+    """A name that is this broker's alone; with TLS its certificate must carry it."""
+    join: tuple[str, ...] = ()
+    """Any brokers of the network; from them the others become known."""
+    links: tuple[str, ...] = ()
+    """Fixed neighbours to connect to; alternatives to one, tried in turn, after commas."""
+    overlay: Literal["graph", "links"] = "graph"
+    """Find and keep neighbours oneself, or have exactly the configured ones."""
+    routing: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"name": "semi-probabilistic", "horizon": 3, "threshold": 0.5}
+    )
+    reconfiguration: dict[str, Any] | None = None
+    degree: Annotated[int, msgspec.Meta(ge=1, le=64)] = 5
+    """Links that a broker on the graph keeps, give or take one."""
+    heartbeat: Seconds = 1.0
+    """Seconds between signs of life; a neighbour silent for four times as long is gone."""
+    shuffle: Seconds = 1.0
+    """Seconds between exchanges of known brokers."""
+    heal: Seconds = 10.0
+    """Seconds between attempts to reach brokers that were lost."""
+    forget: Seconds = 30.0
+    """Seconds after which a broker that nobody hears from is forgotten."""
+    reconnect: tuple[Seconds, Seconds] = (0.1, 5.0)
+    """First and longest pause between attempts to connect."""
+    seed: int | None = None
+    """What chance is drawn from; drawn itself if not given."""
+    limits: Limits = Limits()
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+    """The certificates that sign those of peers and clients."""
+    access: Path | None = None
+    """A file with tokens and access rules."""
+    insecure: bool = False
+    """Listen beyond loopback without TLS."""
+    record: Path | None = None
+    """Where to write the tables of what happens."""
+    run: str = "live"
+    """The run that recorded rows belong to; the same for all brokers of a network."""
+    rotate: Seconds = 10.0
+    """Seconds after which recorded rows are written out."""
+
+    def stack(self) -> Stack:
+        """The protocols, checked."""
+        import shoal.routing  # noqa: F401  # registers the routings
+
+        overlay = Choice("live-graph" if self.overlay == "graph" else "live-links")
+        repair = None
+        if self.reconfiguration is not None:
+            repair = _choice("reconfiguration", self.reconfiguration)
+        stack = build(overlay, _choice("routing", self.routing), repair)
+        if getattr(stack.parameters.get("reconfiguration"), "asymmetric", True) is False:
+            raise StackError(
+                "reconfiguration 'informed': on live links only the end that repairs knows which "
+                "link stands in for which; set asymmetric = true"
+            )
+        return stack
+
+    def described(self, stack: Stack) -> str:
+        """How this broker routes, as one text: neighbours must agree on it."""
+        parts = [f"{self.overlay}/{stack.routing.name}"]
+        if stack.reconfiguration is not None:
+            parts.append(stack.reconfiguration.name)
+        chosen = stack.parameters["routing"]
+        parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
+        return " ".join(parts)
+
+
+def _choice(kind: str, section: dict[str, Any]) -> Choice:
+    parameters = dict(section)
+    name = parameters.pop("name", None)
+    if not isinstance(name, str):
+        raise StackError(f"section '{kind}' needs a name, e.g. {kind} = {{name = '…'}}")
+    return Choice(name, parameters)
+
+
+def settings_from(raw: dict[str, Any]) -> Settings:
+    """Settings from plain data; what is wrong is named."""
+    known = list(Settings.__struct_fields__)
+    for key in raw:
+        if key not in known:
+            raise LiveError(f"unknown setting '{key}'{suggestion(key, known)}")
+    try:
+        return msgspec.convert(raw, Settings)
+    except msgspec.ValidationError as error:
+        raise LiveError(plain(error)) from None
+
+
+class _Live:
+    """The overlays are the brokers' own connections; nothing is made from here."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        """Nothing to do."""
+
+
+register("overlay", "live-graph", _Live, provides={"links"}, summary="Live: peer sampling.")
+register(
+    "overlay",
+    "live-links",
+    _Live,
+    provides={"links", "tree", "association"},
+    summary="Live: configured links; that they form a tree is up to who configures them.",
+)

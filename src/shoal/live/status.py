@@ -1,0 +1,137 @@
+"""How a broker is doing: what ``shoal top`` shows and tests compare with the oracle."""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from shoal.live.broker import Broker
+
+
+class LinkStatus(msgspec.Struct, frozen=True):
+    """One neighbour."""
+
+    node: int
+    name: str
+    address: str
+    since: float
+    """Seconds that the link has been up."""
+    sent: int
+    received: int
+    dropped: int
+    waiting: int
+    """Bytes that wait to be sent."""
+    degree: int
+    skew: float = 0.0
+
+
+class ClientStatus(msgspec.Struct, frozen=True):
+    """One client."""
+
+    name: str
+    principal: str
+    remote: str
+    subscriptions: int
+    published: int
+    delivered: int
+    dropped: int
+    queued: int
+
+
+class Status(msgspec.Struct, frozen=True):
+    """One broker."""
+
+    node: int
+    name: str
+    epoch: int
+    address: str
+    stack: str
+    time: float
+    published: int
+    delivered: int
+    forwarded: int
+    cycles: int
+    filters: int
+    """Distinct filters of this broker's own clients."""
+    entries: int
+    """Entries of the routing table."""
+    known: int
+    """Other brokers known."""
+    memory: int
+    """Bytes of resident memory, at most so far."""
+    cpu: float
+    """Seconds of processor time so far."""
+    recording: str
+    links: list[LinkStatus]
+    clients: list[ClientStatus]
+    table: list[tuple[int, str, int]] | None = None
+    """Source, filter, distance (0 where the routing knows none)."""
+
+
+def status_of(broker: Broker, tables: bool) -> Status:
+    """Look a broker over."""
+    now = broker.loop.time()
+    table = table_of(broker.routing)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return Status(
+        node=broker.node,
+        name=broker.name,
+        epoch=broker.epoch,
+        address=broker.address,
+        stack=broker.described,
+        time=time.time(),
+        published=broker.published,
+        delivered=broker.delivered,
+        forwarded=broker.forwarded,
+        cycles=broker.cycles,
+        filters=len(broker.edge),
+        entries=len(table),
+        known=len(broker.membership.view),
+        memory=used.ru_maxrss * 1024,
+        cpu=used.ru_utime + used.ru_stime,
+        recording="off" if broker.recording is None else broker.recording.state,
+        links=[
+            LinkStatus(
+                node,
+                peer.who.name,
+                peer.who.address,
+                now - peer.since,
+                peer.sent,
+                peer.received_count,
+                peer.dropped,
+                peer.connection.waiting(),
+                peer.degree,
+                broker.greeter.skews.get(node, 0.0),
+            )
+            for node, peer in sorted(broker.links.items())
+        ],
+        clients=[
+            ClientStatus(
+                session.name,
+                session.principal.name,
+                session.connection.remote,
+                len(session.filters),
+                session.published,
+                session.delivered,
+                session.dropped,
+                session.queued,
+            )
+            for session in broker.sessions
+        ],
+        table=sorted(table) if tables else None,
+    )
+
+
+def table_of(routing: Any) -> list[tuple[int, str, int]]:
+    """The entries of a routing's table, whatever kind it is."""
+    table = getattr(routing, "table", None)
+    if table is None:
+        return []
+    entries = table.entries()
+    if isinstance(entries, dict):
+        return [(source, str(filter), distance) for (source, filter), distance in entries.items()]
+    return [(source, str(filter), 0) for source, filter in entries]

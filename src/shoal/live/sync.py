@@ -1,0 +1,182 @@
+"""The client for programs without an event loop: the same verbs, blocking.
+
+::
+
+    with shoal.connect_sync("127.0.0.1:7464") as bus:
+        bus.publish(room="lab1", temperature=31)
+        with bus.subscribe("temperature > 30") as hot:
+            for event in hot:
+                print(event["room"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from shoal.content import AttributeFilter, Value
+from shoal.live.client import Bus
+from shoal.live.client import connect as connect_async
+from shoal.live.errors import LiveError
+from shoal.live.status import Status
+from shoal.live.subscription import Gap, Received, Subscription
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own, for callers that have none."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="shoal", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it there, wait here."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+class SyncSubscription:
+    """Events that match a filter, as an iterator; leaving its block unsubscribes."""
+
+    def __init__(self, thread: LoopThread, subscription: Subscription) -> None:
+        self._thread = thread
+        self._subscription = subscription
+
+    @property
+    def missed(self) -> int:
+        """Events known to be missing."""
+        return self._subscription.missed
+
+    @property
+    def gaps(self) -> int:
+        """How often events may have been missed."""
+        return self._subscription.gaps
+
+    def next(self, timeout: float | None = None) -> Received | Gap:
+        """The next event; a TimeoutError if none comes in time."""
+
+        async def wait() -> Received | Gap:
+            async with asyncio.timeout(timeout):
+                return await self._subscription.__anext__()
+
+        return self._thread.run(wait())
+
+    def __iter__(self) -> Iterator[Received]:
+        return self
+
+    def __next__(self) -> Received:
+        try:
+            return self.next()  # type: ignore[return-value]  # a Gap only where it was asked for
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def __enter__(self) -> SyncSubscription:
+        self._thread.run(self._subscription.start())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.run(self._subscription.stop())
+
+
+class SyncBus:
+    """A :class:`~shoal.live.client.Bus` whose methods block."""
+
+    def __init__(self, address: str, options: Mapping[str, Any]) -> None:
+        self._thread = LoopThread()
+        try:
+            self.bus: Bus = self._thread.run(_connected(address, options))
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def publish(
+        self,
+        attributes: Mapping[str, Value | None] | None = None,
+        /,
+        *,
+        body: bytes = b"",
+        **more: Value | None,
+    ) -> None:
+        """See :meth:`shoal.live.client.Bus.publish`."""
+        self._thread.run(self.bus.publish(attributes, body=body, **more))
+
+    def publish_many(
+        self, events: Iterable[Mapping[str, Value | None]], *, body: bytes = b""
+    ) -> int:
+        """See :meth:`shoal.live.client.Bus.publish_many`."""
+        return self._thread.run(self.bus.publish_many(events, body=body))
+
+    def subscribe(self, filter: str | AttributeFilter, *, gaps: bool = False) -> SyncSubscription:
+        """See :meth:`shoal.live.client.Bus.subscribe`."""
+
+        async def make() -> Subscription:
+            return self.bus.subscribe(filter, gaps=gaps)
+
+        return SyncSubscription(self._thread, self._thread.run(make()))
+
+    def request(
+        self,
+        attributes: Mapping[str, Value | None] | None = None,
+        /,
+        *,
+        body: bytes = b"",
+        timeout: float = 5.0,
+        **more: Value | None,
+    ) -> Received:
+        """See :meth:`shoal.live.client.Bus.request`."""
+        return self._thread.run(self.bus.request(attributes, body=body, timeout=timeout, **more))
+
+    def reply(
+        self,
+        to: Received,
+        attributes: Mapping[str, Value | None] | None = None,
+        /,
+        *,
+        body: bytes = b"",
+        **more: Value | None,
+    ) -> None:
+        """See :meth:`shoal.live.client.Bus.reply`."""
+        self._thread.run(self.bus.reply(to, attributes, body=body, **more))
+
+    def inspect(self, *, tables: bool = False) -> Status:
+        """See :meth:`shoal.live.client.Bus.inspect`."""
+        return self._thread.run(self.bus.inspect(tables=tables))
+
+    def close(self) -> None:
+        """Leave."""
+        self._thread.run(self.bus.close())
+        self._thread.stop()
+
+    def __enter__(self) -> SyncBus:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+async def _connected(address: str, options: Mapping[str, Any]) -> Bus:
+    return await connect_async(address, **options)
+
+
+def connect(address: str = "127.0.0.1:7464", **options: Any) -> SyncBus:
+    """Connect without an event loop; the options are those of :func:`shoal.connect`."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return SyncBus(address, options)
+    raise LiveError("an event loop is running here: use 'await shoal.connect(…)' instead")

@@ -1,0 +1,151 @@
+"""``shoal broker``, ``pub`` and ``sub`` as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"}
+SHOAL = [sys.executable, "-m", "shoal"]
+
+
+def shoal(*arguments: str, input: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SHOAL, *arguments],
+        env=ENVIRONMENT,
+        input=input,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@contextmanager
+def broker(*arguments: str) -> Iterator[tuple[str, float]]:
+    """A broker's address, and the seconds it took to listen."""
+    began = time.monotonic()
+    with subprocess.Popen(
+        [*SHOAL, "broker", "--listen", "127.0.0.1:0", *arguments],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        took = time.monotonic() - began
+        try:
+            assert " listens on " in line, process.stderr and process.stderr.read()
+            yield line.split()[-1], took
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+
+
+def test_a_network_from_the_shell() -> None:
+    with (
+        broker("--name", "a") as (first, took),
+        broker("--name", "b", "--join", first) as (second, _),
+    ):
+        assert took < 1.5, "a broker starts in under a second (here: on a busy machine, nearly so)"
+        with subprocess.Popen(
+            [*SHOAL, "sub", "--broker", second, "--count", "3", "t > 30 AND room LIKE 'lab%'"],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as subscriber:
+            assert subscriber.stdout is not None
+            lines: list[str] = []
+            for attempt in range(50):  # until the subscription has reached the other broker
+                ran = shoal(
+                    "pub", "--broker", first, "room=lab1", "t=31.5", f"n={attempt}", "ok=true"
+                )
+                assert ran.returncode == 0, ran.stderr
+                ran = shoal(
+                    "pub",
+                    "--broker",
+                    first,
+                    input='{"t": 1, "room": "lab"}\n\n{"t": 40, "room": "lab2"}\n',
+                )
+                assert "published 2 events" in ran.stderr
+                if subscriber.poll() is not None:
+                    break
+            lines = subscriber.stdout.read().splitlines()
+        assert len(lines) == 3
+        seen = [json.loads(line) for line in lines]
+        assert {event["room"] for event in seen} == {"lab1", "lab2"}
+        assert all(event["t"] > 30 for event in seen)
+        assert any(event.get("ok") is True and event["t"] == 31.5 for event in seen)
+
+
+def test_cloudevents_go_through_unchanged() -> None:
+    event = {
+        "specversion": "1.0",
+        "id": "A234",
+        "source": "/sensors/7",
+        "type": "reading",
+        "datacontenttype": "application/json",
+        "data": {"celsius": 31.5, "tags": ["a", "b"]},
+    }
+    with (
+        broker() as (address, _),
+        subprocess.Popen(
+            [
+                *SHOAL,
+                "sub",
+                "--broker",
+                address,
+                "--count",
+                "1",
+                "--cloudevents",
+                "type = 'reading'",
+            ],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as subscriber,
+    ):
+        assert subscriber.stdout is not None
+        while subscriber.poll() is None:
+            shoal("pub", "--broker", address, "--cloudevents", input=json.dumps(event) + "\n")
+        assert json.loads(subscriber.stdout.read()) == event
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("broker", "--listen", "0.0.0.0:0"), "refusing to listen on 0.0.0.0:0 without TLS"),
+        (("broker", "--listen", "somewhere"), "'somewhere' is not HOST:PORT"),
+        (("broker", "--routing", "gossip"), "unknown routing 'gossip'"),
+        (("broker", "--set", "limits.frames=3"), "limits"),
+        (("broker", "--set", "degre=3"), "did you mean 'degree'?"),
+        (("broker", "--link", ":1", "--reconfiguration", "path"), "reconfiguration 'path' needs"),
+        (("broker", "--link", ":1", "--reconfiguration", "informed"), "set asymmetric = true"),
+        (("broker", "--ca", "x.pem"), "needs --cert"),
+        (("broker", "--cert", "no.pem", "--ca", "no.pem"), "no.pem: there is no such file"),
+        (("broker", "--access", "no.toml"), "access file no.toml: No such file"),
+        (("broker", "--name", "two words"), "cannot be used"),
+        (("broker", "--record", "/proc/nothing"), "cannot record in /proc/nothing"),
+        (("sub", "temperature > "), "character 15: expected a value"),
+        (("sub", "--broker", "127.0.0.1:1"), "cannot be reached"),
+        (("sub", "--broker", "nosuch.invalid:1"), "cannot be resolved"),
+        (("pub", "temperature"), "'temperature' is not NAME=VALUE"),
+        (("pub", "--broker", "127.0.0.1:1", "a=1"), "cannot be reached"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    ran = shoal(*arguments)
+    assert ran.returncode == 2
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == 1, ran.stderr
+    assert "Traceback" not in ran.stderr
