@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.content import Pattern
+from shoal.content import AnyFilter, Pattern
 from shoal.simulation import Simulation, parse_config
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.workload import Act, WorkloadParameters, plan_workload
@@ -39,6 +39,7 @@ def test_t7_1_a_measured_share_of_receivers(subscribers: float, expected: float)
         plan = plan_workload(parameters, 100, 8.0, seed)
         wanted = np.zeros((100, 96), bool)
         for _, node, pattern, _ in plan.subscriptions:
+            assert isinstance(pattern, Pattern)
             wanted[node, pattern.number] = True
         events = np.array(plan.contents)
         shares.append(wanted[:, events].any(axis=2).mean())
@@ -90,16 +91,16 @@ def test_subscriptions_are_lawful(
     )
     plan = plan_workload(parameters, nodes, 8.0, seed)
     assert len(plan.core) == (nodes if core == 1 else round(core * nodes))
-    held: dict[int, set[int]] = {}
+    held: dict[int, set[AnyFilter]] = {}
     for at, node, pattern, subscribe in plan.subscriptions:
         mine = held.setdefault(node, set())
         if at >= to_ns(1.0):
             assert node not in plan.core, "the core is stable"
         if subscribe:
-            assert pattern.number not in mine, "nobody subscribes to what it has"
-            mine.add(pattern.number)
+            assert pattern not in mine, "nobody subscribes to what it has"
+            mine.add(pattern)
         else:
-            mine.remove(pattern.number)
+            mine.remove(pattern)
     for node, mine in held.items():
         assert len(mine) == 3 if node in plan.core else 2 <= len(mine) <= 3
     others = nodes - len(plan.core)
