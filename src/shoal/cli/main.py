@@ -23,6 +23,7 @@ from shoal.cli.doctor import doctor
 from shoal.cli.match import match
 from shoal.cli.protocols import protocols
 from shoal.cli.pub import pub
+from shoal.cli.report import report
 from shoal.cli.reproduce import reproduce
 from shoal.cli.simulate import simulate
 from shoal.cli.sub import sub
@@ -73,7 +74,7 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
 for panel, commands in {
     "Experiments": (reproduce, sweep, simulate, advise),
     "Checks": (doctor, chaos, bench),
-    "The live network": (broker, pub, sub),
+    "The live network": (broker, pub, sub, report),
     "Content": (match,),
     "What there is": (protocols,),
 }.items():

@@ -355,14 +355,14 @@ class Broker:
         """Somebody at this node wants events that match."""
         if self.edge.add(subscriber, number, filter):
             if self.recording is not None:
-                self.recording.noted("subscribed", -1, str(filter))
+                self.recording.wanted(filter, True)
             self.routing.subscribe(filter)
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
         """It no longer does."""
         if self.edge.remove(subscriber, number, filter):
             if self.recording is not None:
-                self.recording.noted("unsubscribed", -1, str(filter))
+                self.recording.wanted(filter, False)
             self.routing.unsubscribe(filter)
 
     def listen_to(self, filter: Filter, callback: Callable[[Event], None]) -> Callable[[], None]:

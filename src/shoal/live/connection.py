@@ -17,6 +17,7 @@ import msgspec
 
 from shoal.live.errors import LiveError, ProtocolError
 from shoal.live.messages import Beat, Bye, Hello, Refused
+from shoal.live.security import explain_tls
 from shoal.live.wire import HANDSHAKE_LIMIT, Splitter, encode
 
 if TYPE_CHECKING:
@@ -130,7 +131,10 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """See :class:`asyncio.Protocol`."""
-        self._end(self.reason or (f"connection lost: {error}" if error else "closed by other end"))
+        reason = f"connection lost: {error}" if error else "closed by other end"
+        if isinstance(error, ssl.SSLError):  # a refused certificate is noticed only now
+            reason = explain_tls(error)
+        self._end(self.reason or reason)
 
     # For users
 

@@ -209,6 +209,8 @@ class Greeter:
                 return await dialling.done
         except TimeoutError:
             raise LiveError(f"{address} does not answer within {limits.handshake:g} s") from None
+        except DisconnectedError as error:
+            raise hung_up(address, error) from None
         finally:
             if dialling.peer is None:
                 connection.close("introduction failed", polite=False)
@@ -299,14 +301,24 @@ async def open_connection(address: str, limits: object, tls: ssl.SSLContext | No
         raise LiveError(f"the name '{host}' in {address} cannot be resolved; check it") from None
     except ssl.SSLError as error:
         raise LiveError(f"{address}: {security.explain_tls(error)}") from None
-    except ConnectionResetError:
-        raise DisconnectedError(f"{address} hung up; it may speak TLS, or not speak it") from None
+    except ConnectionResetError as error:
+        raise hung_up(address, error) from None
     except OSError as error:
         what = os.strerror(error.errno) if error.errno else str(error)
         raise DisconnectedError(
             f"{address} cannot be reached: {what}; is a broker there?"
         ) from None
     return connection
+
+
+def hung_up(address: str, error: Exception) -> DisconnectedError:
+    """The other end closed the connection without an answer; mostly TLS is why."""
+    if "certificate" in str(error):
+        return DisconnectedError(f"{address}: {error}")
+    return DisconnectedError(
+        f"{address} hung up without an answer ({error}); perhaps it uses TLS and "
+        "this end does not, or the other way round, or it does not accept our certificate"
+    )
 
 
 def _list(versions: tuple[int, ...]) -> str:

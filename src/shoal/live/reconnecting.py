@@ -16,7 +16,7 @@ import msgspec
 from shoal.live import security
 from shoal.live.connection import Connection
 from shoal.live.errors import DisconnectedError, LiveError, RefusedError
-from shoal.live.greeting import open_connection
+from shoal.live.greeting import hung_up, open_connection
 from shoal.live.keeping import FATAL, Backoff
 from shoal.live.messages import VERSIONS, Hello, Known, Policy, Refused, ToClient, Welcome
 from shoal.live.settings import Limits
@@ -132,6 +132,8 @@ class Reconnecting:
             raise DisconnectedError(f"{address} does not answer; is a broker there?") from None
         except RefusedError as error:
             raise RefusedError(error.code, f"{address} refuses: {error}") from None
+        except DisconnectedError as error:
+            raise hung_up(address, error) from None
         self.broker = welcome.who
         connection.taken_by(greeting, welcome.limit + ENVELOPE)
         self._limits = Limits(frame=max(1024, welcome.limit))

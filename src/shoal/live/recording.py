@@ -20,7 +20,7 @@ import msgspec
 from shoal.live.errors import LiveError
 
 if TYPE_CHECKING:
-    from shoal.content import Event
+    from shoal.content import Event, Filter
     from shoal.live.broker import Broker
     from shoal.stack import Message, NodeId, Reconfiguration
 
@@ -123,6 +123,11 @@ class Recording:
         number = -1 if repair is None else repair.id
         self._add("links", (self._now(), self._node, to, change, number))
 
+    def wanted(self, filter: Filter, yes: bool) -> None:
+        """Clients here want a filter, or no longer."""
+        what = "subscribed" if yes else "unsubscribed"
+        self.noted(what, -1, _json.encode(filter).decode())
+
     def noted(self, what: str, peer: NodeId, value: str) -> None:
         """A protocol, or the broker, notes something."""
         self._add("notes", (self._now(), self._node, what, peer, value))
@@ -138,15 +143,13 @@ class Recording:
             except TimeoutError:
                 pass
             self._soon.clear()
-            rows = self._take()
-            if rows:
-                await asyncio.to_thread(self._write, rows)
+            self.noted("alive", -1, "")
+            await asyncio.to_thread(self._write, self._take())
 
     def close(self) -> None:
         """Write the rest."""
-        rows = self._take()
-        if rows:
-            self._write(rows)
+        self.noted("stopped", -1, "")
+        self._write(self._take())
 
     def _take(self) -> dict[str, list[tuple[Any, ...]]]:
         rows, self._rows, self._count = self._rows, {}, 0
@@ -158,7 +161,7 @@ class Recording:
                 for (kind, at), c in traffic.items()
             ]
         if routes:
-            rows["routes"] = [(at * BIN, why, *found) for (why, at), found in routes.items()]
+            rows["routes"] = [(why, at * BIN, *found) for (why, at), found in routes.items()]
         return rows
 
     def _write(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:

@@ -178,7 +178,24 @@ def contexts(
     if authority is None:
         raise LiveError("TLS between brokers needs --ca: the certificates that sign theirs")
     files = (certificate, key, authority)
-    return server_context(*files), client_context(*files)
+    incoming, outgoing = server_context(*files), client_context(*files)
+    _rehearse(incoming, outgoing, certificate)
+    return incoming, outgoing
+
+
+def _rehearse(incoming: ssl.SSLContext, outgoing: ssl.SSLContext, certificate: Path) -> None:
+    """Would this broker accept itself? Others would not tell as clearly why they do not."""
+    forth, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = outgoing.wrap_bio(back, forth), incoming.wrap_bio(forth, back, server_side=True)
+    for _ in range(4):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError as error:
+                why = explain_tls(error).removeprefix("its certificate ")
+                raise LiveError(f"certificate {certificate}: {why}") from None
 
 
 def server_context(certificate: Path, key: Path | None, authority: Path | None) -> ssl.SSLContext:

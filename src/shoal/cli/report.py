@@ -1,0 +1,57 @@
+"""``shoal report``: what happened on a network, live or simulated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(help="What brokers recorded, or the output of simulations.")
+    ],
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", help="Which measures; by default the usual ones."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where recordings are put together, as tables.")] = Path(
+        "out/live"
+    ),
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Also write the numbers here.")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
+) -> None:
+    """Measure what brokers recorded, as simulations are measured.
+
+    The recordings of all brokers of a network are put together, with what was owed to whom, and
+    the same measures are computed over them as over simulated runs.
+
+    Examples:
+
+        shoal report logs/
+
+        shoal report broker-1/ broker-2/ --measure delivery --measure route_length
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from shoal.pipeline.live_report import USUAL, measured
+    from shoal.pipeline.session import spark_session
+
+    names = measure or list(USUAL)
+    with spark_session(master) as spark:
+        rows = measured(spark, folders, out, names)
+    table = Table("run", "stack", *names, title="What happened", title_justify="left")
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for row in rows:
+        values = [row.values.get(name) for name in names]
+        table.add_row(row.run, row.stack, *("–" if v is None else f"{v:.4g}" for v in values))
+    Console(highlight=False).print(table)
+    if json_file is not None:
+        found = [{"run": row.run, "stack": row.stack, **row.values} for row in rows]
+        json_file.write_text(json.dumps(found, indent=2) + "\n")

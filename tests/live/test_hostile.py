@@ -1,0 +1,286 @@
+"""A hostile peer or client can at most lose its own connection."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from live_world import run, until
+
+from shoal.content import AttributeFilter, Attributes, Event
+from shoal.live import Broker, Settings
+from shoal.live.messages import (
+    VERSIONS,
+    Beat,
+    Consumed,
+    Hello,
+    Inspect,
+    Known,
+    Publish,
+    Refused,
+    Shuffle,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+)
+from shoal.live.settings import Limits
+from shoal.live.wire import LENGTH, Splitter, content_of, encode, parse_address
+from shoal.routing import messages as tree
+from shoal.routing import semiprobabilistic_messages as graph
+from shoal.testing import QUICK, TREE, Network
+
+EVENT = Event(5, 99, Attributes({"x": 1, "room": "lab"}), b"body")
+FILTER = AttributeFilter("x > 3 AND room LIKE 'l%'")
+
+
+class Raw:
+    """A connection that sends whatever it is told to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def open(cls, broker: Broker) -> Raw:
+        return cls(*await asyncio.open_connection(*parse_address(broker.address)))
+
+    async def answer(self, kind: Any) -> Any:
+        (length,) = LENGTH.unpack(await self.reader.readexactly(4))
+        return msgspec.msgpack.decode(await self.reader.readexactly(length), type=kind)
+
+    async def closed(self) -> None:
+        async with asyncio.timeout(10):
+            while await self.reader.read(65_536):
+                pass
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+
+
+def hello(broker: Broker, role: Any = "client", **more: Any) -> Hello:
+    who = Known(77, "77", "127.0.0.1:1", 2**40) if role == "peer" else Known(-1, "c", "", 0)
+    given = {"stack": broker.described, **more}
+    return Hello(
+        given.pop("versions", VERSIONS), role, "link", given.pop("who", who), time.time(), **given
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        ({"versions": (99, 98)}, "version", "here 1, there 99, 98; update the older"),
+        ({"role": "peer", "stack": "other"}, "stack", "brokers must route alike"),
+        ({"role": "peer", "who": Known(78, "77", "", 1)}, "identity", "not the name of node 78"),
+    ],
+)
+def test_who_does_not_fit_is_told_why(more: dict[str, Any], code: str, said: str) -> None:
+    async def story() -> None:
+        async with Network(1) as network:
+            raw = await Raw.open(network.brokers[0])
+            raw.writer.write(encode(hello(network.brokers[0], **more)))
+            refused = await raw.answer(Refused)
+            assert refused.code == code
+            assert said in refused.reason
+            await raw.closed()
+            raw.close()
+
+    run(story())
+
+
+def test_who_does_not_introduce_himself_is_disconnected() -> None:
+    async def story() -> None:
+        limits = Limits(handshake=0.2)
+        async with Network(1, limits={"handshake": 0.2}) as network:
+            assert limits.handshake == 0.2
+            silent = await Raw.open(network.brokers[0])
+            slow = await Raw.open(network.brokers[0])
+            slow.writer.write(b"\0")
+            huge = await Raw.open(network.brokers[0])
+            huge.writer.write(LENGTH.pack(500_000) + b"x" * 1000)
+            web = await Raw.open(network.brokers[0])
+            web.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            for raw in (silent, slow, huge, web):
+                await raw.closed()
+                raw.close()
+            await until(lambda: not network.brokers[0].connections, "nothing is left")
+
+    run(story())
+
+
+def test_a_client_above_its_rate_has_to_wait() -> None:
+    async def story() -> None:
+        async with Network(1, limits={"rate": 200.0}) as network, network.connect() as bus:
+            began = time.monotonic()
+            await bus.publish_many({"n": n} for n in range(300))
+            await bus.publish(n=300)  # a second's worth is ahead; this waits half a second
+            assert time.monotonic() - began > 0.4
+
+    run(story())
+
+
+def test_too_many_connections_and_subscriptions_are_refused() -> None:
+    async def story() -> None:
+        from shoal.live import RefusedError
+
+        limits = {"connections": 2, "subscriptions": 3}
+        async with (
+            Network(1, limits=limits) as network,
+            network.connect() as bus,
+            network.connect(),
+        ):
+            with pytest.raises(RefusedError, match="2 clients are connected"):
+                await network.connect()
+            held = [await bus.subscribe(f"n = {n}").start() for n in range(3)]
+            with pytest.raises(RefusedError, match="may have 3 subscriptions"):
+                await bus.subscribe("n = 4").start()
+            await held.pop().stop()
+            await bus.subscribe("n = 4").start()
+
+    run(story())
+
+
+def test_links_that_form_a_cycle_do_not_flood_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with (
+            Broker(Settings(name="1", **TREE, **QUICK)) as a,
+            Broker(Settings(name="2", links=(a.address,), **TREE, **QUICK)) as b,
+            Broker(Settings(name="3", links=(a.address, b.address), **TREE, **QUICK)) as c,
+        ):
+            for broker in (a, b, c):
+                broker.listen_to(AttributeFilter("TRUE"), lambda event: None)
+            await until(lambda: all(len(x.status(True).table or []) == 3 for x in (a, b, c)), "up")
+            a.publish({"x": 1})
+            await until(lambda: a.cycles + b.cycles + c.cycles >= 2, "stopped")
+
+    run(story())
+    assert "do links form a cycle?" in caplog.text
+
+
+PEER_FRAMES = {
+    "graph": [
+        graph.Spread(EVENT, 1, 0), graph.Near(FILTER, 2), graph.Gone(FILTER),
+        graph.Leaf(True, (FILTER,)), Beat(3),
+        Shuffle((Known(5, "5", "127.0.0.1:9", 3, 1.0),), True),
+    ],
+    "tree": [
+        tree.Forward(EVENT, 1), tree.Subscribe(FILTER), tree.Unsubscribe(FILTER), Beat(1),
+        Shuffle((), True),
+    ],
+}  # fmt: skip
+CLIENT_FRAMES = [
+    Publish(1, {"x": 5, "room": "lab", "y": 2.5, "z": None, "on": True}, b"body"),
+    Subscribe(7, "x > 3"), Unsubscribe(7), Consumed(3), Inspect(9, True), Beat(0),
+]  # fmt: skip
+
+
+def mutate(frame: bytes, chance: random.Random) -> bytes:
+    """A frame with some of its bytes changed, cut, repeated or put in."""
+    data = bytearray(frame)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(data) + 1)
+        kind = chance.randrange(6)
+        if kind == 0 and at < len(data):
+            data[at] = chance.randrange(256)
+        elif kind == 1 and at < len(data):
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 2:
+            del data[at : at + chance.randint(1, 8)]
+        elif kind == 3:
+            data[at:at] = chance.randbytes(chance.randint(1, 8))
+        elif kind == 4:
+            data[at:at] = data[: chance.randint(0, len(data))]
+        else:
+            data[at:] = bytes([chance.choice([0x91, 0x81, 0xDD, 0xDF, 0xC4])]) * chance.randint(
+                1, 600
+            )
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("shape", "role"), [("graph", "peer"), ("tree", "peer"), ("graph", "client")]
+)
+def test_8000_mutated_frames_crash_nothing(
+    shape: Any, role: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each goes to a broker that also serves somebody honest; 24,000 in all."""
+
+    async def story() -> None:
+        chance = random.Random(f"{shape} {role}")
+        frames = [
+            content_of(m) for m in (CLIENT_FRAMES if role == "client" else PEER_FRAMES[shape])
+        ]
+        async with (
+            Network(1, shape=shape, limits={"connections": 100}) as network,
+            network.connect() as honest,
+            honest.subscribe("honest = TRUE") as heard,
+        ):
+            broker = network.brokers[0]
+            sent = connections = 0
+            while sent < 8000:
+                raw = await Raw.open(broker)
+                connections += 1
+                who = Known(77, "77", "127.0.0.1:1", 2**40 + connections)
+                more = {"who": who} if role == "peer" else {}
+                raw.writer.write(encode(hello(broker, role, **more)))
+                await raw.answer(Welcome)
+                alive = True
+                while alive and sent < 8000:
+                    batch = [mutate(chance.choice(frames), chance) for _ in range(4)]
+                    for content in batch:
+                        broken = chance.random() < 0.02
+                        length = chance.randrange(1 << 32) if broken else len(content)
+                        raw.writer.write(LENGTH.pack(length) + content)
+                    sent += len(batch)
+                    await asyncio.sleep(0)
+                    alive = not raw.reader.at_eof() and not raw.writer.is_closing()
+                raw.close()
+                if connections % 20 == 0:
+                    await honest.publish(honest=True, n=connections)
+                    async with asyncio.timeout(5):
+                        assert (await anext(heard))["n"] == connections
+            assert connections > 50
+            await until(lambda: len(broker.connections) == 1, "all hostile ones are gone")
+            assert not broker.links
+            table = broker.status(True).table
+            assert table == [(-1, "honest = TRUE", 0)], "nothing is left of what they said"
+
+    run(story(), 120)
+    crashes = [r for r in caplog.records if r.levelname == "ERROR"]
+    assert not crashes, crashes[0].exc_text or crashes[0].getMessage()
+
+
+def test_filters_from_strangers_are_bounded() -> None:
+    async def story() -> None:
+        async with Network(1) as network, network.connect() as bus:
+            deep = "(" * 5000 + "a = 1" + ")" * 5000
+            long = " OR ".join(f"a = {n}" for n in range(20_000))
+            connection = bus._connection
+            assert connection is not None
+            for text in (deep, "x" * 32_000, "a LIKE '" + "%a" * 10_000 + "'"):
+                connection.send(encode(Subscribe(999, text[:32_768])))
+            await bus.publish(still="here")
+            raw = await Raw.open(network.brokers[0])
+            raw.writer.write(encode(hello(network.brokers[0])))
+            await raw.answer(Welcome)
+            raw.writer.write(encode(Subscribe(1, long)))
+            await raw.closed()
+            raw.close()
+            await bus.publish(still="here")
+
+    run(story())
+
+
+def test_the_splitter_is_not_confused_by_any_bytes() -> None:
+    chance = random.Random(1)
+    from shoal.live.errors import ProtocolError
+
+    for _ in range(500):
+        splitter = Splitter(1 << 16)
+        try:
+            for _ in range(20):
+                splitter.feed(chance.randbytes(chance.randint(1, 100)))
+        except ProtocolError:
+            continue
