@@ -189,19 +189,24 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+MANY_REPAIRS = 500
+"""More replaced links cost no more time: the tree is in pieces, in which little travels."""
+
+
 def estimate(config: RunConfig) -> float:
-    """Roughly the seconds that a run takes on one core: two microseconds a message.
+    """Roughly the seconds that a run takes on one core; fitted to runs of Frey's scenarios.
 
     Only sizes tasks and the time left; a sweep corrects it by what earlier runs took.
     """
-    workload = config.workload
-    events = config.nodes * config.duration * workload.publish_rate or len(workload.script)
+    nodes, workload = config.nodes, config.workload
+    events = nodes * config.duration * workload.publish_rate or len(workload.script)
     # Where routing keeps tables, events reach those who want them and the nodes on the way.
     reach = 1.0 if config.reconfiguration is None else 0.25 + 0.5 * workload.subscribers
     rate = config.overlay.get("rate", 0.0)
     repairs = config.duration * (rate if isinstance(rate, int | float) else 0.0)
-    messages = events * config.nodes * reach + repairs * config.nodes * 10 + config.nodes * 50
-    return 2e-6 * messages
+    repairs = min(repairs, MANY_REPAIRS)
+    control = nodes * (5e-4 + 1e-5 * repairs)
+    return control + events * (1.2e-7 * nodes * reach + 2e-7 * repairs)
 
 
 def unique(runs: Iterable[PlannedRun]) -> list[PlannedRun]:

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 import shoal.routing  # registers the routings
 import shoal.simulation.graph  # registers the random graphs
-import shoal.simulation.radio  # registers moving radios and recorded links
-import shoal.simulation.tree  # noqa: F401  # registers the abstract tree
+import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
 from shoal.content import Pattern
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
@@ -25,6 +24,7 @@ from shoal.simulation.oracle import Oracle
 from shoal.simulation.player import Player
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.topology import tree_diameter
+from shoal.simulation.tree import AbstractTree
 from shoal.simulation.workload import plan_workload
 from shoal.stack import LOCAL, StackError
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 WORTH_ARRAYS = 50_000
 """Events times nodes from which on compiled arrays pay."""
+EVENTS_PER_REPAIR = 250
+"""Events per replaced link from which on they pay where tables follow the tree: every message that
+repairs a table is handled by an object, and stops the arrays for a moment."""
 
 REST_LIMIT = 60.0
 """Simulated seconds after the end of a run within which it must come to rest."""
@@ -83,10 +86,10 @@ class Simulation:
         self.workload = plan_workload(
             config.workload, config.nodes, config.duration, config.seed, self.advertises
         )
-        self.plane = self._data_plane()
         self.overlay = self.stack.overlay.make(
             self.stack.parameters["overlay"], self.network, config.nodes, config.seed
         )
+        self.plane = self._data_plane()
         for node in self.workload.core:
             self.recorder.core |= 1 << node
 
@@ -97,7 +100,12 @@ class Simulation:
             return None
         events = len(self.workload.times)
         numbers = [f.number for _, _, f, _ in self.workload.subscriptions if isinstance(f, Pattern)]
-        if config.data_plane == "auto" and events * config.nodes < WORTH_ARRAYS:
+        repairs = len(self.overlay.plan) if isinstance(self.overlay, AbstractTree) else 0
+        if "tables" not in self.stack.routing.provides:
+            repairs = 0
+        if config.data_plane == "auto" and (
+            events * config.nodes < WORTH_ARRAYS or events < EVENTS_PER_REPAIR * repairs
+        ):
             return None
         # Here, as the compiled kernel takes a second to load and small runs do without.
         from shoal.simulation.dataplane.plane import DataPlane, why_not
