@@ -40,6 +40,7 @@ class Style:
     """How a variant is drawn in every figure."""
 
     number: int
+    dashed: bool = False
 
     @property
     def placeholder(self) -> str:
@@ -56,10 +57,25 @@ class Style:
         """The sign at its points."""
         return MARKERS[self.number % len(MARKERS)]
 
+    @property
+    def dashes(self) -> Any:
+        """How its line is broken, in matplotlib's terms."""
+        return (4, 2) if self.dashed else _DASHES.get(self.number, (None, None))
 
-def styles(variants: Sequence[str]) -> dict[str, Style]:
-    """A style for each variant of a paper, in its order."""
-    return {variant: Style(number) for number, variant in enumerate(variants)}
+
+def styles(variants: Sequence[str], drawn: Sequence[str] = ()) -> dict[str, Style]:
+    """A style for each variant of a paper, in its order, and for all others that are drawn.
+
+    A variant of a variant ("A fast" where there is an "A") looks like it, dashed.
+    """
+    found = {variant: Style(number) for number, variant in enumerate(variants)}
+    named = len(found)
+    for variant in drawn:
+        if variant not in found:
+            base = found.get(variant.partition(" ")[0])
+            found[variant] = Style(base.number, True) if base else Style(named)
+            named += base is None
+    return found
 
 
 @dataclass(frozen=True)
@@ -160,7 +176,7 @@ def _curves(axes: Axes, panel: Panel, lines: Sequence[Line], style: Mapping[str,
             color=look.placeholder,
             marker=None if crowded else look.marker,
             linewidth=thin if crowded else 1.7,
-            dashes=_DASHES.get(look.number, (None, None)),
+            dashes=look.dashes,
             label=line.variant,
         )
         lows = [e.value if e.low is None else e.low for e in line.estimates]
@@ -267,8 +283,9 @@ _SHAPES = {
 
 def swatch(look: Style) -> str:
     """A variant's line and sign, for a legend."""
+    dashes = ' stroke-dasharray="6 3"' if look.dashed else ""
     return (
         f'<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" style="color:{look.css}">'
-        f'<path d="M1 6h26" stroke="currentColor" stroke-width="2"/>'
+        f'<path d="M1 6h26" stroke="currentColor" stroke-width="2"{dashes}/>'
         f'<g fill="currentColor">{_SHAPES[look.marker]}</g></svg>'
     )

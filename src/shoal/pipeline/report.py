@@ -86,7 +86,7 @@ def render(results: Sequence[Reproduced], out: Path) -> str:
 def _paper(result: Reproduced, out: Path) -> dict[str, Any]:
     paper = result.paper
     counts = Counter(judgement.verdict for judgement in result.judgements)
-    looks = styles(list(paper.variants))
+    looks = styles(list(paper.variants), _drawn(paper))
     by_id = {judgement.claim.id: judgement for judgement in result.judgements}
     return {
         "name": paper.name,
@@ -104,6 +104,17 @@ def _paper(result: Reproduced, out: Path) -> dict[str, Any]:
         "failures": result.sweep.failures,
         "command": _command(result, (), out),
     }
+
+
+def _drawn(paper: Paper) -> list[str]:
+    """Every variant that a figure shows."""
+    experiments = {experiment.name: experiment for experiment in paper.experiments}
+    return [
+        variant
+        for figure in paper.figures
+        for panel in figure.panels
+        for variant in panel.variants or experiments[panel.experiment].variants
+    ]
 
 
 def _chapters(judgements: Sequence[Judgement]) -> list[tuple[str, list[Judgement]]]:
