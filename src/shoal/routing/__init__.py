@@ -1,7 +1,8 @@
 """Who wants this event? One routing per file; importing the package registers them all.
 
 * :mod:`~shoal.routing.event_forwarding`, :mod:`~shoal.routing.flooding`: no tables.
-* :mod:`~shoal.routing.semiprobabilistic`: on a graph, nearby subscriptions and random links.
+* :mod:`~shoal.routing.semiprobabilistic`: on a graph, nearby subscriptions and random links;
+  :mod:`~shoal.routing.adaptive` finds its parameters by itself.
 * :mod:`~shoal.routing.subscription_forwarding`: tables, repaired by a protocol of
   :mod:`shoal.routing.reconfiguration` when links change. Its kin
   :mod:`~shoal.routing.hierarchical_forwarding` and :mod:`~shoal.routing.advertisement_forwarding`
@@ -9,6 +10,7 @@
 """
 
 import shoal.routing.reconfiguration  # noqa: F401  # registers the reconfiguration protocols
+from shoal.routing.adaptive import Adaptive
 from shoal.routing.advertisement_forwarding import AdvertisementForwarding
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.flooding import Flooding
@@ -18,6 +20,7 @@ from shoal.routing.semiprobabilistic import SemiProbabilistic
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
 
 __all__ = [
+    "Adaptive",
     "AdvertisementForwarding",
     "EventForwarding",
     "Flooding",

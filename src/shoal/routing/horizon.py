@@ -44,6 +44,8 @@ class HorizonTable:
         self._matching: dict[int, FilterTable] = {}
         self._leaves: dict[Source, tuple[Filter, ...]] = {}
         self.watcher: HorizonWatcher | None = None
+        self.changes = 0
+        """How often the table has changed."""
 
     def put(self, source: Source, filter: Filter, distance: int) -> bool:
         """Add an entry or change its distance; False if it was there just so."""
@@ -54,6 +56,7 @@ class HorizonTable:
         before = distances.get(source, -1)
         if before == distance:
             return False
+        self.changes += 1
         distances[source] = distance
         if before >= 0:
             self._matching[before].remove(source, filter)
@@ -77,6 +80,7 @@ class HorizonTable:
         distances = self._distances.get(filter)
         if distances is None or source not in distances:
             return False
+        self.changes += 1
         before = distances.pop(source)
         if not distances:
             del self._distances[filter]
@@ -105,6 +109,24 @@ class HorizonTable:
                 elif next_near < 0 or distance < next_near:
                     next_near = distance
         return first, near, next_near
+
+    def layers(self, farthest: int) -> list[tuple[int, int]]:
+        """Per distance of the nearest subscriber: how many filters, over how many links in all."""
+        filters = [0] * (farthest + 1)
+        links = [0] * (farthest + 1)
+        for distances in self._distances.values():
+            near = farthest + 1
+            count = 0
+            for distance in distances.values():
+                if distance < near:
+                    near = distance
+                    count = 1
+                elif distance == near:
+                    count += 1
+            if near <= farthest:
+                filters[near] += 1
+                links[near] += count
+        return list(zip(filters, links, strict=True))
 
     def filters(self) -> list[Filter]:
         """Every distinct filter, in the order they came."""

@@ -43,3 +43,18 @@ class SemiProbabilisticParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
     """Links a publisher uses: all, ceil(tau (l - 1)) as everybody, or ceil(tau l)."""
     leaf_rule: bool = False
     """A neighbour with a single link gets an event only if it wants it."""
+
+
+class AdaptiveParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What adaptive routing aims at, and within which bounds."""
+
+    target: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.005
+    """The share of wanted events that may be missed."""
+    budget: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.05
+    """(Un)subscriptions that may be sent for each event sent."""
+    farthest: Annotated[int, msgspec.Meta(ge=1, le=64)] = 3
+    """The widest horizon."""
+    period: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 0.5
+    """Seconds from one adjustment to the next."""
+    leaf_rule: bool = True
+    """A neighbour with a single link gets an event only if it wants it."""

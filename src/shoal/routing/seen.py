@@ -23,3 +23,8 @@ class Seen:
             self._now = set()
         self._now.add(key)
         return True
+
+    def has(self, publisher: int, sequence: int) -> bool:
+        """Whether an id is remembered."""
+        key = (publisher, sequence)
+        return key in self._now or key in self._before

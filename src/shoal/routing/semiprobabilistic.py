@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from shoal.stack.message import Message
 
 UNLIMITED = 1 << 30
+WHOLE = 1 << 16
+"""Fanouts are counted in such parts of a link; a part of one is used by some events, by chance."""
+ROUNDING = 1
+"""Among an event's draws at a node; the others are named by distances, and 1 is never drawn for."""
 NOWHERE = (-2, -1, -1)
 """What a table says of a filter that nobody within the horizon wants."""
 
@@ -60,6 +64,8 @@ class SemiProbabilistic(Routing):
     def __init__(self, host: Host, parameters: SemiProbabilisticParameters) -> None:
         super().__init__(host)
         self.horizon = parameters.horizon
+        self.follows = parameters.horizon
+        """How far away a subscriber may be for events to be sent its way."""
         self.farthest = parameters.horizon
         """The farthest that the horizon will ever be."""
         self.threshold = parameters.threshold
@@ -73,6 +79,8 @@ class SemiProbabilistic(Routing):
         self.neighbours: dict[NodeId, None] = {}
         self.told: dict[NodeId, dict[Filter, int]] = {}
         """Per link, the distances announced over it."""
+        self.announced = 0
+        """(Un)subscriptions sent so far."""
         self.offered: dict[Filter, tuple[NodeId, int, int]] = {}
         """Per filter, what the neighbours were last told about it follows from this."""
         self.alone = False
@@ -94,30 +102,32 @@ class SemiProbabilistic(Routing):
     def publish(self, event: Event) -> None:
         """Send over the publisher's links."""
         self.seen.add(event.publisher, event.sequence)
-        self._take(LOCAL, event, 0, 0)
+        self.take(LOCAL, Spread(event, 0, 0))
 
     def on_event(self, sender: NodeId, message: Message) -> None:
         """On first arrival, deliver if wanted and pass on; drop any later copy."""
         spread = cast("Spread", message)
         event = spread.event
         if self.seen.add(event.publisher, event.sequence):
-            self._take(sender, event, spread.hops, spread.deterministic)
+            self.take(sender, spread)
         else:
             self.host.stopped(event, "duplicate", spread.hops, spread.deterministic)
 
-    def _take(self, sender: NodeId, event: Event, hops: int, deterministic: int) -> None:
+    def take(self, sender: NodeId, spread: Spread) -> None:
+        """An event is here for the first time."""
+        event = spread.event
         if self.table.match(event.content, 0):
-            self.host.deliver(event, hops)
-        chosen, known = self._choose(sender, event, hops, deterministic)
+            self.host.deliver(event, spread.hops)
+        chosen, known = self.choose(sender, event, spread.hops, spread.deterministic)
         if not chosen:
-            self.host.stopped(event, "end", hops, deterministic)
+            self.host.stopped(event, "end", spread.hops, spread.deterministic)
             return
-        by_subscription = Spread(event, hops + 1, deterministic + 1)
-        by_chance = Spread(event, hops + 1, deterministic)
+        by_subscription = spread.onward(True)
+        by_chance = spread.onward(False)
         for i, neighbour in enumerate(chosen):
             self.host.send(neighbour, by_subscription if i < known else by_chance)
 
-    def _choose(
+    def choose(
         self, sender: NodeId, event: Event, hops: int, deterministic: int
     ) -> tuple[list[NodeId], int]:
         """The links to use: first those (so many) that a subscription names, then random ones."""
@@ -127,10 +137,10 @@ class SemiProbabilistic(Routing):
             return [], 0
         table, content = self.table, event.content
         left = [n for n in self.neighbours if n != sender and table.may_want(n, content)]
-        links = self.fanout(sender == LOCAL)
+        links = self._links_for(event, self.fanout(sender == LOCAL))
         chosen: list[NodeId] = []
         if may_follow:
-            for distance in range(1, self.horizon + 1):
+            for distance in range(1, self.follows + 1):
                 if distance > 1 and len(chosen) >= links:
                     break
                 matching = table.match(content, distance)
@@ -145,11 +155,24 @@ class SemiProbabilistic(Routing):
         return chosen, known
 
     def fanout(self, publishing: bool) -> int:
-        """How many links to use."""
+        """How many links to use, in parts of a link (see :data:`WHOLE`)."""
         links = len(self.neighbours)
-        if not publishing or self.publisher == "others":
-            return share(self.threshold, links - 1)
-        return links if self.publisher == "all" else share(self.threshold, links)
+        if publishing and self.publisher == "all":
+            return WHOLE * links
+        return self.share_of(links if publishing and self.publisher == "degree" else links - 1)
+
+    def share_of(self, links: int) -> int:
+        """f = ceil(tau links), in parts of a link."""
+        return WHOLE * share(self.threshold, links)
+
+    def _links_for(self, event: Event, fanout: int) -> int:
+        """A fanout as a whole number of links for one event."""
+        links, rest = divmod(fanout, WHOLE)
+        if rest and rest > self.chance.below(
+            WHOLE, event.publisher, event.sequence, self.host.node, ROUNDING
+        ):
+            return links + 1
+        return links
 
     def _some(self, links: list[NodeId], room: int, event: Event, question: int) -> list[NodeId]:
         """All the links if there is room for them, or else so many drawn at random."""
@@ -204,9 +227,11 @@ class SemiProbabilistic(Routing):
         if distance >= 0:
             if told.get(filter) != distance + 1:
                 told[filter] = distance + 1
+                self.announced += 1
                 self.host.send(neighbour, Near(filter, distance + 1))  # type: ignore[arg-type]  # wire union
         elif filter in told:
             del told[filter]
+            self.announced += 1
             self.host.send(neighbour, Gone(filter))  # type: ignore[arg-type]  # wire union
 
     # Links

@@ -17,6 +17,12 @@ class Spread(Message, frozen=True, tag="event"):
     event: Event
     hops: Hops
     deterministic: Hops
+    before: Event | None = None
+    """What its publisher published a while before, so that receivers notice what they missed."""
+
+    def onward(self, deterministic: bool) -> Spread:
+        """The same after one more hop, chosen by a subscription or at random."""
+        return Spread(self.event, self.hops + 1, self.deterministic + deterministic, self.before)
 
     def involves(self) -> bool:
         """Carrying an event is not repair."""
@@ -64,3 +70,18 @@ class Leaf(Message, frozen=True, tag="leaf"):
     def kind(cls) -> str:
         """Recorded as ``leaf``."""
         return "leaf"
+
+
+class Feedback(Message, frozen=True, tag="feedback"):
+    """Of the events that nodes around the sender wanted, how many they missed (weighted counts).
+
+    And the sender's threshold.
+    """
+
+    missed: Annotated[float, msgspec.Meta(ge=0)]
+    wanted: Annotated[float, msgspec.Meta(ge=0)]
+    threshold: Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+    def involves(self) -> bool:
+        """Watching is not repair."""
+        return False

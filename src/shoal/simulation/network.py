@@ -181,6 +181,10 @@ class SimHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         return self.kernel.call_at(self.kernel.now + to_ns(delay), callback)
 
+    def in_background(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """See :class:`~shoal.stack.host.Host`."""
+        return self.kernel.call_at(self.kernel.now + to_ns(delay), callback, True)
+
     def deliver(self, event: Event, hops: int) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.delivered(self.node, event, hops)

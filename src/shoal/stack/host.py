@@ -64,6 +64,10 @@ class Host:
         """Call back once, ``delay`` seconds from now."""
         raise NotImplementedError
 
+    def in_background(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """Call back once, as ``after``; but a simulation does not go on only for that."""
+        return self.after(delay, callback)
+
     def deliver(self, event: Event, hops: int) -> None:
         """Hand an event to the application."""
         raise NotImplementedError

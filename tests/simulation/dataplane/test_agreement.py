@@ -68,7 +68,17 @@ def graph_runs(draw: st.DrawFn) -> dict[str, Any]:
             "repair_time": draw(st.sampled_from([0.0, 0.1])),
         }
     routing: dict[str, Any] = {"name": "flooding"}
-    if draw(st.integers(0, 3)):
+    kind = draw(st.integers(0, 4))
+    if kind == 1:
+        routing = {
+            "name": "adaptive",
+            "target": draw(st.sampled_from([0.001, 0.05])),
+            "budget": draw(st.sampled_from([0.0, 0.05, 1.0])),
+            "farthest": draw(st.integers(1, 3)),
+            "period": draw(st.sampled_from([0.1, 0.5])),
+            "leaf_rule": draw(st.booleans()),
+        }
+    elif kind:
         routing = {
             "name": "semi-probabilistic",
             "horizon": draw(st.integers(0, 4)),
@@ -193,8 +203,8 @@ def test_memory_grows_as_needed() -> None:
 
 def test_every_routing_on_arrays_is_one_of_those_compared() -> None:
     made = {p.make: p.name for p in protocols("routing")}
-    compared = {*TREE_ROUTINGS, "flooding", "semi-probabilistic"}
-    assert {made[kind] for kind in KINDS} <= compared | {"adaptive"}
+    compared = {*TREE_ROUTINGS, "flooding", "semi-probabilistic", "adaptive"}
+    assert {made[kind] for kind in KINDS} == compared
 
 
 def test_arrays_that_cannot_be_are_refused_with_the_reason() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from shoal.routing import adaptive, semiprobabilistic
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.rules import (
     ZERO,
@@ -25,6 +26,7 @@ from shoal.simulation.dataplane.rules import (
     overlap,
     push,
     receivers_of,
+    rounds_up,
 )
 from shoal.simulation.dataplane.state import Rule, State
 
@@ -40,7 +42,9 @@ VERSION, COMPONENTS, DUE = s.VERSION, s.COMPONENTS, s.DUE
 DUPLICATES, ENDS = s.DUPLICATES, s.ENDS
 WRONG_EVENT, WRONG_NODE = s.WRONG_EVENT, s.WRONG_NODE
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
+SENT_COPIES, WANTED, MISSED = s.SENT_COPIES, s.WANTED, s.MISSED
 FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
+WHOLE, LONGEST = semiprobabilistic.WHOLE, adaptive.LONGEST
 NEVER = 1 << 62
 INDEX = 0x7FFF_FFFF
 """Masks an index: what is known not to be negative needs no code for counting from the end."""
@@ -54,6 +58,8 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     kind, tree, owes_publisher = rule.kind, rule.tree, rule.owes_publisher
     transmission, usual, plain = rule.transmission, rule.usual, rule.plain
     keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
+    watches, watched, before = rule.watches, state.nodes.watched, state.events.before
+    last = state.nodes.last
     remembers = kind in (FLOODING, SEMI_PROBABILISTIC)
     nodes, channels, events = state.nodes, state.channels, state.events
     limits, parent = nodes.limits, nodes.parent
@@ -194,6 +200,18 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
                     free_places += 1
                 continue
             receipts[node] += 1
+            if watches:
+                number = np.int64(sequence[event])
+                earlier = np.int64(last[node, publisher[event]])
+                stands_for = number - earlier if earlier >= 0 else 1
+                if stands_for > 0:
+                    last[node, publisher[event]] = number
+                    own = np.int64(before[event])
+                    if own >= 0 and overlap(local, node, bits, own):
+                        stands_for = min(stands_for, LONGEST)
+                        watched[node, WANTED] += stands_for
+                        if not received[own, node >> 6] & bit_of(node):
+                            watched[node, MISSED] += stands_for
 
         # Deliver.
         if overlap(local, node, bits, event):
@@ -219,11 +237,16 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
             may_follow = deterministic < rule.ttl_deterministic
             may_guess = hops - deterministic < rule.ttl_probabilistic
             if hops < rule.ttl and not (rule.either and not (may_follow and may_guess)):
-                links = limits[node, PUBLISHER_FANOUT if sender < 0 else FANOUT]
+                fanout = np.int64(limits[node, PUBLISHER_FANOUT if sender < 0 else FANOUT])
+                links = fanout // WHOLE
+                if fanout % WHOLE:
+                    links += rounds_up(draws, event, node, fanout % WHOLE)
                 chosen, known = choose_links(
                     picks, count, source, leaf, leaf_mask, mask, bits, limits[node, HORIZON],
                     links, draws, node, sender, event, may_follow, may_guess,
                 )  # fmt: skip  # as it is defined
+            if watches:
+                watched[node, SENT_COPIES] += chosen
             if chosen == 0:
                 now[ENDS] += 1
                 now[ENDS + 1] += hops

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from shoal.routing.adaptive import Adaptive, Observed
 from shoal.routing.hierarchical_forwarding import HierarchicalForwarding
 from shoal.routing.horizon import HorizonWatcher
 from shoal.routing.semiprobabilistic import SemiProbabilistic
@@ -259,7 +260,7 @@ class HorizonMirror(HorizonWatcher):
         """See :class:`HorizonWatcher`."""
         routing = self.routing
         self.mirror.change(
-            LIMITS, self.node, routing.horizon, routing.fanout(False), routing.fanout(True)
+            LIMITS, self.node, routing.follows, routing.fanout(False), routing.fanout(True)
         )
 
 
@@ -280,6 +281,28 @@ class SemiProbabilisticTap(NeighbourTap):
         """One slot fewer."""
         super().link_down(neighbour, reconfiguration)
         self.watcher.tuned()
+
+
+class WatchedOnArrays(Observed):
+    """What an adaptive node observes, as the arrays count it."""
+
+    def __init__(self, mirror: Mirror, node: NodeId) -> None:
+        super().__init__()
+        self.mirror = mirror
+        self.node = node
+
+    def look(self) -> None:
+        """See :class:`Observed`."""
+        counts: list[int] = self.mirror.state.nodes.watched[self.node].tolist()
+        self.sent, self.wanted, self.missed = counts
+
+
+class AdaptiveTap(SemiProbabilisticTap):
+    """For adaptive routing, which learns what the arrays observe."""
+
+    def __init__(self, mirror: Mirror, routing: Adaptive) -> None:
+        super().__init__(mirror, routing)
+        routing.observed = WatchedOnArrays(mirror, self.node)
 
 
 def table_tap(mirror: Mirror, routing: SubscriptionForwarding) -> Tap:

@@ -11,6 +11,7 @@ import numpy as np
 
 from shoal.content import Event, Patterns
 from shoal.routing import (
+    Adaptive,
     AdvertisementForwarding,
     EventForwarding,
     Flooding,
@@ -19,10 +20,12 @@ from shoal.routing import (
     SemiProbabilistic,
     SubscriptionForwarding,
 )
+from shoal.routing.adaptive import SETTLED
 from shoal.routing.semiprobabilistic_messages import Spread
 from shoal.simulation.dataplane import engine
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.mirror import (
+    AdaptiveTap,
     HierarchyTap,
     Mirror,
     NeighbourTap,
@@ -52,18 +55,22 @@ class Kind(NamedTuple):
     rule: int
     tap: Tapping
     message: Any
-    """Makes the message that objects would send: of an event, hops, deterministic hops."""
+    """Makes the message that objects would send: of an event, hops, deterministic hops, and the
+    event that it carries along."""
+
+
+def _forward(event: Event, hops: int, deterministic: int, before: Event | None) -> Forward:
+    return Forward(event, hops)
 
 
 KINDS: dict[type[Routing], Kind] = {
-    EventForwarding: Kind(s.EVENT_FORWARDING, NeighbourTap, lambda e, h, d: Forward(e, h)),
-    Flooding: Kind(s.FLOODING, NeighbourTap, lambda e, h, d: Forward(e, h)),
-    SubscriptionForwarding: Kind(s.TABLE_FORWARDING, table_tap, lambda e, h, d: Forward(e, h)),
-    AdvertisementForwarding: Kind(s.TABLE_FORWARDING, table_tap, lambda e, h, d: Forward(e, h)),
-    HierarchicalForwarding: Kind(
-        s.HIERARCHICAL_FORWARDING, HierarchyTap, lambda e, h, d: Forward(e, h)
-    ),
+    EventForwarding: Kind(s.EVENT_FORWARDING, NeighbourTap, _forward),
+    Flooding: Kind(s.FLOODING, NeighbourTap, _forward),
+    SubscriptionForwarding: Kind(s.TABLE_FORWARDING, table_tap, _forward),
+    AdvertisementForwarding: Kind(s.TABLE_FORWARDING, table_tap, _forward),
+    HierarchicalForwarding: Kind(s.HIERARCHICAL_FORWARDING, HierarchyTap, _forward),
     SemiProbabilistic: Kind(s.SEMI_PROBABILISTIC, SemiProbabilisticTap, Spread),
+    Adaptive: Kind(s.SEMI_PROBABILISTIC, AdaptiveTap, Spread),
 }
 """The routings that have a rule on arrays; a subclass has not, unless it is listed."""
 
@@ -93,7 +100,7 @@ class DataPlane(Plane):
         routing = network.hosts[0].routing
         assert routing is not None
         self.kind = KINDS[type(routing)]
-        self.sample: Message = self.kind.message(Event(0, 0, Patterns(())), 1, 0)
+        self.sample: Message = self.kind.message(Event(0, 0, Patterns(())), 1, 0, None)
         self.rule = _rule(self.kind.rule, routing, network, recorder, self.sample, seed)
         self.mirror = Mirror(
             _state(self.rule, routing, len(network.hosts), workload, recorder, patterns)
@@ -231,21 +238,31 @@ class DataPlane(Plane):
 
     def _write_messages(self, state: s.State, count: int) -> None:
         kind = type(self.sample).kind()
-        channels, events = state.channels, state.events
+        channels, before = state.channels, state.events.before
         times = state.logs.message_time[:count].tolist()
         for time, row in zip(times, state.logs.message[:count].tolist(), strict=True):
             channel, event, hops, deterministic = row
-            content = Patterns(self.workload.content(event))
-            published = Event(int(events.publisher[event]), int(events.sequence[event]), content)
+            message = self.kind.message(
+                self._event(event),
+                hops,
+                deterministic,
+                self._event(int(before[event])) if before[event] >= 0 else None,
+            )
             self.recorder.messages.append(
                 (
                     time,
                     kind,
                     int(channels.ends[channel, s.FROM]),
                     int(channels.ends[channel, s.TO]),
-                    str(self.kind.message(published, hops, deterministic)),
+                    str(message),
                 )
             )
+
+    def _event(self, number: int) -> Event:
+        """An event as objects know it."""
+        events = self.mirror.state.events
+        content = Patterns(self.workload.content(number))
+        return Event(int(events.publisher[number]), int(events.sequence[number]), content)
 
     def _delivered_twice(self, state: s.State) -> None:
         event, node = int(state.now[s.WRONG_EVENT]), int(state.now[s.WRONG_NODE])
@@ -370,6 +387,7 @@ def _rule(
         transmission=transmission,
         usual=transmission + network.delay,
         plain=transmission == 0,
+        watches=isinstance(routing, Adaptive),
         keeps_deliveries=recorder.keeps_deliveries,
         keeps_messages=recorder.keeps_messages,
     )
@@ -392,6 +410,8 @@ def _state(
     made = s.make_nodes(nodes, slots, levels, pattern_words)
     if not getattr(routing, "leaf_rule", False):
         made = made._replace(leaf_mask=np.zeros((nodes, slots, 0), np.uint64))
+    if rule.watches:
+        made = made._replace(last=np.full((nodes, nodes), -1, np.int32))
     starts = np.concatenate([np.zeros(1, np.int64), workload.ends[:-1]])[:events]
     places = 64
     now = np.zeros(s.COUNTERS, np.int64)
@@ -414,6 +434,7 @@ def _state(
             received=np.zeros((events, node_words), np.uint64),
             reachable=np.zeros(events, np.int32),
             in_flight=np.zeros(events, np.int32),
+            before=_before(workload) if rule.watches else np.full(events, -1, np.int32),
             place=np.zeros(events, np.int32),
         ),
         flights=s.make_flights(4096),
@@ -435,6 +456,21 @@ def _sequences(workload: Workload) -> s.Ints:
     sequence = np.zeros(len(publishers), np.int32)
     sequence[order] = np.arange(len(publishers)) - first
     return sequence
+
+
+def _before(workload: Workload) -> s.Ints:
+    """For each event the last one of its publisher that has settled by then; -1: there is none."""
+    before = np.full(len(workload.times), -1, np.int32)
+    times = (workload.times / NANOSECONDS).tolist()
+    own: dict[int, list[int]] = {}
+    for event, publisher in enumerate(workload.publishers.tolist()):
+        earlier = own.setdefault(publisher, [])
+        while len(earlier) > 1 and times[event] - times[earlier[1]] >= SETTLED:
+            earlier.pop(0)
+        if earlier and times[event] - times[earlier[0]] >= SETTLED:
+            before[event] = earlier[0]
+        earlier.append(event)
+    return before
 
 
 def _as_words(bits: int, words: int) -> list[int]:

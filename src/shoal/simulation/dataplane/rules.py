@@ -12,12 +12,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from shoal.routing.semiprobabilistic import ROUNDING, WHOLE
+
 _GAMMA = np.uint64(0x9E37_79B9_7F4A_7C15)
 _FIRST = np.uint64(0xBF58_476D_1CE4_E5B9)
 _SECOND = np.uint64(0x94D0_49BB_1331_11EB)
 _LOW = np.uint64(0xFFFF_FFFF)
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
 ZERO, ONE = np.uint64(0), np.uint64(1)
+_WHOLE, _ROUNDING = WHOLE, np.uint64(ROUNDING)
 
 
 @njit(cache=True)
@@ -87,6 +90,13 @@ def draw_some(picks, start, count, room, word):
         held = picks[start + i]
         picks[start + i] = picks[start + j]
         picks[start + j] = held
+
+
+@njit(cache=True)
+def rounds_up(draws, event, node, rest):
+    """Whether an event uses one link more at a node whose fanout has this rest of a link."""
+    word = mix(mix(draws[event] ^ np.uint64(node)) ^ _ROUNDING)
+    return np.int64(below(mix(word), _WHOLE) < rest)
 
 
 @njit(cache=True, inline="always")

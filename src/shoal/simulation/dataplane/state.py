@@ -51,6 +51,8 @@ class Rule(NamedTuple):
     """Nanoseconds from sending to arrival on a free link of the usual delay."""
     plain: bool
     """Whether that is so on every link: no bandwidth, no other delay, no loss."""
+    watches: bool
+    """Whether nodes count what they send and miss (adaptive routing)."""
     keeps_deliveries: bool
     keeps_messages: bool
 
@@ -78,6 +80,10 @@ class Nodes(NamedTuple):
     last_bin: Longs
     receipts: Longs
     duplicates: Longs
+    watched: Longs
+    """[node, (copies of events sent, wanted events known of, those of them missed)]."""
+    last: Ints
+    """[node, publisher]: the last event that came, by its number (adaptive routing only)."""
 
 
 class Channels(NamedTuple):
@@ -110,6 +116,8 @@ class Events(NamedTuple):
     received: Words
     reachable: Ints
     in_flight: Ints
+    before: Ints
+    """The event that it carries along, which its publisher published before; -1: none."""
     place: Ints
     """The row of ``seen`` that the event uses while it is in flight."""
 
@@ -156,8 +164,9 @@ class State(NamedTuple):
     """The counters below."""
 
 
-# Columns of Nodes.limits, Channels.ends and Channels.times.
+# Columns of Nodes.limits, Nodes.watched, Channels.ends and Channels.times.
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = range(4)
+SENT_COPIES, WANTED, MISSED = range(3)
 FROM, TO, UP = range(3)
 DELAY, FREE_AT = range(2)
 
@@ -218,6 +227,8 @@ def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes
         last_bin=np.full(nodes, -1, np.int64),
         receipts=np.zeros(nodes, np.int64),
         duplicates=np.zeros(nodes, np.int64),
+        watched=np.zeros((nodes, 3), np.int64),
+        last=np.zeros((0, 0), np.int32),
     )
 
 
