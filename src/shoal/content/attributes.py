@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 import msgspec
 
 from shoal.content import covering
+from shoal.content.attribute_table import AttributeTable
 from shoal.content.language.check import check
 from shoal.content.language.evaluate import Outcome, evaluate, holds
 from shoal.content.language.explain import Explanation, explain
@@ -21,7 +22,7 @@ from shoal.content.language.syntax import And, Expression, Not, Or, Xor
 from shoal.content.model import Content, Filter
 from shoal.content.normal import NormalForm
 from shoal.content.normalise import normalise
-from shoal.content.tables import FilterTable, NaiveTable
+from shoal.content.tables import FilterTable
 from shoal.content.values import Value
 
 
@@ -81,7 +82,7 @@ class AttributeFilter(Filter, frozen=True, cache_hash=True, dict=True, tag="cesq
 
     def table(self) -> FilterTable:
         """See :class:`~shoal.content.model.Filter`."""
-        return NaiveTable()
+        return AttributeTable()
 
     def __and__(self, other: AttributeFilter) -> AttributeFilter:
         return of(And((*_operands(self, And), *_operands(other, And))))

@@ -4,14 +4,15 @@
   event, match an Arrow record batch;
 * :class:`IndexTable` is the same as a routing table, filters by source.
 
-How it works, from the outside in: :mod:`~shoal.content.index.index` (updates),
+Importing it is cheap: the compiled kernels are loaded when an index first needs them, or by
+:func:`warm_up`. How it works, from the outside in: :mod:`~shoal.content.index.index` (updates),
 :mod:`~shoal.content.index.lanes` and :mod:`~shoal.content.index.vocabulary` (filters and values as
 numbers), :mod:`~shoal.content.index.layout` (where the numbers lie),
 :mod:`~shoal.content.index.kernels` (how they are compared).
 """
 
-from shoal.content.index.events import Matches
 from shoal.content.index.index import MatchIndex
+from shoal.content.index.matches import Matches
 from shoal.content.index.table import IndexTable
 from shoal.content.index.warming import warm_up
 

@@ -124,31 +124,37 @@ def _slot(at: Any, codes: Any, step: Any, chosen: Any) -> Any:
 
 
 @kernel
-def _residual(group: Any, codes: Any, keys: Any, step: Any, ids_base: Any, chosen: Any) -> Any:
-    """The chosen lanes whose residual predicates hold too."""
-    starts = load_i64(group + 8 * RESIDUAL_START) + 4 * ids_base
+def beside(group: Any, codes: Any, keys: Any, step: Any, position: Any) -> Any:
+    """Whether the residual predicates of one lane hold."""
+    starts = load_i64(group + 8 * RESIDUAL_START) + 4 * position
     columns = load_i64(group + 8 * RESIDUAL_COLUMNS)
     bounds = load_i64(group + 8 * RESIDUAL_CODES)
     exact = load_i64(group + 8 * RESIDUAL_EXACT)
+    at, end = np.int64(load_u32(starts)), np.int64(load_u32(starts + 4))
+    while at < end:
+        flagged = np.int64(load_u32(columns + 4 * at))
+        column = flagged & (NEGATED - 1)
+        code = load_u16(codes + 2 * step * column)
+        low, high = load_u16(bounds + 4 * at), load_u16(bounds + 4 * at + 2)
+        holds = low <= code and code <= high
+        if exact != 0 and holds and (code & _ODD) == 0 and code in (low, high):
+            key = load_f64(keys + 8 * step * column)
+            holds = load_f64(exact + 16 * at) <= key <= load_f64(exact + 16 * at + 8)
+        if holds == (flagged >= NEGATED):
+            return False
+        at += 1
+    return True
+
+
+@kernel
+def _residual(group: Any, codes: Any, keys: Any, step: Any, position: Any, chosen: Any) -> Any:
+    """The chosen lanes whose residual predicates hold too."""
     kept = chosen
     while chosen != _U0:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
-        at = np.int64(load_u32(starts + 4 * lane))
-        end = np.int64(load_u32(starts + 4 * lane + 4))
-        while at < end:
-            flagged = np.int64(load_u32(columns + 4 * at))
-            column = flagged & (NEGATED - 1)
-            code = load_u16(codes + 2 * step * column)
-            low, high = load_u16(bounds + 4 * at), load_u16(bounds + 4 * at + 2)
-            holds = low <= code and code <= high
-            if exact != 0 and holds and (code & _ODD) == 0 and code in (low, high):
-                key = load_f64(keys + 8 * step * column)
-                holds = load_f64(exact + 16 * at) <= key <= load_f64(exact + 16 * at + 8)
-            if holds == (flagged >= NEGATED):
-                kept &= ~(_ONE << np.uint64(lane))
-                break
-            at += 1
+        if not beside(group, codes, keys, step, position + lane):
+            kept &= ~(_ONE << np.uint64(lane))
     return kept
 
 

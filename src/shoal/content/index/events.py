@@ -1,158 +1,21 @@
-"""Events on their way to the kernels: one from a mapping, or many from an Arrow record batch."""
+"""Many events on their way to the kernels, from an Arrow record batch."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import nan
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from shoal.content.index import codes as code_kernels
 from shoal.content.index import fields as f
-from shoal.content.index.layout import Array, Snapshot
-from shoal.content.index.vocabulary import Attribute, Brief, Vocabulary
-from shoal.content.normal import NormalForm
+from shoal.content.index.segments import Array, Snapshot
+from shoal.content.index.vocabulary import Attribute, Vocabulary
 
-SLACK: Final = 64  # ids that a kernel may write beyond the last
-LOG: Final = 1 << 22  # ids that a tile may find; beyond, events are matched one by one
-_ENTRY = struct.Struct("<qd")
 _ENTRIES = np.dtype([("column", "<i8"), ("key", "<f8")])
 _NUMBERS = ("int", "uint", "double", "float", "halffloat")
 _TEXTS = ("string", "large_string", "string_view")
-
-
-class Scratch:
-    """What the kernels write on: an event's keys and codes by column, and the ids found."""
-
-    def __init__(self, columns: int) -> None:
-        self._keys = np.full(columns, nan)
-        self._codes = np.full((f.MAX_SNAPSHOTS, columns), f.ABSENT, np.uint16)
-        self._present = np.zeros(columns, np.uint32)
-        self._entries = bytearray(16 * columns)
-        self._out = np.empty(0, np.uint32)
-        self.keys_at: int = self._keys.ctypes.data
-        self.codes_at: int = self._codes.ctypes.data
-        self.present_at: int = self._present.ctypes.data
-        self.entries_at: int = np.frombuffer(self._entries, np.uint8).ctypes.data
-        self.out_at = 0
-
-    def out(self, ids: int) -> Array:
-        """Room for this many ids."""
-        if len(self._out) < ids + SLACK:
-            self._out = np.empty(2 * ids + SLACK, np.uint32)
-            self.out_at = self._out.ctypes.data
-        return self._out
-
-    @cached_property
-    def tile(self) -> Tile:
-        """Room for a tile of events."""
-        return Tile(len(self._keys))
-
-    def spread(self, event: Mapping[str, object], brief: Brief) -> int:
-        """Write an event's (column, key) entries; how many."""
-        buffer, at = self._entries, 0
-        for name, value in event.items():
-            known = brief.get(name)
-            if known is None:
-                continue
-            column, memory, pack = known
-            kind = type(value)
-            if kind is float and column >= 0:
-                if value == value:
-                    _ENTRY.pack_into(buffer, at, column, value)
-                    at += 16
-                continue
-            found = memory.get(value) if kind is str else None  # type: ignore[call-overload]  # it is text
-            if found is None:
-                found = pack(value)
-            end = at + len(found)
-            buffer[at:end] = found
-            at = end
-        return at >> 4
-
-
-class Tile:
-    """What the kernel for tiles writes on."""
-
-    def __init__(self, columns: int) -> None:
-        self._keys = np.full((columns, f.TILE), nan)
-        self._codes = np.full((f.MAX_SNAPSHOTS, columns, f.TILE), f.ABSENT, np.uint16)
-        self._present = np.empty((f.TILE, columns), np.uint32)
-        self._log = np.empty(LOG + SLACK, np.uint32)
-        self._dealt = np.empty(LOG + SLACK, np.uint32)
-        self.keys_at: int = self._keys.ctypes.data
-        self.codes_at: int = self._codes.ctypes.data
-        self.present_at: int = self._present.ctypes.data
-        self.log_at: int = self._log.ctypes.data
-        self.dealt_at: int = self._dealt.ctypes.data
-        self.runs = np.empty((0, 2), np.int64)
-
-
-@dataclass
-class Matches:
-    """Which filters match which rows: ``ids[ends[i - 1]:ends[i]]`` are those of row ``rows[i]``."""
-
-    rows: Array
-    ends: Array
-    ids: Array
-
-    @property
-    def counts(self) -> Array:
-        """How many filters match, by entry of ``rows``."""
-        return np.diff(self.ends, prepend=0)
-
-    def pairs(self) -> tuple[Array, Array]:
-        """All (row, handle) pairs."""
-        return np.repeat(self.rows, self.counts), self.ids
-
-    def lists(self) -> list[list[int]]:
-        """The handles by row, ascending."""
-        found: list[list[int]] = [[] for _ in range(len(self.rows))]
-        begin = 0
-        for row, end in zip(self.rows.tolist(), self.ends.tolist(), strict=True):
-            found[row] = sorted(self.ids[begin:end].tolist())
-            begin = end
-        return found
-
-    @staticmethod
-    def join(parts: list[Matches]) -> Matches:
-        """Portions of one batch as a whole."""
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            none = np.empty(0, np.int64)
-            return Matches(none, none, np.empty(0, np.uint32))
-        offsets = np.cumsum([0] + [len(part.ids) for part in parts])
-        return Matches(
-            np.concatenate([part.rows for part in parts]),
-            np.concatenate([p.ends + o for p, o in zip(parts, offsets, strict=False)]),
-            np.concatenate([part.ids for part in parts]),
-        )
-
-    def decided(self, events: Events, opaque: Mapping[int, NormalForm]) -> Matches:
-        """The same without the filters that only might have matched: the reference was asked."""
-        asked = np.flatnonzero(self.ids >= f.OPAQUE)
-        if not len(asked):
-            return self
-        at = np.searchsorted(self.ends, asked, side="right")
-        keep = np.ones(len(self.ids), bool)
-        last: tuple[int, set[int]] = (-1, set())
-        for position, entry in zip(asked.tolist(), at.tolist(), strict=True):
-            if entry != last[0]:
-                last = (entry, set())
-            handle = int(self.ids[position]) & f.ID_MASK
-            keep[position] = handle not in last[1] and opaque[handle].matches(
-                events.row(int(self.rows[entry]))
-            )
-            if keep[position]:
-                last[1].add(handle)
-        kept = np.cumsum(keep)
-        ends = np.where(self.ends > 0, kept[np.maximum(self.ends, 1) - 1], 0)
-        return Matches(self.rows, ends, self.ids[keep] & np.uint32(f.ID_MASK))
 
 
 class Events:

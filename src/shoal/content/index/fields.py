@@ -14,7 +14,9 @@ ABSENT = 65535  # the code of an attribute that is not there: above every bound
 MAX_CUTS = 32764
 NEGATED = 0x80000000  # a predicate that must not hold, flagged in its column
 MAX_KEYS = 4  # columns of a group
-TILE = 128  # events matched together on one group after the other
+TILE = 64  # events matched together on one group after the other: one bit each of a word
+ROOM = 1 << 16  # ids that an event of a tile may find; beyond, events are matched one by one
+SLACK = 64  # ids that a kernel may write beyond the last
 MAX_SNAPSHOTS = 4  # generations of cuts alive at once
 MAX_CELLS = 8192  # of the table that starts the search for a value's code
 

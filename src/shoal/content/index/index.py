@@ -10,29 +10,32 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from shoal.content.index import fields as f
-from shoal.content.index import kernels as k
 from shoal.content.index import single
-from shoal.content.index.events import LOG, SLACK, Events, Matches, Scratch
 from shoal.content.index.lanes import lanes_of, simple_box
-from shoal.content.index.layout import Array, Flat, Segment, Snapshot
-from shoal.content.index.merging import Merge, build, merge, run
+from shoal.content.index.matches import Matches
 from shoal.content.index.recent import Recent
-from shoal.content.index.tiles import match_tile
+from shoal.content.index.scratch import Scratch
+from shoal.content.index.segments import Array, Flat, Segment, Snapshot
 from shoal.content.index.vocabulary import Vocabulary
 from shoal.content.normal import NormalForm
+
+if TYPE_CHECKING:
+    from shoal.content.index.merging import Merge
 
 RECENT: Final = 1024  # lanes that wait for their segment
 FAN_OUT: Final = 4
 CREDIT: Final = 160  # work on merges that one change pays for, in lanes looked at
 PORTION: Final = 4096  # work done at a time
-TILED_GROUPS: Final = 32  # from so many groups on a batch is matched group by group,
-TILED_COLUMNS: Final = 16_384  # unless so many columns would take too much room
-PORTION_IDS: Final = 1 << 20  # ids handed out at a time from a batch
+# What events lose to disorder, in lanes looked at in vain. Once it is as much as putting things in
+# order would cost, that is done, so that an index which is asked more than changed becomes compact.
+SEGMENT_RENT: Final = 100  # lost to each segment but one
+FLUSH_COST: Final = 1 << 19
+MERGE_COST: Final = 800  # per lane
 
 
 class MatchIndex:
@@ -49,11 +52,15 @@ class MatchIndex:
         self._recent = Recent()
         self._arrays: dict[str, Array] = {}
         self._firsts: list[int] = []
-        self._settled = 0
-        self._sort_by = -1
+        self.settled = 0
+        """Lanes in segments, dead ones included."""
         self._merges: list[Merge] = []  # under way; the last is worked on
         self._credit = 0
+        self._rent = [0, 0]  # paid by events since the last flush, and since the last full merge
+        self._rates = (0, 0)  # what an event pays of each
         self._dirty = self._moved = True
+        self.streams = 0
+        """Batches being matched: nothing may move meanwhile."""
         self.table = np.zeros(f.INDEX_SIZE, np.int64)
         self._address = self.table.ctypes.data
 
@@ -83,8 +90,7 @@ class MatchIndex:
     def insert_flat(self, flat: Flat) -> None:
         """Add lanes that are laid out already; their ids must follow the last handle."""
         self.flush()
-        self._snapshot = self._recut(len(flat))
-        self._append(run(build(flat, self._snapshot, self.vocabulary.columns)))
+        self._build(flat)
         ids = flat.ids & np.uint32(f.ID_MASK)
         self._next = int(ids[-1]) + 1
         self._count += len(np.unique(ids))
@@ -183,11 +189,18 @@ class MatchIndex:
             return
         flat = self._recent.flat()
         self._recent.clear()
-        self._dirty = True
+        self._dirty, self._rent[0] = True, 0
         if not len(flat):
             return
-        snapshot = self._snapshot = self._recut(len(flat))
-        self._append(run(build(flat, snapshot, self.vocabulary.columns)))
+        self._build(flat)
+
+    def _build(self, flat: Flat) -> None:
+        """Make a segment of lanes."""
+        from shoal.content.index.merging import build, run  # compiled; few lanes do without
+
+        self._snapshot = self._recut(len(flat))
+        self.segments.append(run(build(flat, self._snapshot, self.vocabulary.columns)))
+        self._changed()
 
     def _recut(self, lanes: int) -> Snapshot:
         """The cuts for a new segment: fresh ones if it is the better part of the index."""
@@ -196,12 +209,8 @@ class MatchIndex:
             return Snapshot()
         return self._snapshot
 
-    def _append(self, segment: Segment) -> None:
-        self.segments.append(segment)
-        self._changed()
-
     def _changed(self) -> None:
-        self._settled = sum(s.ids.size for s in self.segments)
+        self.settled = sum(s.ids.size for s in self.segments)
         self._firsts = [int(s.handles[0]) for s in self.segments]
         self._dirty = self._moved = True
 
@@ -229,6 +238,8 @@ class MatchIndex:
         return False
 
     def _start_merge(self, begin: int, end: int) -> None:
+        from shoal.content.index.merging import Merge, merge
+
         inputs = self.segments[begin:end]
         snapshot = self._recut(2 * sum(s.live for s in inputs) - sum(s.live for s in self.segments))
         steps = merge(inputs, snapshot, self.vocabulary.columns)
@@ -282,28 +293,55 @@ class MatchIndex:
 
     def match(self, attributes: Mapping[str, object]) -> list[int]:
         """The handles of the filters that match an event, each once, in no particular order."""
-        found: list[int] = self.match_ids(attributes).tolist()
-        return found
+        count = self._find(attributes)
+        if not count:
+            return []
+        found: list[int] = self.scratch.ids[:count].tolist()
+        return self._decide(found, attributes) if self.opaque else found
 
     def match_ids(self, attributes: Mapping[str, object]) -> Array:
         """As :meth:`match`, as an array."""
-        index = self.publish() if self._dirty else self._address
-        scratch = self._scratch
-        out = scratch.out(self._settled + len(self._recent))
-        if single.match is not None:
-            count = single.match(
-                attributes if type(attributes) is dict else dict(attributes),
-                self.vocabulary.brief, index, scratch.entries_at, scratch.codes_at,
-                scratch.keys_at, scratch.out_at,
-            )  # fmt: skip
-        else:
-            count = k.match_one(
-                index, scratch.entries_at, scratch.spread(attributes, self.vocabulary.brief),
-                scratch.codes_at, scratch.keys_at, scratch.present_at, scratch.out_at,
-            )  # fmt: skip
+        count = self._find(attributes)
+        found = self.scratch.ids[:count]
         if self.opaque:
-            return np.array(self._decide(out[:count].tolist(), attributes), np.uint32)
-        return out[:count].copy()
+            return np.array(self._decide(found.tolist(), attributes), np.uint32)
+        return found.copy()
+
+    def _find(self, attributes: Mapping[str, object]) -> int:
+        """Write the ids that match to the scratch space; how many."""
+        if self._merges or self._rates != (0, 0):
+            self._pay()
+        index = self.publish() if self._dirty else self._address
+        scratch, brief = self.scratch, self.vocabulary.brief
+        scratch.out(self.settled + len(self._recent))
+        if single.match is not None:
+            return single.match(
+                attributes if type(attributes) is dict else dict(attributes), brief,
+                index, scratch.entries_at, scratch.codes_at, scratch.keys_at, scratch.out_at,
+            )  # fmt: skip
+        found: int = single.kernels().match_one(
+            index, scratch.entries_at, scratch.spread(attributes, brief),
+            scratch.codes_at, scratch.keys_at, scratch.present_at, scratch.out_at,
+        )  # fmt: skip
+        return found
+
+    def _pay(self) -> None:
+        """Let this event pay for order: for a merge under way, or towards the next."""
+        if self.streams:
+            return
+        if self._merges:
+            self._credit += CREDIT
+            if self._credit >= PORTION:
+                self.maintain()
+            return
+        rent, rates = self._rent, self._rates
+        rent[0] += rates[0]
+        rent[1] += rates[1]
+        if rent[0] >= FLUSH_COST:
+            self.flush()
+        elif rent[1] >= MERGE_COST * self.settled:
+            rent[1] = 0
+            self._start_merge(0, len(self.segments))
 
     def _decide(self, found: list[int], attributes: Mapping[str, object]) -> list[int]:
         """Let the reference say which of the filters that only may match do."""
@@ -317,61 +355,9 @@ class MatchIndex:
 
     def stream(self, batch: object, *, reuse: bool = True) -> Iterator[Matches]:
         """As :meth:`match_batch`, in portions; with ``reuse`` one is gone when the next comes."""
-        index = self.publish()
-        events = Events(batch, self.vocabulary)
-        lanes, scratch = self.lanes, self._scratch
-        snapshots = list({id(s.snapshot): s.snapshot for s in self.segments}.values())
-        dense, listed, order = events.tables(snapshots, self._sort_by)
-        room = max(2 * lanes, PORTION_IDS)
-        groups = sum(len(s.groups) for s in self.segments)
-        tiled = groups >= TILED_GROUPS and self.table[f.COLUMNS] <= TILED_COLUMNS
-        begin = 0
-        ends = np.zeros(events.rows, np.int64)
-        while begin < events.rows:
-            if self._dirty:
-                raise RuntimeError("the index changed while a batch was being matched")
-            if tiled:
-                found = self._match_tile(index, dense, listed, order, begin, ends, reuse=reuse)
-                if found is not None:
-                    yield found.decided(events, self.opaque) if self.opaque else found
-                    begin += len(found.rows)
-                    continue
-                tiled = False
-            out = scratch.out(room + lanes) if reuse else np.empty(room + lanes + SLACK, np.uint32)
-            stop = k.match_many(
-                index, dense, listed, order, begin, 4 * room, scratch.codes_at, scratch.keys_at,
-                scratch.present_at, out.ctypes.data, ends,
-            )  # fmt: skip
-            found = Matches(order[begin:stop], ends[begin:stop], out[: ends[stop - 1]])
-            yield found.decided(events, self.opaque) if self.opaque else found
-            begin = stop
+        from shoal.content.index.batches import stream
 
-    def _match_tile(
-        self,
-        index: int,
-        dense: Array,
-        listed: Array,
-        order: Array,
-        begin: int,
-        ends: Array,
-        *,
-        reuse: bool,
-    ) -> Matches | None:
-        """The matches of the next events, or None if they are too many to be matched together."""
-        tile, count = self._scratch.tile, min(f.TILE, len(order) - begin)
-        groups = sum(len(s.groups) for s in self.segments)
-        if len(tile.runs) < groups * f.TILE:
-            tile.runs = np.empty((groups * f.TILE, 2), np.int64)
-        size = LOG + len(self._recent) * count
-        out = self._scratch.out(size) if reuse else np.empty(size + SLACK, np.uint32)
-        if not match_tile(
-            index, dense, listed, order, begin, count, tile.codes_at, tile.keys_at,
-            tile.present_at, tile.log_at, 4 * LOG, tile.runs, tile.dealt_at, out.ctypes.data, ends,
-        ):  # fmt: skip
-            return None
-        stop = begin + count
-        ids = out[: ends[stop - 1]]
-        return Matches(order[begin:stop], ends[begin:stop], ids if reuse else ids.copy())
+        return stream(self, batch, reuse=reuse)
 
     # The tables that the kernels read
 
@@ -381,6 +367,9 @@ class MatchIndex:
             self._dirty = False
             self._recent.publish(self.table)
             self._reshape()
+            others = max(0, len(self.segments) - 1)
+            # Without segments all is recent, and the compiled code may not even be loaded.
+            self._rates = (len(self._recent), SEGMENT_RENT * others) if self.segments else (0, 0)
         return self._address
 
     def _reshape(self) -> None:
@@ -397,9 +386,9 @@ class MatchIndex:
             return
         self._moved = False
         if columns > table[f.COLUMNS]:
-            self._scratch = Scratch(2 * columns)
+            self.scratch = Scratch(2 * columns)
             table[f.COLUMNS] = 2 * columns
-        snapshots = list({id(s.snapshot): s.snapshot for s in self.segments}.values())
+        snapshots = self.snapshots
         for segment in self.segments:
             segment.table[f.SNAPSHOT] = snapshots.index(segment.snapshot)
         arrays["segments"] = np.array([s.table.ctypes.data for s in self.segments], np.int64)
@@ -407,29 +396,29 @@ class MatchIndex:
         table[f.SEGMENTS], table[f.SNAPSHOTS] = len(self.segments), len(snapshots)
         table[f.SEGMENT_TABLE] = arrays["segments"].ctypes.data
         table[f.SNAPSHOT_TABLE] = arrays["snapshots"].ctypes.data
-        self._sort_by = max(
-            (
-                (int(g[f.BLOCKS]), int(g[f.KEYS]))
-                for s in self.segments
-                for g in s.groups
-                if g[f.WIDTH]
-            ),
-            default=(0, -1),
-        )[1]
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """The generations of cuts in use, numbered as in the segments' tables."""
+        return list({id(s.snapshot): s.snapshot for s in self.segments}.values())
+
+    @property
+    def changed(self) -> bool:
+        """Whether the kernels' tables are behind."""
+        return self._dirty
 
     @property
     def lanes(self) -> int:
         """Lanes held, dead ones included: no event can match more."""
-        return self._settled + len(self._recent)
+        return self.settled + len(self._recent)
 
     @property
     def nbytes(self) -> int:
         """Memory that the index holds, the names in its vocabulary aside."""
-        snapshots = {id(s.snapshot): s.snapshot for s in self.segments}
         recent = 8 * len(self._recent) + 20 * len(self._recent.columns)
         return (
             sum(s.nbytes for s in self.segments)
-            + sum(s.nbytes for s in snapshots.values())
+            + sum(s.nbytes for s in self.snapshots)
             + sum(array.nbytes for array in self._arrays.values())
             + recent
         )

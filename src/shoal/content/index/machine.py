@@ -139,6 +139,31 @@ def _touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
     return types.uint64(types.int64, types.int64, types.uint16), codegen
 
 
+def _all_within64(typingctx: Any, codes: Any, low: Any, high: Any) -> Any:
+    """Bit i: ``low <= codes[i] <= high``, of 64 codes of 16 bits each."""
+    kind = ir.VectorType(_I16, LANES)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = _lanes(builder, args[0], kind)
+        above = builder.icmp_unsigned("<=", _splat(builder, args[1], kind), found)
+        below = builder.icmp_unsigned(">=", _splat(builder, args[2], kind), found)
+        return builder.bitcast(builder.and_(above, below), _I64)
+
+    return types.uint64(types.int64, types.uint16, types.uint16), codegen
+
+
+def _all_around64(typingctx: Any, codes: Any, low: Any, width: Any) -> Any:
+    """Bit i: ``codes[i]`` is at most ``width`` above ``low``, modulo 2**16, of 64 codes."""
+    kind = ir.VectorType(_I16, LANES)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        above = builder.sub(_lanes(builder, args[0], kind), _splat(builder, args[1], kind))
+        near = builder.icmp_unsigned("<=", above, _splat(builder, args[2], kind))
+        return builder.bitcast(near, _I64)
+
+    return types.uint64(types.int64, types.uint16, types.uint16), codegen
+
+
 def _copy64(typingctx: Any, target: Any, source: Any) -> Any:
     """Copy 64 ids of 32 bits each."""
     kind = ir.VectorType(_I32, LANES)
@@ -192,5 +217,7 @@ def _unary(name: str) -> Any:
 count_bits = _unary("ctpop")
 first_bit = _unary("cttz")
 touching64 = intrinsic(_touching64)
+all_within64 = intrinsic(_all_within64)
+all_around64 = intrinsic(_all_around64)
 copy64 = intrinsic(_copy64)
 pack16 = intrinsic(_pack16)

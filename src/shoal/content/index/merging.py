@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from shoal.content.index import fields as f
-from shoal.content.index.layout import Array, Flat, Segment, Snapshot, lay_out, steps
+from shoal.content.index.layout import lay_out, steps
 from shoal.content.index.machine import kernel, load_f64, load_i64, load_u16, load_u32, load_u64
 from shoal.content.index.ordering import BLOCK
+from shoal.content.index.segments import Array, Flat, Segment, Snapshot
 
 _ONE = np.uint64(1)
 SAMPLE = 2 * f.MAX_CUTS  # constants of a column from which cuts are chosen when there are too many

@@ -15,25 +15,6 @@ SAMPLE = 32  # lanes looked at to choose where to split
 
 
 @kernel
-def fill_cells(cuts: Any, base: float, scale: float, cells: Any) -> None:
-    """``cells[c]``: the first cut that lies in cell c or above."""
-    at, final = 0, len(cells) - 2
-    for i in range(len(cuts)):
-        scaled = (cuts[i] - base) * scale
-        cell: Any = 0
-        if scaled >= final:
-            cell = final
-        elif scaled > 0.0:
-            cell = np.int64(scaled)
-        while at <= cell:
-            cells[at] = i
-            at += 1
-    while at < len(cells):
-        cells[at] = len(cuts)
-        at += 1
-
-
-@kernel
 def code_bounds(columns: Any, lows: Any, highs: Any, snapshot: int, low: Any, high: Any) -> None:
     """The codes of predicates' bounds under a snapshot's cuts."""
     for i in range(len(columns)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from shoal.content.index import fields as f
 from shoal.content.index.lanes import Predicate
-from shoal.content.index.layout import Array, Flat
+from shoal.content.index.segments import Array, Flat
 
 
 class Recent:
@@ -71,7 +71,7 @@ class Recent:
         """Show the kernels what has been added since the last time."""
         lanes, predicates = len(self.ids), len(self.columns)
         if lanes > self._room[0] or predicates > self._room[1] or not self._arrays:
-            self._room = (max(2 * lanes, 2048), max(2 * predicates, 8192))
+            self._room = (2 * lanes + 16, 2 * predicates + 64)
             self._arrays = [
                 np.empty(self._room[0], np.uint32),
                 np.zeros(self._room[0] + 1, np.uint32),

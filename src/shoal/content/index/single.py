@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from shoal.content.index import fields as f
-from shoal.content.index import kernels as k
 
 FIELDS: Final = (
     f.COLUMNS, f.SEGMENTS, f.SEGMENT_TABLE, f.SNAPSHOTS, f.SNAPSHOT_TABLE, f.RECENT,
@@ -33,8 +32,26 @@ def _load() -> Any:
     return extension
 
 
+def kernels() -> Any:
+    """The compiled kernels, loaded when first asked for."""
+    global _kernels
+    if _kernels is None:
+        from shoal.content.index import kernels as loaded
+
+        _kernels = loaded
+    return _kernels
+
+
+_kernels: Any = None
 _extension: Final = _load()
 match: Callable[..., int] | None = _extension and _extension.match
 """(event, vocabulary in brief, addresses…) -> how many ids were written; None: use the kernels."""
-bury: Final[Callable[..., int]] = _extension.bury if _extension else k.bury
+
+
+def _bury(*arguments: int) -> int:
+    found: int = kernels().bury(*arguments)
+    return found
+
+
+bury: Final[Callable[..., int]] = _extension.bury if _extension else _bury
 """See :func:`shoal.content.index.kernels.bury`."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.content.index import fields as f
 from shoal.content.index.index import MatchIndex
-from shoal.content.index.layout import Array, Segment, Snapshot
+from shoal.content.index.segments import Array, Segment, Snapshot
 
 _FIELDS = {
     **{f.EXACT + key: "exact" for key in range(f.MAX_KEYS)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from shoal.content.index.fields import ID_MASK
 from shoal.content.index.index import MatchIndex
 from shoal.content.tables import FilterTable, Source
 
@@ -28,6 +29,8 @@ class IndexTable(FilterTable):
         key = (source, filter)
         if key in self._handles:
             return
+        if self._index.next_handle >= ID_MASK:
+            self._renew()
         handle = self._index.insert(cast("AttributeFilter", filter).normal)
         self._handles[key] = handle
         self._sources[handle] = source
@@ -52,6 +55,20 @@ class IndexTable(FilterTable):
         values = getattr(cast("Attributes", content), "values", None)
         if values is None:
             return []
+        handles = self._index.match(values)
+        if not handles:
+            return []
         sources = self._sources
-        found = {sources[handle] for handle in self._index.match(values)}
+        if len(handles) == 1:
+            return [sources[handles[0]]]
+        found = set(map(sources.__getitem__, handles))
         return sorted(found, key=self._arrival.__getitem__)
+
+    def _renew(self) -> None:
+        """Start over with a new index: an old one has only so many handles to give."""
+        self._index = MatchIndex()
+        given = self._index.insert_many(
+            cast("AttributeFilter", filter).normal for _, filter in self._handles
+        )
+        self._handles = dict(zip(self._handles, given, strict=True))
+        self._sources = {handle: source for (source, _), handle in self._handles.items()}

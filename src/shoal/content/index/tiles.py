@@ -1,8 +1,9 @@
-"""The kernel for many events and many groups: group by group, a tile of events at a time.
+"""The kernel for many events and many groups: group by group, a tile of 64 events at a time.
 
-Event by event, an index with thousands of groups is read from memory again for each event. Here a
-group is read once for a whole tile. The ids found come out group by group; they are logged as runs
-and dealt out to their events at the end.
+Event by event, an index with thousands of groups is read from memory again for each event, and what
+is not a key is checked lane by lane. Here a block is read once for a whole tile. Where few events
+fall into its zone they are matched one by one. Where many do, the tables are turned: a lane's
+predicates are compared with the codes of all 64 events at once.
 """
 
 from __future__ import annotations
@@ -11,50 +12,190 @@ from typing import Any
 
 import numpy as np
 
-from shoal.content.index.blocks import clear_seen, fresh
+from shoal.content.index.blocks import beside, clear_seen, fresh, match_block
 from shoal.content.index.fields import (
+    ABSENT,
+    ALIVE,
     BLOCKS,
+    BOUNDS,
     COLUMNS,
+    EXACT,
     GROUP_COUNT,
     GROUP_SIZE,
     GROUP_TABLE,
     ID_MASK,
+    IDS,
+    KEYS,
     OPAQUE,
     RECENT,
+    RESIDUAL_START,
+    ROOM,
     SEGMENT_TABLE,
     SEGMENTS,
+    SLACK,
+    SLOT_COUNT,
+    SLOTS,
+    SMALL,
     SNAPSHOT,
     SNAPSHOTS,
     TILE,
     TOUCHED_COUNT,
+    WIDTH,
+    ZONES,
 )
-from shoal.content.index.kernels import forget, match_group, match_recent, spread
-from shoal.content.index.machine import kernel, load_i64, load_u32, store_u32
+from shoal.content.index.kernels import forget, match_recent, spread
+from shoal.content.index.machine import (
+    all_around64,
+    all_within64,
+    count_bits,
+    first_bit,
+    kernel,
+    load_i64,
+    load_u16,
+    load_u32,
+    load_u64,
+    store_u32,
+)
+
+BLOCK = 128
+MANY = 6  # events in a block's zone from which on it is matched lane by lane
+STRIDE = 4 * (ROOM + SLACK)  # bytes from one event's ids to the next one's
+_ONE, _ALL, _U0 = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0)
+_FIRST, _LAST = np.uint16(0), np.uint16(ABSENT - 1)
 
 
 @kernel
-def _log_groups(
-    index: Any, count: Any, codes: Any, keys: Any, log: Any, room: Any, runs: Any
-) -> Any:
-    """Match a tile on every group; how many runs (event, length) there are, -1 if no room."""
-    width, table = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SEGMENT_TABLE)
-    out, found = log, 0
+def _key(group: Any, codes: Any, key: Any) -> Any:
+    """Where the events' codes in a group's key column are."""
+    return codes + 2 * TILE * load_i64(group + 8 * (KEYS + key))
+
+
+@kernel
+def _lane_by_lane(
+    group: Any, block: Any, codes: Any, keys: Any, events: Any, found: Any, counts: Any
+) -> None:
+    """Append a block's lanes that hold to the ids of those of the given events they hold for."""
+    width, slot_count = load_i64(group + 8 * WIDTH), load_i64(group + 8 * SLOT_COUNT)
+    residual = load_i64(group + 8 * RESIDUAL_START)
+    slots = load_i64(group + 8 * SLOTS) + 768 * slot_count * block
+    bounds = load_i64(group + 8 * BOUNDS) + 512 * width * block
+    ids = load_i64(group + 8 * IDS) + 512 * block
+    alive = load_i64(group + 8 * ALIVE) + 16 * block
+    first = _key(group, codes, 0)
+    for half in range(2):
+        live = load_u64(alive + 8 * half)
+        while live != _U0:
+            lane = 64 * half + first_bit(live)
+            live &= live - _ONE
+            holds = events
+            at = bounds + 2 * lane
+            if width > 0:
+                holds &= all_within64(first, load_u16(at), load_u16(at + 256))
+            for key in range(1, width):
+                at += 512
+                holds &= all_within64(_key(group, codes, key), load_u16(at), load_u16(at + 256))
+            at = slots + 2 * lane
+            slot = 0
+            while slot < slot_count and holds != _U0:
+                column = np.int64(load_u16(at))
+                holds &= all_around64(
+                    codes + 2 * TILE * column, load_u16(at + 256), load_u16(at + 512)
+                )
+                at += 768
+                slot += 1
+            if holds == _U0:
+                continue
+            position = BLOCK * block + lane
+            more = residual != 0 and load_u32(residual + 4 * position) != load_u32(
+                residual + 4 * position + 4
+            )
+            identity = load_u32(ids + 4 * lane)
+            while holds != _U0:
+                event = first_bit(holds)
+                holds &= holds - _ONE
+                if more and not beside(group, codes + 2 * event, keys + 8 * event, TILE, position):
+                    continue
+                store_u32(found + STRIDE * event + 4 * counts[event], identity)
+                counts[event] += 1
+
+
+@kernel
+def _event_by_event(
+    group: Any, block: Any, codes: Any, keys: Any, events: Any, whole: Any, found: Any, counts: Any
+) -> None:
+    """The same, one event after the other."""
+    width = load_i64(group + 8 * WIDTH)
+    k0, k1 = _key(group, codes, 0), _key(group, codes, 1)
+    k2, k3 = _key(group, codes, 2), _key(group, codes, 3)
+    while events != _U0:
+        event = first_bit(events)
+        events &= events - _ONE
+        c0 = c1 = c2 = c3 = np.uint16(0)
+        if width > 0:
+            c0 = load_u16(k0 + 2 * event)
+        if width > 1:
+            c1 = load_u16(k1 + 2 * event)
+        if width > 2:
+            c2 = load_u16(k2 + 2 * event)
+        if width > 3:
+            c3 = load_u16(k3 + 2 * event)
+        out = found + STRIDE * event + 4 * counts[event]
+        end = match_block(
+            0, group, codes + 2 * event, keys + 8 * event, TILE, out, c0, c1, c2, c3, block, whole
+        )
+        counts[event] += (end - out) >> 2
+
+
+@kernel
+def _match_groups(index: Any, events: Any, codes: Any, keys: Any, found: Any, counts: Any) -> Any:
+    """Match a tile on every group; whether the ids of each event fit its room."""
+    columns, table = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SEGMENT_TABLE)
+    most = 0
     for number in range(load_i64(index + 8 * SEGMENTS)):
         segment = load_i64(table + 8 * number)
-        mine = codes + 2 * TILE * width * load_i64(segment + 8 * SNAPSHOT)
+        mine = codes + 2 * TILE * columns * load_i64(segment + 8 * SNAPSHOT)
         groups = load_i64(segment + 8 * GROUP_TABLE)
         for g in range(load_i64(segment + 8 * GROUP_COUNT)):
             group = groups + 8 * GROUP_SIZE * g
-            most = 512 * load_i64(group + 8 * BLOCKS)
-            for event in range(count):
-                if out - log + most > room:
-                    return -1
-                end = match_group(0, group, mine + 2 * event, keys + 8 * event, TILE, out)
-                if end > out:
-                    runs[found, 0], runs[found, 1] = event, (end - out) >> 2
-                    found += 1
-                    out = end
-    return found
+            width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
+            there, exact = events, np.int64(0)
+            for key in range(width):
+                there &= all_within64(_key(group, mine, key), _FIRST, _LAST)
+                exact |= load_i64(group + 8 * (EXACT + key))
+            if there == _U0:
+                continue
+            plain = (load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_START)) == 0
+            page = SMALL if blocks <= SMALL else 64
+            for block in range(blocks):
+                at = load_i64(group + 8 * ZONES) + 2 * (block % page)
+                at += 8 * page * width * (block // page)
+                outer, inner = there, _ALL if plain else _U0
+                for key in range(width):
+                    here = _key(group, mine, key)
+                    outer &= all_within64(here, load_u16(at), load_u16(at + 2 * page))
+                    if plain:
+                        inner &= all_within64(
+                            here, load_u16(at + 4 * page), load_u16(at + 6 * page)
+                        )
+                    at += 8 * page
+                if outer == _U0:
+                    continue
+                if most + BLOCK > ROOM:
+                    most = 0
+                    for event in range(TILE):
+                        most = max(most, counts[event])
+                    if most + BLOCK > ROOM:
+                        return False
+                most += BLOCK
+                inner &= outer
+                if inner != _U0:
+                    _event_by_event(group, block, mine, keys, inner, True, found, counts)
+                    outer &= ~inner
+                if exact == 0 and count_bits(outer) >= MANY:
+                    _lane_by_lane(group, block, mine, keys, outer, found, counts)
+                elif outer != _U0:
+                    _event_by_event(group, block, mine, keys, outer, False, found, counts)
+    return True
 
 
 @kernel
@@ -83,17 +224,14 @@ def match_tile(
     codes: Any,
     keys: Any,
     present: Any,
-    log: Any,
-    room: Any,
-    runs: Any,
-    dealt: Any,
+    found: Any,
     out: Any,
     ends: Any,
 ) -> Any:
-    """Match events ``order[begin:begin + count]``; whether there was room in the log.
+    """Match events ``order[begin:begin + count]``; whether there was room for what they find.
 
-    As :func:`~shoal.content.index.kernels.match_many`; ``dealt`` and ``out`` have the log's room,
-    and ``out`` that of the recent lanes for each event besides.
+    As :func:`~shoal.content.index.kernels.match_many`; ``found`` has STRIDE bytes for each event,
+    and ``out`` as much, and that of the recent lanes for each event besides.
     """
     width, snapshots = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SNAPSHOTS)
     listed_to = np.zeros(count + 1, np.int64)
@@ -109,27 +247,14 @@ def match_tile(
             TILE,
             present + 4 * listed_to[event],
         )
-    found = _log_groups(index, count, codes, keys, log, room, runs)
-    if found >= 0:
-        place = np.zeros(count + 1, np.int64)
-        for run in range(found):
-            place[runs[run, 0] + 1] += runs[run, 1]
-        for event in range(count):
-            place[event + 1] += place[event]
-        at = place.copy()
-        source = log
-        for run in range(found):
-            event, length = runs[run, 0], runs[run, 1]
-            target = dealt + 4 * at[event]
-            for i in range(length):
-                store_u32(target + 4 * i, load_u32(source + 4 * i))
-            source += 4 * length
-            at[event] += length
+    counts = np.zeros(TILE, np.int64)
+    events = _ALL if count == TILE else (_ONE << np.uint64(count)) - _ONE
+    fits = _match_groups(index, events, codes, keys, found, counts)
+    if fits:
         here = out
         for event in range(count):
-            here = _settle_event(
-                index, dealt + 4 * place[event], dealt + 4 * place[event + 1], here
-            )
+            mine = found + STRIDE * event
+            here = _settle_event(index, mine, mine + 4 * counts[event], here)
             if load_i64(index + 8 * RECENT) > 0:
                 here = match_recent(index, keys + 8 * event, TILE, here)
             if load_i64(index + 8 * TOUCHED_COUNT) > 0:
@@ -145,4 +270,4 @@ def match_tile(
             keys + 8 * event,
             TILE,
         )
-    return found >= 0
+    return fits

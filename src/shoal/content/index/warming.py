@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoal.content.index import codes, single
-from shoal.content.index import kernels as k
-from shoal.content.index.events import Scratch
+from shoal.content.index import single
 from shoal.content.index.index import MatchIndex
+from shoal.content.index.scratch import Scratch
 from shoal.content.normal import Conjunction, NormalForm, Number, Text
 
 
 def warm_up() -> None:
     """Compile every kernel, or load it from disk, so that no event or insertion has to wait."""
+    from shoal.content.index import codes
+    from shoal.content.index import kernels as k
+    from shoal.content.index.tiles import match_tile
+
     index = MatchIndex()
     handles = index.insert_many(
         NormalForm((Conjunction((Number("a", n, n + 2), Text("b", ("x",)), Number("c", n))),))
@@ -33,8 +36,13 @@ def warm_up() -> None:
     cuts, code = index.segments[0].snapshot.table.ctypes.data, np.zeros(1, np.uint16)
     codes.codes_of(np.zeros(1), cuts, code)
     codes.codes_by_column(np.zeros(1, np.uint32), np.zeros(1), cuts, code)
-    scratch, none = Scratch(1), np.zeros((0, 8), np.int64)
+    scratch, none = Scratch(2 * index.vocabulary.columns), np.zeros((0, 8), np.int64)
+    rows, ends, tile = np.zeros(0, np.uint32), np.zeros(0, np.int64), scratch.tile
     k.match_many(
-        index.publish(), none, none, np.zeros(0, np.uint32), 0, 0, scratch.codes_at,
-        scratch.keys_at, scratch.present_at, 0, np.zeros(0, np.int64),
+        index.publish(), none, none, rows, 0, 0, scratch.codes_at, scratch.keys_at,
+        scratch.present_at, 0, ends,
+    )  # fmt: skip
+    match_tile(
+        index.publish(), none, none, rows, 0, 0, tile.codes_at, tile.keys_at, tile.present_at,
+        tile.found_at, 0, ends,
     )  # fmt: skip

@@ -1,0 +1,58 @@
+"""The routing table for filters over attributes: small ones simple, large ones indexed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.content.tables import FilterTable, NaiveTable, Source
+
+if TYPE_CHECKING:
+    from shoal.content.model import Content, Filter
+
+SMALL = 4
+"""Up to so many filters are asked one after the other."""
+SMALL_UNCOMPILED = 32
+"""The same where the extension for single events is not built, and numba has to be loaded."""
+
+
+class AttributeTable(FilterTable):
+    """Filters by source: the reference table, until the filters are many enough for the index.
+
+    Its answers are the same before and after. From a thousand filters on the index needs code that
+    is loaded or even compiled then: a program that must not stop for that calls
+    :func:`shoal.content.index.warm_up` first, in a thread if it likes.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[Source, Filter], None] | None = {}
+        """What is in a small table, in the order in which it came."""
+        self._table: FilterTable = NaiveTable()
+
+    def insert(self, source: Source, filter: Filter) -> None:
+        """See :class:`~shoal.content.tables.FilterTable`."""
+        self._table.insert(source, filter)
+        if self._entries is not None:
+            self._entries[(source, filter)] = None
+            if len(self._entries) > SMALL:
+                self._grow(self._entries)
+
+    def remove(self, source: Source, filter: Filter) -> None:
+        """See :class:`~shoal.content.tables.FilterTable`."""
+        self._table.remove(source, filter)
+        if self._entries is not None:
+            self._entries.pop((source, filter), None)
+
+    def match(self, content: Content) -> list[Source]:
+        """See :class:`~shoal.content.tables.FilterTable`."""
+        return self._table.match(content)
+
+    def _grow(self, entries: dict[tuple[Source, Filter], None]) -> None:
+        """Move to the index, if it is time."""
+        from shoal.content.index import IndexTable, single
+
+        if single.match is None and len(entries) <= SMALL_UNCOMPILED:
+            return
+        self._entries = None
+        self._table = IndexTable()
+        for source, filter in entries:
+            self._table.insert(source, filter)

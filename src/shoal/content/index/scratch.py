@@ -1,0 +1,80 @@
+"""What the kernels write on: an event's keys and codes, and the ids found."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from functools import cached_property
+from math import nan
+
+import numpy as np
+
+from shoal.content.index import fields as f
+from shoal.content.index.segments import Array
+from shoal.content.index.vocabulary import Brief
+
+_ENTRY = struct.Struct("<qd")
+
+
+class Scratch:
+    """What the kernels write on: an event's keys and codes by column, and the ids found."""
+
+    def __init__(self, columns: int) -> None:
+        self._keys = np.full(columns, nan)
+        self._codes = np.full((f.MAX_SNAPSHOTS, columns), f.ABSENT, np.uint16)
+        self._present = np.zeros(columns, np.uint32)
+        self._entries = bytearray(16 * columns)
+        self.ids: Array = np.empty(0, np.uint32)
+        self.keys_at: int = self._keys.ctypes.data
+        self.codes_at: int = self._codes.ctypes.data
+        self.present_at: int = self._present.ctypes.data
+        self.entries_at: int = np.frombuffer(self._entries, np.uint8).ctypes.data
+        self.out_at = 0
+
+    def out(self, ids: int) -> Array:
+        """Room for this many ids."""
+        if len(self.ids) < ids + f.SLACK:
+            self.ids = np.empty(2 * ids + f.SLACK, np.uint32)
+            self.out_at = self.ids.ctypes.data
+        return self.ids
+
+    @cached_property
+    def tile(self) -> Tile:
+        """Room for a tile of events."""
+        return Tile(len(self._keys))
+
+    def spread(self, event: Mapping[str, object], brief: Brief) -> int:
+        """Write an event's (column, key) entries; how many."""
+        buffer, at = self._entries, 0
+        for name, value in event.items():
+            known = brief.get(name)
+            if known is None:
+                continue
+            column, memory, pack = known
+            kind = type(value)
+            if kind is float and column >= 0:
+                if value == value:
+                    _ENTRY.pack_into(buffer, at, column, value)
+                    at += 16
+                continue
+            found = memory.get(value) if kind is str else None  # type: ignore[call-overload]  # it is text
+            if found is None:
+                found = pack(value)
+            end = at + len(found)
+            buffer[at:end] = found
+            at = end
+        return at >> 4
+
+
+class Tile:
+    """What the kernel for tiles writes on."""
+
+    def __init__(self, columns: int) -> None:
+        self._keys = np.full((columns, f.TILE), nan)
+        self._codes = np.full((f.MAX_SNAPSHOTS, columns, f.TILE), f.ABSENT, np.uint16)
+        self._present = np.empty((f.TILE, columns), np.uint32)
+        self._found = np.empty((f.TILE, f.ROOM + f.SLACK), np.uint32)
+        self.keys_at: int = self._keys.ctypes.data
+        self.codes_at: int = self._codes.ctypes.data
+        self.present_at: int = self._present.ctypes.data
+        self.found_at: int = self._found.ctypes.data
