@@ -28,7 +28,7 @@ import numpy as np
 
 from shoal.content.index import fields as f
 from shoal.content.index import ordering
-from shoal.content.index.segments import Array, Flat, Segment, Snapshot
+from shoal.content.index.segments import Array, Flat, Segment, Snapshot, aligned
 
 STEP = 1 << 13  # lanes handled between two yields
 GROUP_AT = {4: 512, 3: 256, 2: 128, 1: 1}  # how many lanes justify a group of so many columns
@@ -161,7 +161,7 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
         snapshot=snapshot,
         handles=flat.ids & np.uint32(f.ID_MASK),
         place=np.empty(count, np.uint32),
-        ids=np.full((total, ordering.BLOCK), f.DEAD, np.uint32),
+        ids=aligned((total, ordering.BLOCK), np.uint32, f.DEAD),
         alive=np.zeros((total, 2), np.uint64),
         groups=np.zeros((len(sets), f.GROUP_SIZE), np.int64),
         block_group=np.repeat(np.arange(len(sets), dtype=np.uint32), blocks),
@@ -233,10 +233,10 @@ def _fill(
 
     supers_count = -(-blocks // 64)
     page = f.SMALL if blocks <= f.SMALL else 64
-    grid = keep(f.BOUNDS, "bounds", np.empty((blocks, width, 2, ordering.BLOCK), np.uint16))
+    grid = keep(f.BOUNDS, "bounds", aligned((blocks, width, 2, ordering.BLOCK), np.uint16))
     grid[-1:, :, 0], grid[-1:, :, 1] = 65535, 0
-    zones = keep(f.ZONES, "zones", np.zeros((supers_count, width, 4, page), np.uint16))
-    supers = np.zeros((-(-supers_count // 64), width, 2, 64), np.uint16)
+    zones = keep(f.ZONES, "zones", aligned((supers_count, width, 4, page), np.uint16, 0))
+    supers = aligned((-(-supers_count // 64), width, 2, 64), np.uint16, 0)
     supers[:, :, 0] = 65535
     if supers_count > 1:
         keep(f.SUPERS, "supers", supers)

@@ -10,7 +10,7 @@ from math import nan
 import numpy as np
 
 from shoal.content.index import fields as f
-from shoal.content.index.segments import Array
+from shoal.content.index.segments import Array, aligned
 from shoal.content.index.vocabulary import Brief
 
 _ENTRY = struct.Struct("<qd")
@@ -71,7 +71,7 @@ class Tile:
 
     def __init__(self, columns: int) -> None:
         self._keys = np.full((columns, f.TILE), nan)
-        self._codes = np.full((f.MAX_SNAPSHOTS, columns, f.TILE), f.ABSENT, np.uint16)
+        self._codes = aligned((f.MAX_SNAPSHOTS, columns, f.TILE), np.uint16, f.ABSENT)
         self._present = np.empty((f.TILE, columns), np.uint32)
         self._found = np.empty((f.TILE, f.ROOM + f.SLACK), np.uint32)
         self.keys_at: int = self._keys.ctypes.data

@@ -14,6 +14,17 @@ from shoal.content.index.vocabulary import MAX_COLUMNS
 Array: TypeAlias = NDArray[Any]
 
 
+def aligned(shape: tuple[int, ...], kind: type[np.generic], value: int | None = None) -> Array:
+    """An array that begins on a cache line, so that 64 bytes are one load and not two."""
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    raw = np.empty(size + 64, np.uint8)
+    first = -raw.ctypes.data % 64
+    found = raw[first : first + size].view(kind).reshape(shape)
+    if value is not None:
+        found.fill(value)
+    return found
+
+
 @dataclass
 class Flat:
     """Lanes as a list: ids (with flags) in ascending order, and the predicates of each."""
