@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -43,8 +44,8 @@ steps = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(steps)
 def test_any_history(
-    small: int, extension: bool, history: list[tuple[str, int, object, dict]]
-) -> None:  # type: ignore[type-arg]  # of any values
+    small: int, extension: bool, history: list[tuple[str, int, object, dict[str, Any]]]
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attribute_table, "SMALL", small)
         patch.setattr(attribute_table, "SMALL_UNCOMPILED", small)
