@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from shoal.testing import Network
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -65,7 +67,7 @@ def check(arguments: list[str], shown: str, folder: Path) -> None:
 
 
 def test_the_first_program_runs_and_is_ten_lines(tmp_path: Path) -> None:
-    (program,) = [b for b in blocks(ROOT / "README.md") if b.language == "python"]
+    program = next(b for b in blocks(ROOT / "README.md") if b.language == "python")
     assert len([line for line in program.text.splitlines() if line.strip()]) <= 10
     done = subprocess.run(
         [sys.executable, "-c", program.text], capture_output=True, text=True, cwd=tmp_path
@@ -76,6 +78,30 @@ def test_the_first_program_runs_and_is_ten_lines(tmp_path: Path) -> None:
         done.stdout,
     )
     assert (ROOT / "examples" / "first.py").read_text().endswith(program.text)
+
+
+def test_the_live_program_runs_against_a_broker_and_is_ten_lines() -> None:
+    _, program = [b for b in blocks(ROOT / "README.md") if b.language == "python"]
+    assert len([line for line in program.text.splitlines() if line.strip()]) <= 10
+    with Network(1) as network:
+        text = program.text.replace("127.0.0.1:7464", network.brokers[0].address)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "lab1 31.5\n"
+
+
+def test_the_program_of_the_page_on_the_live_network_runs() -> None:
+    (program,) = [b for b in blocks(ROOT / "docs" / "live.md") if b.language == "python"]
+    done = subprocess.run([sys.executable, "-c", program.text], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "lab1 31.5 b'anything'\n"
+
+
+def test_the_thermostat_runs() -> None:
+    path = str(ROOT / "examples" / "thermostat.py")
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "lab2 is the warmest lab" in done.stdout
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/concepts.md", "docs/command-line.md"])

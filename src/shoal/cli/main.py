@@ -28,6 +28,7 @@ from shoal.cli.reproduce import reproduce
 from shoal.cli.simulate import simulate
 from shoal.cli.sub import sub
 from shoal.cli.sweep import sweep
+from shoal.cli.top import top
 
 app = typer.Typer(
     name="shoal",
@@ -74,7 +75,7 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
 for panel, commands in {
     "Experiments": (reproduce, sweep, simulate, advise),
     "Checks": (doctor, chaos, bench),
-    "The live network": (broker, pub, sub, report),
+    "The live network": (broker, pub, sub, top, report),
     "Content": (match,),
     "What there is": (protocols,),
 }.items():

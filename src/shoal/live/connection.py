@@ -11,7 +11,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
 
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See :class:`asyncio.Protocol`."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
         self.transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
         address = transport.get_extra_info("peername")
@@ -143,9 +143,11 @@ class Connection(asyncio.Protocol):
         self.user = user
         self._splitter.limit = limit
 
-    def send(self, frame: bytes) -> None:
-        """Send a frame, together with others of this turn of the loop."""
+    def send(self, frame: bytes, rest: bytes = b"") -> None:
+        """Send a frame (perhaps in two parts), together with others of this turn of the loop."""
         self._out.append(frame)
+        if rest:
+            self._out.append(rest)
         if not self._flushing:
             self._flushing = True
             self.loop.call_soon(self.flush)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from shoal.content import AttributeFilter, Content, Event, Filter
 from shoal.content.tables import FilterTable, Source
@@ -29,15 +29,21 @@ class Subscriber(Protocol):
         """An event for the subscriptions of these numbers, and its encoding."""
 
 
+Subscribers: TypeAlias = list[tuple[Subscriber, int]]
+"""Who at the edge wants a filter, and under which number."""
+
+
 class Entry:
     """A filter of one source in a table."""
 
-    __slots__ = ("filter", "handle", "source")
+    __slots__ = ("filter", "handle", "source", "subscribers")
 
-    def __init__(self, source: Source, filter: Filter) -> None:
+    def __init__(self, source: Source, filter: Filter, subscribers: Subscribers | None) -> None:
         self.source = source
         self.filter = filter
         self.handle = -1
+        self.subscribers = subscribers
+        """For this node's own filters."""
 
 
 class IndexLoader:
@@ -73,7 +79,8 @@ INDEX: Final = IndexLoader()
 class EdgeTable(FilterTable):
     """A routing table of a live broker. Small ones ask every filter, large ones the index."""
 
-    def __init__(self) -> None:
+    def __init__(self, subscribers: dict[Filter, Subscribers] | None = None) -> None:
+        self._subscribers = {} if subscribers is None else subscribers
         self._entries: dict[tuple[Source, Filter], Entry] = {}
         self._plain: dict[int, Entry] = {}
         """Entries that are asked one by one, by the identity of the entry."""
@@ -83,7 +90,7 @@ class EdgeTable(FilterTable):
         """Per source its rank and number of entries."""
         self._arrivals = 0
         self._last: Content | None = None
-        self._local: list[Filter] = []
+        self._local: list[Subscribers] = []
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -93,7 +100,8 @@ class EdgeTable(FilterTable):
         key = (source, filter)
         if key in self._entries:
             return
-        entry = self._entries[key] = Entry(source, filter)
+        local = self._subscribers.get(filter, []) if source == LOCAL else None
+        entry = self._entries[key] = Entry(source, filter, local)
         self._last = None
         arrived = self._arrival.get(source)
         if arrived is None:
@@ -149,26 +157,26 @@ class EdgeTable(FilterTable):
     def match(self, content: Content) -> list[Source]:
         """See :class:`~shoal.content.tables.FilterTable`."""
         found: dict[Source, None] = {}
-        local: list[Filter] = []
+        local: list[Subscribers] = []
         if self._by_handle:
             values = getattr(content, "values", None)
             if values is not None and self._index is not None:
                 by_handle = self._by_handle
                 for handle in self._index.match(values):
                     entry = by_handle[handle]
-                    if entry.source == LOCAL:
-                        local.append(entry.filter)
+                    subscribers = entry.subscribers
+                    if subscribers is not None:
+                        local.append(subscribers)
                     else:
                         found[entry.source] = None
         if self._plain:
             for entry in self._plain.values():
-                if (entry.source == LOCAL or entry.source not in found) and entry.filter.matches(
-                    content
-                ):
-                    if entry.source == LOCAL:
-                        local.append(entry.filter)
-                    else:
-                        found[entry.source] = None
+                subscribers = entry.subscribers
+                if subscribers is not None:
+                    if entry.filter.matches(content):
+                        local.append(subscribers)
+                elif entry.source not in found and entry.filter.matches(content):
+                    found[entry.source] = None
             if len(self._plain) > FEW:
                 self._to_index()
         if local:
@@ -180,8 +188,8 @@ class EdgeTable(FilterTable):
         rank = self._arrival
         return sorted(found, key=lambda source: rank[source][0])
 
-    def local(self, content: Content) -> list[Filter]:
-        """Which filters of this node's own match; mostly known from the question just asked."""
+    def local(self, content: Content) -> list[Subscribers]:
+        """Who at this node wants it; mostly known from the question just asked."""
         if LOCAL not in self._arrival:
             return []
         if content is not self._last:
@@ -194,14 +202,14 @@ class Edge:
 
     def __init__(self) -> None:
         self.tables: list[EdgeTable] = []
-        self._subscribers: dict[Filter, list[tuple[Subscriber, int]]] = {}
+        self._subscribers: dict[Filter, Subscribers] = {}
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
     def table(self) -> EdgeTable:
         """One more table for routing."""
-        table = EdgeTable()
+        table = EdgeTable(self._subscribers)
         self.tables.append(table)
         return table
 
@@ -231,16 +239,15 @@ class Edge:
 
     def deliver(self, event: Event) -> int:
         """Hand an event to all subscribers here; how many there were."""
-        subscribers = self._subscribers
-        found: dict[Any, list[int]] = {}
+        found: dict[Subscriber, list[int]] = {}
+        content = event.content
         for table in self.tables:
-            for filter in table.local(event.content):
-                for subscriber, number in subscribers.get(filter, ()):
-                    numbers = found.get(subscriber)
-                    if numbers is None:
-                        found[subscriber] = [number]
+            for subscribers in table.local(content):
+                for subscriber, number in subscribers:
+                    if subscriber in found:
+                        found[subscriber].append(number)
                     else:
-                        numbers.append(number)
+                        found[subscriber] = [number]
         if found:
             raw = content_of(event)
             for subscriber, numbers in found.items():

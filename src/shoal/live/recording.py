@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -61,6 +62,7 @@ class Recording:
         self._traffic: dict[tuple[str, int], KindCount] = {}
         self._routes: dict[tuple[str, int], list[int]] = {}
         self._soon = asyncio.Event()
+        self._writing = threading.Lock()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -165,6 +167,10 @@ class Recording:
         return rows
 
     def _write(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
+        with self._writing:  # the last rows may come while others are being written
+            self._write_files(tables)
+
+    def _write_files(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -216,13 +216,14 @@ class Session:
 
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
         """See :class:`~shoal.live.edge.Subscriber`."""
-        head = delivery_head(numbers, len(raw))
+        if len(numbers) == 1:
+            head = _ONE.pack(ONE_LENGTH + len(raw), _HEAD, numbers[0])
+        else:
+            head = delivery_head(numbers, len(raw))
         self.delivered += 1
         if self.credit > 0 and not self._congested and not self._queue:
             self.credit -= 1
-            connection = self.connection
-            connection.send(head)
-            connection._out.append(raw)
+            self.connection.send(head, raw)
         else:
             self._wait(head + raw)
 

@@ -1,0 +1,389 @@
+"""``shoal bench live``: a broker on loopback, beside Mosquitto and NATS where installed.
+
+The load comes from this process, over raw sockets; a broker's cost is its own processor time, read
+from the operating system. Peers do the part of the job that they can express, the equality of one
+attribute: a topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from shoal.live.client import connect
+from shoal.live.messages import VERSIONS, Accepted, Consumed, Hello, Known, Publish, Subscribe
+from shoal.live.wire import LENGTH, encode
+
+SUBSCRIBERS = 100
+FILTERS = 10_000
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Broker:
+    """A broker in a process of its own, on one core."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "shoal", "broker", "--listen", "127.0.0.1:0", *arguments],
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[-1]
+        self.port = int(self.address.rpartition(":")[2])
+
+    def cpu(self) -> float:
+        return cpu(self.process.pid)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(10)
+
+
+def cpu(pid: int) -> float:
+    """Processor seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def memory(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"no memory of process {pid}")
+
+
+class Client(asyncio.Protocol):
+    """A client that only counts; parsing every event would measure the client."""
+
+    def __init__(self) -> None:
+        self.count = self.accepted = 0
+        self.latencies: list[float] | None = None
+        self._rest = b""
+        self._taken = 0
+        self.drained = asyncio.Event()
+        self.drained.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+        me = Known(-1, "bench", "", 0)
+        hello = Hello(VERSIONS, "client", "link", me, time.time(), window=1_000_000)
+        transport.write(encode(hello))  # type: ignore[attr-defined]  # a stream's
+
+    def pause_writing(self) -> None:
+        self.drained.clear()
+
+    def resume_writing(self) -> None:
+        self.drained.set()
+
+    def data_received(self, data: bytes) -> None:
+        data = self._rest + data
+        at, end, count = 0, len(data), 0
+        unpack = LENGTH.unpack_from
+        while end - at >= 4:
+            until = at + 4 + unpack(data, at)[0]
+            if until > end:
+                break
+            if data[at + 5] == 0xA5:  # ["event", …
+                count += 1
+                if self.latencies is not None:
+                    sent = struct.unpack(">d", data[until - 8 : until])[0]
+                    self.latencies.append(time.monotonic() - sent)
+            elif data[at + 5] == 0xA2:  # ["ok", request]
+                import msgspec
+
+                answer = msgspec.msgpack.decode(data[at + 4 : until], type=Accepted)
+                self.accepted = answer.request
+            at = until
+        self._rest = data[at:]
+        self.count += count
+        self._taken += count
+        if self._taken >= 100_000:
+            self.transport.write(encode(Consumed(self._taken)))
+            self._taken = 0
+
+
+async def clients(port: int, count: int) -> list[Client]:
+    loop = asyncio.get_running_loop()
+    return [(await loop.create_connection(Client, "127.0.0.1", port))[1] for _ in range(count)]
+
+
+def mixed_filters(chance: random.Random) -> list[str]:
+    """Equalities, ranges, prefixes and alternatives over five attributes."""
+    found = []
+    for i in range(FILTERS):
+        symbol, low = f"S{chance.randrange(500):03}", chance.uniform(0, 100)
+        found.append(
+            [
+                f"symbol = '{symbol}' AND price BETWEEN {low:.2f} AND {low + 20:.2f}",
+                f"symbol = '{symbol}' AND volume > {chance.randint(800, 990)}",
+                f"symbol LIKE '{symbol}%' AND price > {50 + low / 2:.2f} AND side = 'buy'",
+                f"price BETWEEN {low:.2f} AND {low + 0.5:.2f} AND venue = 'V{i % 100}'",
+            ][i % 4]
+        )
+    return found
+
+
+def mixed_event(chance: random.Random) -> dict[str, Any]:
+    return {
+        "symbol": f"S{chance.randrange(500):03}",
+        "price": round(chance.uniform(0, 110), 2),
+        "volume": chance.randrange(1000),
+        "side": chance.choice(["buy", "sell"]),
+        "venue": f"V{chance.randrange(100)}",
+    }
+
+
+async def load(
+    broker: Broker, filters: list[str], event: Any, events: int, rate: float = 0.0
+) -> dict[str, float]:
+    """Subscribe, wait for the index, publish, count."""
+    subscribers = await clients(broker.port, SUBSCRIBERS)
+    (publisher,) = await clients(broker.port, 1)
+    for i, text in enumerate(filters):
+        subscribers[i % SUBSCRIBERS].transport.write(encode(Subscribe(i + 1, text)))
+    await ready(broker, len(set(filters)), publisher, event)
+    base = sum(s.count for s in subscribers)
+    chance = random.Random(5)
+    contents = [event(chance) for _ in range(min(events, 20_000))]
+    start = publisher.accepted + 1
+    frames = [encode(Publish(start + i, contents[i % len(contents)])) for i in range(events)]
+    began, used = time.monotonic(), broker.cpu()
+    for at in range(0, events, 100):
+        publisher.transport.write(b"".join(frames[at : at + 100]))
+        await publisher.drained.wait()
+        while start + at - publisher.accepted > 10_000:
+            await asyncio.sleep(0.0005)
+    while publisher.accepted < start + events - 1:
+        await asyncio.sleep(0.001)
+    seconds, used = time.monotonic() - began, broker.cpu() - used
+    await asyncio.sleep(0.3)
+    deliveries = sum(s.count for s in subscribers) - base
+    latency = await latencies(subscribers, publisher, event, rate or 0.5 * events / seconds)
+    for one in (*subscribers, publisher):
+        one.transport.close()
+    return {
+        "events_per_second": events / seconds,
+        "events_per_cpu_second": events / used,
+        "deliveries_per_second": deliveries / seconds,
+        "deliveries_per_cpu_second": deliveries / used,
+        "deliveries_per_event": deliveries / events,
+        **latency,
+    }
+
+
+async def ready(broker: Broker, filters: int, publisher: Client, event: Any) -> None:
+    """Until all filters are there and the index has them."""
+    async with connect(broker.address) as bus:
+        while (await bus.inspect()).filters < filters:
+            await asyncio.sleep(0.1)
+        for number in range(300):  # until an event takes no longer than it should
+            began = time.monotonic()
+            await bus.publish(event(random.Random(number)))
+            if time.monotonic() - began < 0.003 and number > 20:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def latencies(
+    subscribers: list[Client], publisher: Client, event: Any, rate: float, seconds: float = 3.0
+) -> dict[str, float]:
+    """From publication to arrival, at a steady rate; the body carries the time."""
+    for subscriber in subscribers:
+        subscriber.latencies = []
+    chance = random.Random(6)
+    contents = [event(chance) for _ in range(5000)]
+    number, began = publisher.accepted, time.monotonic()
+    sent = 0
+    while (now := time.monotonic()) - began < seconds:
+        due = int((now - began) * rate) - sent
+        out = []
+        for _ in range(due):
+            number += 1
+            body = struct.pack(">d", time.monotonic())
+            out.append(encode(Publish(number, contents[number % 5000], body)))
+        sent += due
+        publisher.transport.write(b"".join(out))
+        await asyncio.sleep(0.0005)
+    await asyncio.sleep(0.5)
+    found = sorted(x for s in subscribers for x in s.latencies or ())
+    for subscriber in subscribers:
+        subscriber.latencies = None
+    if not found:
+        return {}
+    return {
+        "latency_load_events_per_second": sent / seconds,
+        "latency_ms_p50": 1e3 * found[len(found) // 2],
+        "latency_ms_p99": 1e3 * found[int(len(found) * 0.99)],
+    }
+
+
+def equality_filters() -> list[str]:
+    """What a headers exchange can express."""
+    chance = random.Random(2)
+    return [
+        f"symbol = 'S{chance.randrange(1000)}' AND venue = 'V{chance.randrange(10)}' AND lot = {i}"
+        for i in range(FILTERS)
+    ]
+
+
+def equality_event(chance: random.Random) -> dict[str, Any]:
+    return {
+        "symbol": f"S{chance.randrange(1000)}",
+        "venue": f"V{chance.randrange(10)}",
+        "lot": chance.randrange(FILTERS),
+    }
+
+
+def topic_event(chance: random.Random) -> dict[str, Any]:
+    return {"topic": f"t{chance.randrange(100)}"}
+
+
+async def chain(events: int) -> float:
+    """Events a second through five brokers, published at one end, delivered at the other."""
+    brokers = [Broker("--routing", "subscription-forwarding")]
+    for _ in range(4):
+        brokers.append(
+            Broker("--routing", "subscription-forwarding", "--link", brokers[-1].address)
+        )
+    try:
+        (subscriber,) = await clients(brokers[-1].port, 1)
+        (publisher,) = await clients(brokers[0].port, 1)
+        subscriber.transport.write(encode(Subscribe(1, "n >= 0")))
+        async with connect(brokers[0].address) as bus:
+            while not (await bus.inspect()).entries:
+                await asyncio.sleep(0.05)
+        began = time.monotonic()
+        for at in range(0, events, 100):
+            publisher.transport.write(
+                b"".join(encode(Publish(at + i + 1, {"n": at + i, "x": 1.5})) for i in range(100))
+            )
+            while at - subscriber.count > 5000:
+                await asyncio.sleep(0.0005)
+        while subscriber.count < events and time.monotonic() - began < 60:
+            await asyncio.sleep(0.001)
+        return subscriber.count / (time.monotonic() - began)
+    finally:
+        for broker in brokers:
+            broker.stop()
+
+
+async def single(events: int) -> float:
+    """The same through one broker."""
+    broker = Broker("--routing", "subscription-forwarding")
+    try:
+        subscriber, publisher = await clients(broker.port, 2)
+        subscriber.transport.write(encode(Subscribe(1, "n >= 0")))
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        for at in range(0, events, 100):
+            publisher.transport.write(
+                b"".join(encode(Publish(at + i + 1, {"n": at + i, "x": 1.5})) for i in range(100))
+            )
+            while at - subscriber.count > 5000:
+                await asyncio.sleep(0.0005)
+        while subscriber.count < events and time.monotonic() - began < 60:
+            await asyncio.sleep(0.001)
+        return subscriber.count / (time.monotonic() - began)
+    finally:
+        broker.stop()
+
+
+async def idle(subscriptions: int) -> float:
+    """Bytes that an idle subscription takes, the index apart."""
+    broker = Broker("--routing", "subscription-forwarding")
+    try:
+        (client,) = await clients(broker.port, 1)
+
+        async def fill(first: int, last: int) -> int:
+            for at in range(first, last):
+                text = f"symbol = 'S{at}' AND price > {at % 100}"
+                client.transport.write(encode(Subscribe(at + 1, text)))
+                if at % 500 == 0:
+                    await client.drained.wait()
+                    await asyncio.sleep(0)
+            async with connect(broker.address, patience=120) as bus:
+                while (await bus.inspect()).filters < last:
+                    await asyncio.sleep(0.2)
+            await asyncio.sleep(1)
+            return memory(broker.process.pid)
+
+        small = await fill(0, 5000)
+        large = await fill(5000, 5000 + subscriptions)
+        return (large - small) / subscriptions - index_bytes(subscriptions)
+    finally:
+        broker.stop()
+
+
+def index_bytes(subscriptions: int) -> float:
+    """Bytes that the index alone takes for such a filter."""
+    from shoal.content import AttributeFilter
+    from shoal.content.index import MatchIndex
+
+    index = MatchIndex()
+    for at in range(subscriptions):
+        index.insert(AttributeFilter(f"symbol = 'S{at}' AND price > {at % 100}").normal)
+    return index.nbytes / subscriptions
+
+
+def run(quick: bool = False) -> dict[str, float]:
+    """All of it."""
+    numbers: dict[str, float] = {}
+    events = 50_000 if quick else 200_000
+    broker = Broker("--routing", "subscription-forwarding")
+    try:
+        mixed = asyncio.run(load(broker, mixed_filters(random.Random(1)), mixed_event, events))
+    finally:
+        broker.stop()
+    numbers |= {f"content_{k}": v for k, v in mixed.items()}
+    broker = Broker("--routing", "subscription-forwarding")
+    try:
+        topics = [f"topic = 't{i}'" for i in range(SUBSCRIBERS)]
+        plain = asyncio.run(load(broker, topics, topic_event, events))
+    finally:
+        broker.stop()
+    numbers |= {f"topic_{k}": v for k, v in plain.items()}
+    broker = Broker("--routing", "subscription-forwarding")
+    try:
+        equal = asyncio.run(load(broker, equality_filters(), equality_event, events))
+    finally:
+        broker.stop()
+    numbers |= {f"equality_{k}": v for k, v in equal.items()}
+    numbers["one_broker_events_per_second"] = asyncio.run(single(events // 4))
+    numbers["chain_of_5_events_per_second"] = asyncio.run(chain(events // 4))
+    numbers["chain_share"] = (
+        numbers["chain_of_5_events_per_second"] / numbers["one_broker_events_per_second"]
+    )
+    numbers["idle_subscription_bytes"] = asyncio.run(idle(10_000 if quick else 50_000))
+    peers = _peers()
+    if shutil.which("mosquitto"):
+        numbers |= peers.mosquitto(events, cpu)
+        numbers["topic_share_of_mosquitto"] = (
+            numbers["topic_deliveries_per_cpu_second"]
+            / numbers["mosquitto_deliveries_per_cpu_second"]
+        )
+    if shutil.which("nats-server"):
+        numbers |= peers.nats(events, cpu)
+    return numbers
+
+
+def _peers() -> ModuleType:
+    """The module beside this one, wherever the benchmarks are."""
+    path = Path(__file__).with_name("_live_peers.py")
+    spec = spec_from_file_location("shoal.benchmarks._live_peers", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

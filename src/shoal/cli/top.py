@@ -1,0 +1,142 @@
+"""``shoal top``: a live view of brokers, links, rates and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shoal.cli.access import (
+    DEFAULT,
+    BrokerOption,
+    CaOption,
+    CertOption,
+    KeyOption,
+    TokenOption,
+    connecting,
+)
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from shoal.live.client import Bus
+    from shoal.live.status import Status
+
+
+def top(
+    broker: BrokerOption = DEFAULT,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 1.0,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="End after so many looks.", show_default=False)
+    ] = None,
+    token: TokenOption = "",
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Show the brokers of a network and how busy they are, until Ctrl-C.
+
+    Starts at one broker and follows the links from there.
+
+    Example:
+
+        shoal top --broker 127.0.0.1:7464
+    """
+    import asyncio
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from shoal.live.errors import LiveError
+
+    async def look() -> None:
+        buses: dict[str, Bus] = {}
+        before: dict[int, Status] = {}
+        looks = 0
+        buses[broker] = await connecting(broker, token, ca, cert, key)
+        console = Console()
+        with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+            while True:
+                found: dict[int, Status] = {}
+                waiting = list(buses)
+                while waiting:
+                    address = waiting.pop()
+                    try:
+                        if address not in buses:
+                            buses[address] = await connecting(
+                                address, token, ca, cert, key, patience=1.0
+                            )
+                        async with asyncio.timeout(1.0):
+                            state = await buses[address].inspect()
+                    except (LiveError, TimeoutError):
+                        if address != broker and address in buses:
+                            await buses.pop(address).close()
+                        continue
+                    if state.node not in found:
+                        found[state.node] = state
+                        waiting += [li.address for li in state.links if li.node not in found]
+                live.update(view(found, before), refresh=True)
+                before = found
+                looks += 1
+                if count is not None and looks >= count:
+                    break
+                await asyncio.sleep(interval)
+        for bus in buses.values():
+            await bus.close()
+
+    asyncio.run(look())
+
+
+def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
+    """Brokers and links as tables."""
+    from rich.console import Group
+    from rich.table import Table
+
+    brokers = Table(title=f"{len(found)} brokers", title_justify="left", expand=True)
+    for name in ("broker", "address", "links", "known", "clients"):
+        brokers.add_column(name)
+    for name in ("published/s", "delivered/s", "forwarded/s", "filters", "entries", "queued",
+                 "dropped", "CPU %", "MB"):  # fmt: skip
+        brokers.add_column(name, justify="right")
+    brokers.add_column("recording")
+    links = Table(title="links", title_justify="left", expand=True)
+    for name in ("from", "to", "up for", "sent", "received", "waiting", "dropped", "clock"):
+        links.add_column(name, justify="left" if name in ("from", "to") else "right")
+    for node, state in sorted(found.items()):
+        old = before.get(node)
+        span = state.time - old.time if old else 0.0
+
+        def rate(now: float, then: float, span: float = span) -> str:
+            return f"{(now - then) / span:,.0f}" if span > 0 else "–"
+
+        same = old or state
+        brokers.add_row(
+            state.name,
+            state.address,
+            str(len(state.links)),
+            str(state.known),
+            str(len(state.clients)),
+            rate(state.published, same.published),
+            rate(state.delivered, same.delivered),
+            rate(state.forwarded, same.forwarded),
+            f"{state.filters:,}",
+            f"{state.entries:,}",
+            f"{sum(client.queued for client in state.clients):,}",
+            f"{sum(c.dropped for c in state.clients) + sum(li.dropped for li in state.links):,}",
+            f"{100 * (state.cpu - same.cpu) / span:.0f}" if span > 0 else "–",
+            f"{state.memory / 1e6:.0f}",
+            state.recording,
+        )
+        for link in state.links:
+            if node < link.node or link.node not in found:
+                links.add_row(
+                    state.name,
+                    link.name,
+                    f"{link.since:,.0f} s",
+                    f"{link.sent:,}",
+                    f"{link.received:,}",
+                    f"{link.waiting:,} B",
+                    f"{link.dropped:,}",
+                    f"[yellow]{link.skew:+.0f} s[/]" if link.skew else "ok",
+                )
+    return Group(brokers, links)
