@@ -229,112 +229,108 @@ async def latencies(
     }
 
 
+def equality_values(number: int) -> tuple[str, str, int]:
+    chance = random.Random(number)
+    return f"S{chance.randrange(1000)}", f"V{chance.randrange(10)}", number
+
+
 def equality_filters() -> list[str]:
-    """What a headers exchange can express."""
-    chance = random.Random(2)
-    return [
-        f"symbol = 'S{chance.randrange(1000)}' AND venue = 'V{chance.randrange(10)}' AND lot = {i}"
-        for i in range(FILTERS)
-    ]
+    """What a headers exchange can express: all of several attributes are equal."""
+    found = []
+    for number in range(FILTERS):
+        symbol, venue, lot = equality_values(number)
+        found.append(f"symbol = '{symbol}' AND venue = '{venue}' AND lot = {lot}")
+    return found
 
 
 def equality_event(chance: random.Random) -> dict[str, Any]:
-    return {
-        "symbol": f"S{chance.randrange(1000)}",
-        "venue": f"V{chance.randrange(10)}",
-        "lot": chance.randrange(FILTERS),
-    }
+    symbol, venue, lot = equality_values(chance.randrange(FILTERS))
+    return {"symbol": symbol, "venue": venue, "lot": lot}
 
 
 def topic_event(chance: random.Random) -> dict[str, Any]:
     return {"topic": f"t{chance.randrange(100)}"}
 
 
-async def chain(events: int) -> float:
-    """Events a second through five brokers, published at one end, delivered at the other."""
+async def chain(filters: list[str], event: Any, events: int) -> float:
+    """Events a second through five brokers: published at one end, the clients at the other."""
     brokers = [Broker("--routing", "subscription-forwarding")]
     for _ in range(4):
-        brokers.append(
-            Broker("--routing", "subscription-forwarding", "--link", brokers[-1].address)
-        )
+        further = ("--routing", "subscription-forwarding", "--link", brokers[-1].address)
+        brokers.append(Broker(*further))
     try:
-        (subscriber,) = await clients(brokers[-1].port, 1)
+        subscribers = await clients(brokers[-1].port, SUBSCRIBERS)
         (publisher,) = await clients(brokers[0].port, 1)
-        subscriber.transport.write(encode(Subscribe(1, "n >= 0")))
+        for i, text in enumerate(filters):
+            subscribers[i % SUBSCRIBERS].transport.write(encode(Subscribe(i + 1, text)))
+        (last,) = await clients(brokers[-1].port, 1)
+        last.transport.write(encode(Subscribe(1, "last = TRUE")))
         async with connect(brokers[0].address) as bus:
-            while not (await bus.inspect()).entries:
+            while (await bus.inspect()).entries < len(set(filters)) + 1:
+                await asyncio.sleep(0.2)
+            for number in range(60):  # the indexes are being loaded
+                await bus.publish(event(random.Random(number)))
                 await asyncio.sleep(0.05)
+        chance = random.Random(5)
+        contents = [event(chance) for _ in range(10_000)]
+        frames = [encode(Publish(i + 1, contents[i % 10_000])) for i in range(events)]
+        step = 1000
+        for at in range(step - 1, events, step):  # marks, by which to see how far events have come
+            frames[at] = encode(Publish(at + 1, {"last": True}))
         began = time.monotonic()
         for at in range(0, events, 100):
-            publisher.transport.write(
-                b"".join(encode(Publish(at + i + 1, {"n": at + i, "x": 1.5})) for i in range(100))
-            )
-            while at - subscriber.count > 5000:
+            publisher.transport.write(b"".join(frames[at : at + 100]))
+            while at - step * last.count > 5 * step:
                 await asyncio.sleep(0.0005)
-        while subscriber.count < events and time.monotonic() - began < 60:
+        while last.count < events // step and time.monotonic() - began < 60:
             await asyncio.sleep(0.001)
-        return subscriber.count / (time.monotonic() - began)
+        return step * last.count / (time.monotonic() - began)
     finally:
         for broker in brokers:
             broker.stop()
 
 
-async def single(events: int) -> float:
-    """The same through one broker."""
-    broker = Broker("--routing", "subscription-forwarding")
-    try:
-        subscriber, publisher = await clients(broker.port, 2)
-        subscriber.transport.write(encode(Subscribe(1, "n >= 0")))
-        await asyncio.sleep(0.3)
-        began = time.monotonic()
-        for at in range(0, events, 100):
-            publisher.transport.write(
-                b"".join(encode(Publish(at + i + 1, {"n": at + i, "x": 1.5})) for i in range(100))
-            )
-            while at - subscriber.count > 5000:
-                await asyncio.sleep(0.0005)
-        while subscriber.count < events and time.monotonic() - began < 60:
-            await asyncio.sleep(0.001)
-        return subscriber.count / (time.monotonic() - began)
-    finally:
-        broker.stop()
+def idle_filter(number: int) -> str:
+    """A filter like no other, of words that others use too."""
+    return f"symbol = 'S{number % 1000}' AND price > {number // 1000} AND volume < {number % 7}"
 
 
-async def idle(subscriptions: int) -> float:
-    """Bytes that an idle subscription takes, the index apart."""
+async def idle(subscriptions: int, distinct: int) -> float:
+    """Bytes that an idle subscription takes, the index apart, if there are so many filters."""
     broker = Broker("--routing", "subscription-forwarding")
     try:
         (client,) = await clients(broker.port, 1)
 
         async def fill(first: int, last: int) -> int:
             for at in range(first, last):
-                text = f"symbol = 'S{at}' AND price > {at % 100}"
+                text = idle_filter(at % distinct)
                 client.transport.write(encode(Subscribe(at + 1, text)))
                 if at % 500 == 0:
                     await client.drained.wait()
                     await asyncio.sleep(0)
             async with connect(broker.address, patience=120) as bus:
-                while (await bus.inspect()).filters < last:
+                while (await bus.inspect()).clients[0].subscriptions < last:
                     await asyncio.sleep(0.2)
             await asyncio.sleep(1)
             return memory(broker.process.pid)
 
         small = await fill(0, 5000)
         large = await fill(5000, 5000 + subscriptions)
-        return (large - small) / subscriptions - index_bytes(subscriptions)
+        grown = large - small - index_bytes(max(0, distinct - 5000))
+        return grown / subscriptions
     finally:
         broker.stop()
 
 
-def index_bytes(subscriptions: int) -> float:
-    """Bytes that the index alone takes for such a filter."""
+def index_bytes(filters: int) -> int:
+    """Bytes that the index alone takes for such filters."""
     from shoal.content import AttributeFilter
     from shoal.content.index import MatchIndex
 
     index = MatchIndex()
-    for at in range(subscriptions):
-        index.insert(AttributeFilter(f"symbol = 'S{at}' AND price > {at % 100}").normal)
-    return index.nbytes / subscriptions
+    for at in range(filters):
+        index.insert(AttributeFilter(idle_filter(at)).normal)
+    return index.nbytes
 
 
 def run(quick: bool = False) -> dict[str, float]:
@@ -360,12 +356,14 @@ def run(quick: bool = False) -> dict[str, float]:
     finally:
         broker.stop()
     numbers |= {f"equality_{k}": v for k, v in equal.items()}
-    numbers["one_broker_events_per_second"] = asyncio.run(single(events // 4))
-    numbers["chain_of_5_events_per_second"] = asyncio.run(chain(events // 4))
+    filters = mixed_filters(random.Random(1))
+    numbers["chain_of_5_events_per_second"] = asyncio.run(chain(filters, mixed_event, events // 2))
     numbers["chain_share"] = (
-        numbers["chain_of_5_events_per_second"] / numbers["one_broker_events_per_second"]
+        numbers["chain_of_5_events_per_second"] / numbers["content_events_per_second"]
     )
-    numbers["idle_subscription_bytes"] = asyncio.run(idle(10_000 if quick else 50_000))
+    many = 20_000 if quick else 100_000
+    numbers["idle_subscription_bytes"] = asyncio.run(idle(many, 5000))
+    numbers["idle_subscription_bytes_if_all_differ"] = asyncio.run(idle(many, 5000 + many))
     peers = _peers()
     if shutil.which("mosquitto"):
         numbers |= peers.mosquitto(events, cpu)

@@ -148,3 +148,14 @@ def test_bad_input_is_one_line(arguments: tuple[str, ...], said: str, tmp_path: 
     assert said in ran.stderr
     assert ran.stderr.count("\n") == 1, ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_top_follows_the_links() -> None:
+    with broker("--name", "anna") as (first, _), broker("--name", "bert", "--join", first):
+        for _ in range(20):
+            ran = shoal("top", "--broker", first, "--count", "1")
+            assert ran.returncode == 0, ran.stderr
+            if "2 brokers" in ran.stdout:
+                break
+        assert "anna" in ran.stdout
+        assert "bert" in ran.stdout

@@ -208,7 +208,10 @@ class Broker:
             self.talks[peer.node] = peer
             return
         node = peer.node
-        repair = None if replaces is None else Reconfiguration(replaces[1] & 0x7FFF_FFFF)
+        repair = None
+        if replaces is not None:  # who dialled repairs; of the path it knows only that much
+            path = (self.node,) if peer.dialled else ()
+            repair = Reconfiguration(replaces[1] & 0x7FFF_FFFF, path)
         self.links[node] = peer
         self.membership.linked(peer.who, peer.degree, self.loop.time())
         if self.recording is not None:
@@ -351,12 +354,14 @@ class Broker:
         self.routing.publish(event)
         return event
 
-    def subscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
-        """Somebody at this node wants events that match."""
-        if self.edge.add(subscriber, number, filter):
+    def subscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> Filter:
+        """Somebody at this node wants events that match; the filter as it is kept here."""
+        filter, new = self.edge.add(subscriber, number, filter)
+        if new:
             if self.recording is not None:
                 self.recording.wanted(filter, True)
             self.routing.subscribe(filter)
+        return filter
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
         """It no longer does."""

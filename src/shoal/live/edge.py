@@ -18,6 +18,8 @@ from shoal.stack import LOCAL
 if TYPE_CHECKING:
     from shoal.content.index import MatchIndex
 
+SOME: Final = 64
+"""Subscribers of one filter that are simply listed."""
 FEW: Final = 48
 """Filters that are simply asked one after the other; the index is loaded when there are more."""
 
@@ -29,20 +31,46 @@ class Subscriber(Protocol):
         """An event for the subscriptions of these numbers, and its encoding."""
 
 
-Subscribers: TypeAlias = list[tuple[Subscriber, int]]
-"""Who at the edge wants a filter, and under which number."""
+Member: TypeAlias = tuple[Subscriber, int]
+"""Somebody at the edge, and under which number he wants a filter."""
+
+
+class Wanted:
+    """Who at the edge wants one filter: a list while they are few, which takes least memory."""
+
+    __slots__ = ("filter", "members")
+
+    def __init__(self, filter: Filter) -> None:
+        self.filter = filter
+        self.members: list[Member] | dict[Member, None] = []
+
+    def add(self, member: Member) -> None:
+        """One more."""
+        if isinstance(self.members, list):
+            if len(self.members) < SOME:
+                self.members.append(member)
+                return
+            self.members = dict.fromkeys(self.members)
+        self.members[member] = None
+
+    def remove(self, member: Member) -> None:
+        """One fewer."""
+        if isinstance(self.members, dict):
+            self.members.pop(member, None)
+        elif member in self.members:
+            self.members.remove(member)
 
 
 class Entry:
     """A filter of one source in a table."""
 
-    __slots__ = ("filter", "handle", "source", "subscribers")
+    __slots__ = ("filter", "handle", "source", "wanted")
 
-    def __init__(self, source: Source, filter: Filter, subscribers: Subscribers | None) -> None:
+    def __init__(self, source: Source, filter: Filter, wanted: Wanted | None) -> None:
         self.source = source
         self.filter = filter
         self.handle = -1
-        self.subscribers = subscribers
+        self.wanted = wanted
         """For this node's own filters."""
 
 
@@ -79,8 +107,8 @@ INDEX: Final = IndexLoader()
 class EdgeTable(FilterTable):
     """A routing table of a live broker. Small ones ask every filter, large ones the index."""
 
-    def __init__(self, subscribers: dict[Filter, Subscribers] | None = None) -> None:
-        self._subscribers = {} if subscribers is None else subscribers
+    def __init__(self, wanted: dict[Filter, Wanted] | None = None) -> None:
+        self._wanted = {} if wanted is None else wanted
         self._entries: dict[tuple[Source, Filter], Entry] = {}
         self._plain: dict[int, Entry] = {}
         """Entries that are asked one by one, by the identity of the entry."""
@@ -90,7 +118,7 @@ class EdgeTable(FilterTable):
         """Per source its rank and number of entries."""
         self._arrivals = 0
         self._last: Content | None = None
-        self._local: list[Subscribers] = []
+        self._local: list[Wanted] = []
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -100,7 +128,9 @@ class EdgeTable(FilterTable):
         key = (source, filter)
         if key in self._entries:
             return
-        local = self._subscribers.get(filter, []) if source == LOCAL else None
+        local = None
+        if source == LOCAL:
+            local = self._wanted.get(filter) or Wanted(filter)
         entry = self._entries[key] = Entry(source, filter, local)
         self._last = None
         arrived = self._arrival.get(source)
@@ -157,24 +187,24 @@ class EdgeTable(FilterTable):
     def match(self, content: Content) -> list[Source]:
         """See :class:`~shoal.content.tables.FilterTable`."""
         found: dict[Source, None] = {}
-        local: list[Subscribers] = []
+        local: list[Wanted] = []
         if self._by_handle:
             values = getattr(content, "values", None)
             if values is not None and self._index is not None:
                 by_handle = self._by_handle
                 for handle in self._index.match(values):
                     entry = by_handle[handle]
-                    subscribers = entry.subscribers
-                    if subscribers is not None:
-                        local.append(subscribers)
+                    wanted = entry.wanted
+                    if wanted is not None:
+                        local.append(wanted)
                     else:
                         found[entry.source] = None
         if self._plain:
             for entry in self._plain.values():
-                subscribers = entry.subscribers
-                if subscribers is not None:
+                wanted = entry.wanted
+                if wanted is not None:
                     if entry.filter.matches(content):
-                        local.append(subscribers)
+                        local.append(wanted)
                 elif entry.source not in found and entry.filter.matches(content):
                     found[entry.source] = None
             if len(self._plain) > FEW:
@@ -188,7 +218,7 @@ class EdgeTable(FilterTable):
         rank = self._arrival
         return sorted(found, key=lambda source: rank[source][0])
 
-    def local(self, content: Content) -> list[Subscribers]:
+    def local(self, content: Content) -> list[Wanted]:
         """Who at this node wants it; mostly known from the question just asked."""
         if LOCAL not in self._arrival:
             return []
@@ -202,48 +232,48 @@ class Edge:
 
     def __init__(self) -> None:
         self.tables: list[EdgeTable] = []
-        self._subscribers: dict[Filter, Subscribers] = {}
+        self._wanted: dict[Filter, Wanted] = {}
 
     def __len__(self) -> int:
-        return len(self._subscribers)
+        return len(self._wanted)
 
     def table(self) -> EdgeTable:
         """One more table for routing."""
-        table = EdgeTable(self._subscribers)
+        table = EdgeTable(self._wanted)
         self.tables.append(table)
         return table
 
-    def add(self, subscriber: Subscriber, number: int, filter: Filter) -> bool:
-        """A client wants this; True if nobody here did so far."""
-        known = self._subscribers.get(filter)
-        if known is None:
-            self._subscribers[filter] = [(subscriber, number)]
-            return True
-        known.append((subscriber, number))
-        return False
+    def add(self, subscriber: Subscriber, number: int, filter: Filter) -> tuple[Filter, bool]:
+        """A client wants this: the one copy of the filter, and whether nobody here did so far."""
+        wanted = self._wanted.get(filter)
+        new = wanted is None
+        if wanted is None:
+            wanted = self._wanted[filter] = Wanted(filter)
+        wanted.add((subscriber, number))
+        return wanted.filter, new
 
     def remove(self, subscriber: Subscriber, number: int, filter: Filter) -> bool:
         """It no longer does; True if nobody here does any more."""
-        known = self._subscribers.get(filter)
-        if known is None:
+        wanted = self._wanted.get(filter)
+        if wanted is None:
             return False
-        known[:] = [(s, n) for s, n in known if n != number or s is not subscriber]
-        if known:
+        wanted.remove((subscriber, number))
+        if wanted.members:
             return False
-        del self._subscribers[filter]
+        del self._wanted[filter]
         return True
 
     def filters(self) -> list[Filter]:
         """What clients here want, each filter once."""
-        return list(self._subscribers)
+        return list(self._wanted)
 
     def deliver(self, event: Event) -> int:
         """Hand an event to all subscribers here; how many there were."""
         found: dict[Subscriber, list[int]] = {}
         content = event.content
         for table in self.tables:
-            for subscribers in table.local(content):
-                for subscriber, number in subscribers:
+            for wanted in table.local(content):
+                for subscriber, number in wanted.members:
                     if subscriber in found:
                         found[subscriber].append(number)
                     else:

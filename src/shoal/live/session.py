@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from shoal.content import AttributeFilter, Event, FilterError
+from shoal.content import AttributeFilter, Event, Filter, FilterError
 from shoal.live.connection import Connection
 from shoal.live.errors import RefusedError
 from shoal.live.messages import (
@@ -73,7 +73,7 @@ class Session:
         self.policy = hello.policy
         self.room = hello.queue
         self.credit = hello.window
-        self.filters: dict[int, AttributeFilter] = {}
+        self.filters: dict[int, Filter] = {}
         self.published = self.delivered = self.dropped = 0
         self._missed = 0
         self._queue: deque[bytes] = deque()
@@ -176,8 +176,7 @@ class Session:
                 "limit", f"a client may have {len(self.filters)} subscriptions, and it has"
             )
         filter = self.principal.may_subscribe(AttributeFilter(message.filter))
-        self.filters[number] = filter
-        self.broker.subscribe(self, number, filter)
+        self.filters[number] = self.broker.subscribe(self, number, filter)
         self.connection.send(encode(Accepted(number)))
 
     def _refuse(self, request: int, error: RefusedError) -> None:
