@@ -7,6 +7,7 @@ Arrow record batch to ids in memory, and for single events from a dict; the join
 memory to the joined ids, counted. W4 is beyond a join of ranges and is left to Shoal and the loop.
 
 CPU time of one core; the best of a few repeats, since other work on the machine only ever adds.
+The keys are ``WORKLOAD_SIZE_MEASURE``; docs/matching.md lists the measures.
 """
 
 from __future__ import annotations
@@ -41,7 +42,22 @@ def run(quick: bool = False) -> dict[str, float]:
     found.update(_updates(quick))
     if not quick:
         found.update(_on_spark())
+    found.update(_ratios(found))
     return found
+
+
+def _ratios(found: dict[str, float]) -> dict[str, float]:
+    """How many times as fast Shoal is as each peer, and on two cores of Spark as on one."""
+    ratios = {}
+    for key, rate in found.items():
+        name, size, peer, *_ = key.split("_", 3)
+        own = found.get(f"{name}_{size}_events_per_cpu_second", 0.0)
+        if peer in ("naive", "duckdb", "polars", "spark") and own and rate:
+            peer = "spark_sql" if peer == "spark" else peer
+            ratios[f"{name}_{size}_times_{peer}"] = own / rate
+        elif key.endswith("_on_spark_events_per_second") and own:
+            ratios[f"{name}_{size}_on_spark_times_one_core"] = rate / own
+    return ratios
 
 
 def _best(task: Callable[[], Any], repeats: int) -> float:

@@ -219,3 +219,58 @@ def test_bad_events_are_named(spark: SparkSession, tmp_path: Path) -> None:
         match_files(spark, tmp_path, tmp_path / "index" / "00000" / "ids.npy", tmp_path / "o")
     with pytest.raises(PipelineError, match="does not exist"):
         match_files(spark, tmp_path / "none.json", tmp_path / "none.json", tmp_path / "p")
+
+
+def test_files_that_disagree_on_a_columns_type(spark: SparkSession, tmp_path: Path) -> None:
+    """Each file is read by its own types, as the reference reads its values."""
+    events = tmp_path / "events"
+    events.mkdir()
+    parts: list[dict[str, list[Any]]] = [
+        {"a": [1, 5, None], "id": [0, 1, 2]},
+        {"a": ["5", "x", "05"], "id": [3, 4, 5]},
+        {"a": [5.0, float("nan"), 0.5], "id": [6, 7, 8]},
+        {"b": [True, False, None], "id": [9, 10, 11]},
+    ]
+    rows: list[Event] = []
+    for number, part in enumerate(parts):
+        pq.write_table(pa.table(part), events / f"{number}.parquet")
+        rows += pa.table(part).to_pylist()
+    texts = [
+        "a = 5",
+        "a = '5'",
+        "a > 0.4",
+        "a LIKE '%5'",
+        "NOT EXISTS a",
+        "b",
+        "EXISTS b AND NOT b",
+    ]
+    subscriptions = write_subscriptions(tmp_path / "subscriptions.parquet", texts)
+    match_files(spark, events, subscriptions, tmp_path / "out", event_id="id")
+    assert pairs(tmp_path / "out") == expected(rows, texts)
+
+
+def test_a_type_in_a_later_file_is_named_by_its_row(spark: SparkSession, tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    events.mkdir()
+    pq.write_table(pa.table({"a": [1, 2], "id": [0, 1]}), events / "0.parquet")
+    pq.write_table(pa.table({"a": [[1], [2]], "id": [2, 3]}), events / "1.parquet")
+    subscriptions = write_subscriptions(tmp_path / "subscriptions.parquet", ["a > 1"])
+    with pytest.raises(PipelineError, match=r"column 'a' of the events holds list.* from row 2 on"):
+        match_files(spark, events, subscriptions, tmp_path / "out")
+    pq.write_table(pa.table({"a": [1, 2], "id": ["x", "y"]}), events / "1.parquet")
+    with pytest.raises(PipelineError, match=r"'id' .* int64 in 0.parquet and string from row 2 on"):
+        match_files(spark, events, subscriptions, tmp_path / "out2", event_id="id")
+
+
+def test_one_large_row_group_is_split(spark: SparkSession, tmp_path: Path) -> None:
+    """Skew: a file of one row group keeps all cores busy, and rows keep their numbers."""
+    count = 300_000
+    values = [number % 1_000 for number in range(count)]
+    pq.write_table(pa.table({"a": values}), tmp_path / "events.parquet", row_group_size=count)
+    subscriptions = write_subscriptions(tmp_path / "s.parquet", ["a = 17", "a BETWEEN 500 AND 501"])
+    found = match_files(spark, tmp_path / "events.parquet", subscriptions, tmp_path / "out")
+    assert found.events == count
+    assert len(list((tmp_path / "out").glob("*.parquet"))) > 1
+    assert pairs(tmp_path / "out") == {
+        (row, int(value != 17)) for row, value in enumerate(values) if value in (17, 500, 501)
+    }

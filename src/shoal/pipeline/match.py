@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from shoal.content.index.vocabulary import readable
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.match_worker import (
+    BATCH,
     EVENT,
     EVENT_NUMBER,
     MATCHES,
@@ -183,8 +185,7 @@ def match_files(
             out=str(out.absolute()),
         )  # fmt: skip
         if _format(events) == "parquet":
-            columns = [*_readable(frame, stored, event_id).columns]
-            tasks = _row_groups(spark, events)
+            tasks, columns = _row_groups(spark, events, stored, event_id)
             read = partial(read_row_groups, columns=columns, event_id=event_id)
             written = tasks.mapInArrow(
                 partial(run, read=read), "part long, events long, matches long"
@@ -278,21 +279,54 @@ def _schema(events: StructType, stored: Stored, event_id: str, output: Output) -
     return StructType([event, found])
 
 
-def _row_groups(spark: SparkSession, path: Path) -> DataFrame:
-    """One row per row group of a Parquet file or folder, a few of them to a task."""
+def _row_groups(
+    spark: SparkSession, path: Path, stored: Stored, event_id: str | None
+) -> tuple[DataFrame, list[str]]:
+    """One row per row group of a Parquet file or folder, or part of one; the columns to read.
+
+    Each file is read by its own types. One that no filter can read is refused here, by name.
+    """
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    wanted = dict.fromkeys([*stored.attributes, *([] if event_id is None else [event_id])])
+    columns: dict[str, None] = {}
     rows, first = [], 0
+    id_type: tuple[str, str] | None = None
     for file in files:
         metadata = pq.read_metadata(file)
+        for field in metadata.schema.to_arrow_schema():
+            if field.name not in wanted:
+                continue
+            columns[field.name] = None
+            if field.name in stored.attributes and not readable(field.type):
+                raise PipelineError(
+                    f"column {field.name!r} of the events holds {field.type} from row {first} on "
+                    f"({file.name}), which no filter can read",
+                    "cast it to string, a number or boolean",
+                )
+            if field.name == event_id:
+                id_type = id_type or (str(field.type), file.name)
+                if str(field.type) != id_type[0]:
+                    raise PipelineError(
+                        f"column {event_id!r} of the events holds {id_type[0]} in {id_type[1]} and "
+                        f"{field.type} from row {first} on ({file.name})",
+                        "give the ids one type",
+                    )
         for group in range(metadata.num_row_groups):
-            rows.append((str(file.absolute()), group, first))
+            rows.append((str(file.absolute()), group, first, metadata.row_group(group).num_rows))
             first += metadata.row_group(group).num_rows
-    bins = max(1, min(len(rows), 4 * _cores(spark)))
+    tasks = 4 * _cores(spark)
+    share = max(BATCH, -(-first // (tasks * BATCH)) * BATCH)  # a large row group is split up
+    parts = [
+        (file, group, start + begin, begin, min(begin + share, size))
+        for file, group, start, size in rows
+        for begin in range(0, size, share)
+    ]
+    bins = max(1, min(len(parts), tasks))
     frame = spark.createDataFrame(
-        [(number % bins, *row) for number, row in enumerate(rows)],
-        "bin int, file string, row_group int, first long",
+        [(number % bins, *part) for number, part in enumerate(parts)],
+        "bin int, file string, row_group int, first long, begin long, end long",
     )
-    return frame.repartitionById(bins, "bin")
+    return frame.repartitionById(bins, "bin"), list(columns)
 
 
 def _read(spark: SparkSession, path: Path, what: str) -> DataFrame:

@@ -22,6 +22,7 @@ from shoal.content.language import FilterError
 
 Output: TypeAlias = Literal["pairs", "counts"]
 EVENT, SUBSCRIPTION, MATCHES = "event", "subscription", "matches"
+BATCH = 1 << 16  # rows read at a time; parts of a row group begin at multiples of it
 ROW_GROUP = 1 << 20  # rows that a worker gathers before it writes them
 
 BUILT = pa.schema(
@@ -212,20 +213,25 @@ def _write(
 def read_row_groups(
     tasks: Iterable[pa.RecordBatch], columns: list[str], event_id: str | None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the named row groups; without an id column, events are numbered by row."""
+    """Rows ``begin`` to ``end`` of the named row groups; without an id column they are numbered."""
     for task in tasks:
         for row in task.to_pylist():
+            at, number, end = 0, row["first"], row["end"]
             with pq.ParquetFile(row["file"]) as file:
-                first = row["first"]
                 for batch in file.iter_batches(
-                    row_groups=[row["row_group"]], columns=columns, batch_size=1 << 16
+                    row_groups=[row["row_group"]], columns=columns, batch_size=BATCH
                 ):
+                    before, at = at, at + batch.num_rows
+                    if at <= row["begin"]:
+                        continue
+                    if before >= end:
+                        break
                     if event_id is None:
-                        numbers = pa.array(np.arange(first, first + batch.num_rows))
+                        numbers = pa.array(np.arange(number, number + batch.num_rows))
                         batch = pa.RecordBatch.from_arrays(
                             [*batch.columns, numbers], [*batch.schema.names, EVENT_NUMBER]
                         )
-                    first += batch.num_rows
+                    number += batch.num_rows
                     yield batch
 
 

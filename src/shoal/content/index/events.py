@@ -11,11 +11,9 @@ import numpy as np
 from shoal.content.index import codes as code_kernels
 from shoal.content.index import fields as f
 from shoal.content.index.segments import Array, Snapshot
-from shoal.content.index.vocabulary import Attribute, Vocabulary
+from shoal.content.index.vocabulary import NUMBERS, TEXTS, Attribute, Vocabulary, readable
 
 _ENTRIES = np.dtype([("column", "<i8"), ("key", "<f8")])
-_NUMBERS = ("int", "uint", "double", "float", "halffloat")
-_TEXTS = ("string", "large_string", "string_view")
 
 
 class Events:
@@ -45,16 +43,16 @@ class Events:
         kind = str(column.type)
         if kind == "null":
             return
-        if kind.startswith("dictionary<values="):
-            if kind.removeprefix("dictionary<values=").split(",")[0] not in _TEXTS:
-                column = column.dictionary_decode()
-                kind = str(column.type)
-        elif kind.rstrip("0123456789") not in _NUMBERS and kind != "bool" and kind not in _TEXTS:
+        if not readable(column.type):
             raise TypeError(
                 f"column {attribute.name!r} holds {kind}, which no filter can read; "
                 "cast it to text, a number or a boolean"
             )
-        numeric = kind.rstrip("0123456789") in _NUMBERS
+        named = kind.removeprefix("dictionary<values=").split(",")[0]
+        if named != kind and named not in TEXTS:
+            column = column.dictionary_decode()
+            kind = str(column.type)
+        numeric = kind.rstrip("0123456789") in NUMBERS
         if numeric and not attribute.textual:
             keys = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
             if attribute.number >= 0:

@@ -35,6 +35,8 @@ MEMORY: Final = 1 << 16  # texts whose entries are remembered, per attribute
 EXACT_INTEGERS: Final = 2**53
 Brief: TypeAlias = dict[str, tuple[int, dict[str | bool, bytes], Callable[[object], bytes]]]
 """By attribute: the number column if there is no other, remembered entries, and how to get more."""
+NUMBERS: Final = ("int", "uint", "double", "float", "halffloat")
+TEXTS: Final = ("string", "large_string", "string_view")
 _ENTRY = struct.Struct("<qd")
 _GOLDEN, _WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
@@ -42,6 +44,14 @@ _GOLDEN, _WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
 def _spread(number: int) -> float:
     """Distinct keys for 0, 1, 2…, each new one between the old: cuts made early stay useful."""
     return float((number * _GOLDEN & _WORD) >> 12)
+
+
+def readable(kind: object) -> bool:
+    """Whether filters can read a column of this Arrow type."""
+    name = str(kind)
+    if name.startswith("dictionary<values="):
+        name = name.removeprefix("dictionary<values=").split(",")[0]
+    return name.rstrip("0123456789") in NUMBERS or name in ("bool", "null", *TEXTS)
 
 
 class Attribute:
