@@ -28,8 +28,8 @@ def test_distinct_patterns_are_distinct_and_make_a_tenth_of_the_dispatchers_rece
     )  # fmt: skip  # the paper's table 1
     workload = plan_workload(parameters, 100, 4.0, 2)
     held: dict[int, set[int]] = {}
-    for _, node, pattern, _ in workload.subscriptions:
-        held.setdefault(node, set()).add(pattern.number)
+    for _, node, number, _ in workload.by_number():
+        held.setdefault(node, set()).add(number)
     receivers = []
     for event in range(len(workload.times)):
         content = set(workload.content(event))
@@ -44,8 +44,8 @@ def test_a_fixed_number_of_receivers_is_exact_and_does_not_count_the_publisher()
     )
     workload = plan_workload(parameters, 80, 2.0, 2)
     held: dict[int, set[int]] = {}
-    for _, node, pattern, _ in workload.subscriptions:
-        held.setdefault(node, set()).add(pattern.number)
+    for _, node, number, _ in workload.by_number():
+        held.setdefault(node, set()).add(number)
     for event, publisher in enumerate(workload.publishers.tolist()):
         content = set(workload.content(event))
         wanting = [n for n, wanted in held.items() if content & wanted and n != publisher]

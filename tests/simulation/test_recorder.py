@@ -89,10 +89,10 @@ def test_traffic_is_the_messages_counted(tables: dict[str, list[Row]]) -> None:
 def subscribers_at(simulation: Simulation, instant: int) -> set[tuple[int, int]]:
     """(node, pattern) of all subscriptions that stand at an instant, its own acts included."""
     held: set[tuple[int, int]] = set()
-    for at, node, pattern, subscribe in simulation.workload.subscriptions:
+    for at, node, number, subscribe in simulation.workload.by_number():
         if at > instant:
             break
-        (held.add if subscribe else held.discard)((node, pattern.number))
+        (held.add if subscribe else held.discard)((node, number))
     return held
 
 

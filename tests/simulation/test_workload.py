@@ -38,9 +38,8 @@ def test_t7_1_a_measured_share_of_receivers(subscribers: float, expected: float)
         parameters = WorkloadParameters(subscribers=subscribers, publish_rate=5.0)
         plan = plan_workload(parameters, 100, 8.0, seed)
         wanted = np.zeros((100, 96), bool)
-        for _, node, pattern, _ in plan.subscriptions:
-            assert isinstance(pattern, Pattern)
-            wanted[node, pattern.number] = True
+        for _, node, number, _ in plan.by_number():
+            wanted[node, number] = True
         events = np.array(plan.contents)
         shares.append(wanted[:, events].any(axis=2).mean())
     assert np.mean(shares) == pytest.approx(expected, abs=0.005)

@@ -194,8 +194,8 @@ def ideal_of(raw: dict[str, Any]) -> float:
     neighbours = adjacency(config.nodes, links)
     workload = plan_workload(config.workload, config.nodes, config.duration, config.seed)
     wanting: dict[int, set[int]] = {}
-    for _, node, pattern, _ in workload.subscriptions:
-        wanting.setdefault(pattern.number, set()).add(node)
+    for _, node, number, _ in workload.by_number():
+        wanting.setdefault(number, set()).add(node)
     towards: dict[int, list[int]] = {}
     total = 0
     for event, publisher in enumerate(workload.publishers.tolist()):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from shoal.content import Pattern
 from shoal.simulation.draws import uniform_array
 from shoal.simulation.kernel import NANOSECONDS, to_ns
 from shoal.stack import Chance, StackError
@@ -101,9 +100,8 @@ def _choose_receivers(
 ) -> None:
     """Patterns in random order, each taken unless it would bring in too many receivers."""
     wanted: list[set[int]] = [set() for _ in range(parameters.patterns)]
-    for _, node, pattern, _ in workload.subscriptions:
-        assert isinstance(pattern, Pattern)  # drawn, not scripted
-        wanted[pattern.number].add(node)
+    for _, node, number, _ in workload.by_number():
+        wanted[number].add(node)
     chance = Chance(seed, "receivers")
     numbers: list[int] = []
     ends: list[int] = []

@@ -13,7 +13,6 @@ import pyarrow as pa
 import shoal.routing  # registers the routings
 import shoal.simulation.graph  # registers the random graphs
 import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
-from shoal.content import Pattern
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
@@ -99,7 +98,7 @@ class Simulation:
         if config.data_plane == "objects":
             return None
         events = len(self.workload.times)
-        numbers = [f.number for _, _, f, _ in self.workload.subscriptions if isinstance(f, Pattern)]
+        numbers = [number for _, _, number, _ in self.workload.by_number()]
         repairs = len(self.overlay.plan) if isinstance(self.overlay, AbstractTree) else 0
         if "tables" not in self.stack.routing.provides:
             repairs = 0

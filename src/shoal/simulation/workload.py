@@ -131,6 +131,14 @@ class Workload:
     attributes: dict[int, Attributes] = field(default_factory=dict)
     """The content of those events that have attributes instead of patterns."""
 
+    def by_number(self) -> list[tuple[int, int, int, bool]]:
+        """The subscriptions to patterns, by number; not those in the filter language."""
+        return [
+            (at, node, wanted.number, subscribe)
+            for at, node, wanted, subscribe in self.subscriptions
+            if isinstance(wanted, Pattern)
+        ]
+
     def content(self, event: int) -> tuple[int, ...]:
         """The patterns of one event."""
         start = int(self.ends[event - 1]) if event else 0
