@@ -1,8 +1,8 @@
-"""``shoal bench live``: a broker on loopback, beside Mosquitto and NATS where installed.
+"""``shoal bench live``: a broker on loopback, beside Mosquitto, NATS and RabbitMQ where installed.
 
 The load comes from this process, over raw sockets; a broker's cost is its own processor time, read
-from the operating system. Peers do the part of the job that they can express, the equality of one
-attribute: a topic.
+from the operating system. Peers do the part of the job that they can express: Mosquitto and NATS
+the equality of one attribute, a topic; RabbitMQ's headers exchange the equality of several.
 """
 
 from __future__ import annotations
@@ -364,7 +364,7 @@ def run(quick: bool = False) -> dict[str, float]:
     many = 20_000 if quick else 100_000
     numbers["idle_subscription_bytes"] = asyncio.run(idle(many, 5000))
     numbers["idle_subscription_bytes_if_all_differ"] = asyncio.run(idle(many, 5000 + many))
-    peers = _peers()
+    peers = _beside("_live_peers")
     if shutil.which("mosquitto"):
         numbers |= peers.mosquitto(events, cpu)
         numbers["topic_share_of_mosquitto"] = (
@@ -373,13 +373,22 @@ def run(quick: bool = False) -> dict[str, float]:
         )
     if shutil.which("nats-server"):
         numbers |= peers.nats(events, cpu)
+    rabbit = _beside("_live_rabbit")
+    if Path(rabbit.SERVER).exists():
+        keys = ("symbol", "venue", "lot")
+        values = [dict(zip(keys, equality_values(n), strict=True)) for n in range(FILTERS)]
+        sent = [values[n * 37 % FILTERS] for n in range(300 if quick else 1000)]
+        numbers |= rabbit.rabbitmq(values, sent, peers.free_port)
+        numbers["equality_times_rabbitmq"] = (
+            numbers["equality_events_per_second"] / numbers["rabbitmq_events_per_second"]
+        )
     return numbers
 
 
-def _peers() -> ModuleType:
-    """The module beside this one, wherever the benchmarks are."""
-    path = Path(__file__).with_name("_live_peers.py")
-    spec = spec_from_file_location("shoal.benchmarks._live_peers", path)
+def _beside(name: str) -> ModuleType:
+    """A module beside this one, wherever the benchmarks are."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = spec_from_file_location(f"shoal.benchmarks.{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
