@@ -284,3 +284,25 @@ def test_the_splitter_is_not_confused_by_any_bytes() -> None:
                 splitter.feed(chance.randbytes(chance.randint(1, 100)))
         except ProtocolError:
             continue
+
+
+def test_a_client_that_floods_does_not_keep_others_from_their_turn() -> None:
+    async def story() -> None:
+        async with Network(1) as network, network.connect() as honest:
+            raw = await Raw.open(network.brokers[0])
+            raw.writer.write(encode(hello(network.brokers[0])))
+            await raw.answer(Welcome)
+            flood = b"".join(
+                encode(Subscribe(n + 1, f"room = 'r{n}' AND t > {n} AND (a = {n} OR b < {n})"))
+                for n in range(3000)
+            )
+            raw.writer.write(flood)
+            waits = []
+            for n in range(10):
+                began = time.monotonic()
+                await honest.publish(n=n)
+                waits.append(time.monotonic() - began)
+            assert sorted(waits)[5] < 0.2, waits
+            raw.close()
+
+    run(story())

@@ -95,12 +95,19 @@ class Connection(asyncio.Protocol):
             return
         self.heard = self.loop.time()
         self.bytes_in += len(data)
+        self.guarded(self._take, data)
+
+    def _take(self, data: bytes) -> None:
+        frames = self._splitter.feed(data)
+        if self.user is None and frames and not self._begin(frames):
+            return
+        if self.user is not None and frames:
+            self.user.received(frames)
+
+    def guarded(self, handle: Callable[[Any], None], what: Any) -> None:
+        """Do something that the other end caused; an error costs it its connection."""
         try:
-            frames = self._splitter.feed(data)
-            if self.user is None and frames and not self._begin(frames):
-                return
-            if self.user is not None and frames:
-                self.user.received(frames)
+            handle(what)
         except (LiveError, msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
             self.fail(error)
         except Exception as error:

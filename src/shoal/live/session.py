@@ -48,6 +48,8 @@ _HEAD: Final = b"\x93\xa5event\x91\xce"
 _ONE: Final = struct.Struct(f">I{len(_HEAD)}sI")
 """The beginning of a delivery for one subscription; the encoded event follows."""
 ONE_LENGTH: Final = len(_HEAD) + 4
+TURN: Final = 0.005
+"""Seconds after which a client's frames wait until others had their turn."""
 HELD: Final = 1024
 """Publications that wait for a slow client before the publisher is read no further."""
 
@@ -84,14 +86,29 @@ class Session:
         self._refilled = connection.loop.time()
         self._paused = 0
         self._held: list[Publish] = []
+        self._later: list[memoryview] = []
 
     # From the client
 
     def received(self, frames: list[memoryview]) -> None:
         """See :class:`~shoal.live.connection.User`."""
+        if self._later:
+            self._later += frames
+        else:
+            self._handle(frames)
+
+    def _handle(self, frames: list[memoryview]) -> None:
+        """Handle frames; if that takes long, others have their turn before the rest."""
         decode = _decoder.decode
         accepted = -1
-        for frame in frames:
+        turn_ends = self.connection.loop.time() + TURN
+        for at, frame in enumerate(frames):
+            if not at & 31 and at and self.connection.loop.time() > turn_ends:
+                self._later = frames[at:]
+                self.pause()
+                self.connection.loop.call_soon(self._go_on)
+                frames = frames[:at]
+                break
             message = decode(frame)
             if type(message) is Publish:
                 if self._held or self.broker.blocked:
@@ -120,6 +137,12 @@ class Session:
             self.connection.send(encode(Accepted(accepted)))
         if self.broker.settings.limits.rate:
             self._throttle(len(frames))
+
+    def _go_on(self) -> None:
+        frames, self._later = self._later, []
+        self.resume()
+        if not self.connection.gone:
+            self.connection.guarded(self._handle, frames)
 
     def _hold(self, message: Publish) -> None:
         """Somebody who must not miss anything is slow: let publications wait."""
