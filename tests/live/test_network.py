@@ -19,6 +19,7 @@ from shoal.live import (
     RefusedError,
     Settings,
 )
+from shoal.routing import Unsubscribe
 from shoal.testing import QUICK, TREE, Network
 
 TEMPERATURES = [18, 25, 31, 35, 29, 33]
@@ -321,6 +322,28 @@ def test_a_name_is_one_brokers_alone(caplog: pytest.LogCaptureFixture) -> None:
             Broker(Settings(name="twin", join=(one.address,), **QUICK)),
         ):
             await until(lambda: "with another --name" in caplog.text, "it is said")
+
+    run(story())
+
+
+def test_messages_out_of_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with Network(3, shape="tree") as network:
+            _, one, two = network.brokers  # both are linked to the first, not to each other
+            got: list[tuple[int, Any]] = []
+            monkeypatch.setattr(two.routing, "receive", lambda *message: got.append(message))
+            message = Unsubscribe(AttributeFilter("x = 1"))
+            one.send_direct(two.node, message)
+            await asyncio.sleep(0.1)
+            assert not got  # no address is known
+            one.membership.hear(two.me, one.loop.time())
+            one.send_direct(two.node, message)
+            await until(lambda: got == [(1, message)], "it has arrived")
+            one.send_direct(two.node, message)
+            await until(lambda: len(got) == 2, "the connection is used again")
+            assert (len(two.links), len(two.talks), len(one.talks)) == (1, 1, 1)
+            monkeypatch.setattr("shoal.live.keeping.TALK", 0.0)
+            await until(lambda: not two.talks and not one.talks, "it is closed in the end")
 
     run(story())
 

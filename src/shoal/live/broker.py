@@ -29,7 +29,7 @@ from shoal.live.errors import LiveError, ProtocolError, RefusedError
 from shoal.live.greeting import Greeter
 from shoal.live.host import LiveHost
 from shoal.live.identity import check_name, first_sequence, new_epoch, node_id, random_name
-from shoal.live.keeping import keep_graph, keep_link
+from shoal.live.keeping import keep_alive, keep_graph, keep_link
 from shoal.live.membership import Membership
 from shoal.live.messages import Beat, Bye, Known, Shuffle
 from shoal.live.peer import Peer
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from shoal.live.session import Session
 
 log = logging.getLogger("shoal.live")
-CLIENT_PATIENCE = 30.0
-"""Seconds after which a silent client is given up."""
 
 
 class Broker:
@@ -110,7 +108,7 @@ class Broker:
             self.recording = Recording(settings.record, self)
             self.host.watched = True
             self._spawn(self.recording.run())
-        self._spawn(self._beat())
+        self._spawn(keep_alive(self))
         for spec in settings.links:
             addresses = spec.split(",")
             for address in addresses:
@@ -187,18 +185,6 @@ class Broker:
 
     async def __aexit__(self, *error: object) -> None:
         await self.stop()
-
-    async def _beat(self) -> None:
-        """Signs of life, and an eye on those of the others."""
-        interval = self.settings.heartbeat
-        while True:
-            degree = len(self.links)
-            for peer in [*self.links.values(), *self.talks.values()]:
-                peer.connection.beat(degree, 4 * interval)
-            for session in list(self.sessions):
-                patience = 1e9 if session.paused else max(CLIENT_PATIENCE, 4 * interval)
-                session.connection.beat(degree, patience)
-            await asyncio.sleep(interval)
 
     # Links
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.live")
 CAPABILITIES: Final = ("window", "inspect", "shuffle")
+PEERS: Final = 256
+"""Connections beyond those of clients."""
 EPOCHS: Final = 4096
 """Brokers whose last session is remembered."""
 _answer = msgspec.msgpack.Decoder(Welcome | Refused | Bye)
@@ -82,6 +84,9 @@ class Greeter:
     def introduce(self, connection: Connection, hello: Hello) -> None:
         """The first frame of an incoming connection."""
         try:
+            room = self.broker.settings.limits.connections + PEERS
+            if len(self.broker.connections) > room:
+                raise RefusedError("full", f"{room} connections are open; no more")
             if not set(hello.versions) & set(VERSIONS):
                 raise RefusedError(
                     "version",

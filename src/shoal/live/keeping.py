@@ -1,4 +1,4 @@
-"""Keeping links: the configured ones for ever, those of the graph as membership wants them."""
+"""Keeping links: alive, the configured ones for ever, those of the graph as membership wants."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ log = logging.getLogger("shoal.live")
 FATAL: Final = frozenset({"version", "identity", "stack", "self", "epoch", "token"})
 """Refusals that trying again will not change soon."""
 
+CLIENT_PATIENCE: Final = 30.0
+"""Seconds after which a silent client is given up."""
+TALK = 30.0
+"""Seconds that a connection for messages out of band is kept."""
+
 
 class Backoff:
     """Growing pauses with jitter, so that many who lost one broker do not all return at once."""
@@ -35,6 +40,22 @@ class Backoff:
     def reset(self) -> None:
         """It worked."""
         self._pause = self._first
+
+
+async def keep_alive(broker: Broker) -> None:
+    """Signs of life, and an eye on those of the others."""
+    interval = broker.settings.heartbeat
+    while True:
+        degree = len(broker.links)
+        for peer in [*broker.links.values(), *broker.talks.values()]:
+            peer.connection.beat(degree, 4 * interval)
+        for peer in list(broker.talks.values()):
+            if broker.loop.time() - peer.since > TALK:
+                peer.connection.close("nothing more to say out of band")
+        for session in list(broker.sessions):
+            patience = 1e9 if session.paused else max(CLIENT_PATIENCE, 4 * interval)
+            session.connection.beat(degree, patience)
+        await asyncio.sleep(interval)
 
 
 async def keep_link(broker: Broker, addresses: list[str]) -> None:
