@@ -25,6 +25,7 @@ COMPILED = [
     "src/shoal/routing/seen.py",
     "src/shoal/routing/semiprobabilistic.py",
     "src/shoal/routing/adaptive.py",
+    "src/shoal/routing/broadcast.py",
     "src/shoal/simulation/kernel.py",
     "src/shoal/simulation/oracle.py",
     "src/shoal/simulation/recorder.py",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from shoal.pipeline.paper import Paper
 
 MODULES = {
+    "adaptive": "shoal.experiments.adaptive",
     "costa-picco": "shoal.experiments.costa_picco",
     "frey-routing": "shoal.experiments.frey_routing",
 }

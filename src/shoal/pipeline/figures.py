@@ -148,11 +148,13 @@ def draw(panel: Panel, lines: Sequence[Line], style: Mapping[str, Style], x_labe
         axes = canvas.add_subplot()
         if all(len(line.x) == 1 and math.isnan(line.x[0]) for line in lines):
             _bars(axes, lines, style)
+            lying = len(lines) > 6
         else:
             _curves(axes, panel, lines, style)
             axes.set_xlabel(panel.x_label or x_label)
-        axes.set_ylabel(panel.y_label)
-        if panel.y_scale == "linear":
+            lying = False
+        (axes.set_xlabel if lying else axes.set_ylabel)(panel.y_label)
+        if panel.y_scale == "linear" and not lying:
             _limit(axes, panel, [e.value for line in lines for e in line.estimates])
         text = io.StringIO()
         canvas.savefig(
@@ -208,7 +210,10 @@ def _limit(axes: Axes, panel: Panel, means: Sequence[float]) -> None:
 
 
 def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
-    """Without an axis: one bar per variant."""
+    """Without an axis: one bar per variant; lying where there are many, or names would collide."""
+    if len(lines) > 6:
+        _lying_bars(axes, lines, style)
+        return
     for i, line in enumerate(lines):
         estimate, colour = line.estimates[0], style[line.variant].placeholder
         axes.bar(i, estimate.value, width=0.62, color=colour, alpha=0.85, linewidth=0)
@@ -216,6 +221,16 @@ def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None
             axes.plot([i, i], [estimate.low, estimate.high], color=INK, linewidth=1.2)
     axes.set_xticks(range(len(lines)), [line.variant for line in lines])
     axes.tick_params(axis="x", length=0)
+
+
+def _lying_bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
+    for i, line in enumerate(lines):
+        estimate, colour = line.estimates[0], style[line.variant].placeholder
+        axes.barh(-i, estimate.value, height=0.66, color=colour, alpha=0.85, linewidth=0)
+        if estimate.low is not None and estimate.high is not None:
+            axes.plot([estimate.low, estimate.high], [-i, -i], color=INK, linewidth=1.2)
+    axes.set_yticks([-i for i in range(len(lines))], [line.variant for line in lines])
+    axes.tick_params(axis="y", length=0)
 
 
 _RC: Any = {  # a dict of matplotlib's own literal type

@@ -223,3 +223,40 @@ def _shortest(neighbours: list[dict[int, None]], start: int) -> list[int]:
                 way[neighbour] = node
                 found.append(neighbour)
     return way
+
+
+# Adaptive routing against the best fixed setting
+
+EVERYTHING = (*OVERHEAD, "leaf", "feedback")
+"""What adaptive routing sends, its talk about losses included."""
+
+
+def _beside_best(plan: DataFrame, tables: Tables, values: DataFrame) -> DataFrame:
+    """Each variant's values divided by those of the best fixed setting, seed by seed.
+
+    The best is the cheapest of those that deliver within 1% of the most that any delivers.
+    """
+    name = ["experiment", "variant"]
+    got = delivery_of_reachable(plan, tables).groupBy(*name).agg(F.avg("value").alias("got"))
+    cost = messages_per_event(plan, tables, EVERYTHING)
+    cost = cost.groupBy(*name).agg(F.avg("value").alias("cost"))
+    fixed = got.join(cost, name).where("variant != 'adaptive'")
+    most = F.max("got").over(Window.partitionBy("experiment"))
+    good = fixed.withColumn("most", most).where("got >= 0.99 * most")
+    rank = F.row_number().over(Window.partitionBy("experiment").orderBy("cost", "variant"))
+    best = good.withColumn("rank", rank).where("rank = 1").select(*name)
+    base = values.join(best, name).select("experiment", "seed", F.col("value").alias("base"))
+    paired = values.join(base, ["experiment", "seed"])
+    return paired.withColumn("value", F.try_divide("value", "base")).select(*TIDY)
+
+
+@measure
+def delivery_beside_best(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Deliveries made, as a share of those of the best fixed setting."""
+    return _beside_best(plan, tables, delivery_of_reachable(plan, tables))
+
+
+@measure
+def messages_beside_best(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Messages per event, as a multiple of those of the best fixed setting."""
+    return _beside_best(plan, tables, messages_per_event(plan, tables, EVERYTHING))

@@ -152,7 +152,7 @@ def _figure(
         "legend": [
             {
                 "label": variant,
-                "name": result.paper.variants.get(variant, variant),
+                "name": result.paper.variants.get(variant, ""),
                 "swatch": Markup(swatch(looks[variant])),
             }
             for variant in looks

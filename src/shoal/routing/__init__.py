@@ -2,7 +2,8 @@
 
 * :mod:`~shoal.routing.event_forwarding`, :mod:`~shoal.routing.flooding`: no tables.
 * :mod:`~shoal.routing.semiprobabilistic`: on a graph, nearby subscriptions and random links;
-  :mod:`~shoal.routing.adaptive` finds its parameters by itself.
+  :mod:`~shoal.routing.adaptive` finds its parameters by itself,
+  :mod:`~shoal.routing.broadcast` is the variant for radio.
 * :mod:`~shoal.routing.subscription_forwarding`: tables, repaired by a protocol of
   :mod:`shoal.routing.reconfiguration` when links change. Its kin
   :mod:`~shoal.routing.hierarchical_forwarding` and :mod:`~shoal.routing.advertisement_forwarding`
@@ -12,6 +13,7 @@
 import shoal.routing.reconfiguration  # noqa: F401  # registers the reconfiguration protocols
 from shoal.routing.adaptive import Adaptive
 from shoal.routing.advertisement_forwarding import AdvertisementForwarding
+from shoal.routing.broadcast import Broadcast
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.flooding import Flooding
 from shoal.routing.hierarchical_forwarding import HierarchicalForwarding
@@ -22,6 +24,7 @@ from shoal.routing.subscription_forwarding import ReconfigurationProtocol, Subsc
 __all__ = [
     "Adaptive",
     "AdvertisementForwarding",
+    "Broadcast",
     "EventForwarding",
     "Flooding",
     "Forward",

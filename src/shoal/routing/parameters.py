@@ -45,6 +45,15 @@ class SemiProbabilisticParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
     """A neighbour with a single link gets an event only if it wants it."""
 
 
+class BroadcastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a node that hears an event transmits it again."""
+
+    horizon: Annotated[int, msgspec.Meta(ge=0, le=64)] = 1
+    """phi: hops that a subscription travels; 0 is gossip alone."""
+    threshold: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
+    """tau: how likely an event is sent on where no subscriber is known; 1 is flooding."""
+
+
 class AdaptiveParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What adaptive routing aims at, and within which bounds."""
 

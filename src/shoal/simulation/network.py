@@ -110,6 +110,18 @@ class SimHost(Host):
             self.busy_until = at
         self.kernel.post(at + network.delay, fan, skip, message)
 
+    def broadcast(self, to: tuple[NodeId, ...], message: Message) -> None:
+        """See :class:`~shoal.stack.host.Host`. Counted as one message."""
+        fan = self.fans.get(to) or self._fan(to)
+        if not fan.size:
+            return
+        self.recorder.sent(fan, NONE, 1, message)
+        for channel in fan.channels:
+            if channel.quality < 1.0 and self._loses(channel, message):
+                self.kernel.lost += 1
+            else:
+                self.kernel.post(self.kernel.now + channel.delay, channel.alone(), NONE, message)
+
     def _fan(self, to: tuple[NodeId, ...]) -> Fan:
         """The channels to these neighbours; those that are not linked are left out."""
         channels: list[Channel] = []

@@ -56,6 +56,10 @@ class Host:
             if neighbour != but:
                 self.send(neighbour, message)
 
+    def broadcast(self, to: tuple[NodeId, ...], message: Message) -> None:
+        """Transmit once to all these neighbours, who are all there are, where that is possible."""
+        self.send_all(to, message)
+
     def send_direct(self, to: NodeId, message: Message) -> None:
         """Send out of band to any node whose address is known, neighbour or not."""
         raise NotImplementedError
