@@ -75,6 +75,12 @@ def run(quick: bool = False) -> dict[str, float]:
         if name in names:
             flat = [median(costs[name, nodes]) for nodes in SCALES]
             result[f"{name}_cost_ratio_{SCALES[0]}_to_{SCALES[-1]}"] = max(flat) / min(flat)
+    # Whole runs on arrays: other routings, changing links, what recording costs.
+    plane = os.path.join(os.path.dirname(__file__), "_dataplane.py")
+    result |= json.loads(_python([plane, "quick" if quick else "all"], pure=False))
+    result["plane_flooding_over_simpy_callback"] = (
+        result["plane_flooding_messages_per_cpu_second"] / callback
+    )
     return result
 
 

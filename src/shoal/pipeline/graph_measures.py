@@ -238,7 +238,7 @@ def _beside_best(plan: DataFrame, tables: Tables, values: DataFrame) -> DataFram
     """
     name = ["experiment", "variant"]
     got = delivery_of_reachable(plan, tables).groupBy(*name).agg(F.avg("value").alias("got"))
-    cost = messages_per_event(plan, tables, EVERYTHING)
+    cost = messages_per_event(plan, tables, kinds=EVERYTHING)
     cost = cost.groupBy(*name).agg(F.avg("value").alias("cost"))
     fixed = got.join(cost, name).where("variant != 'adaptive'")
     most = F.max("got").over(Window.partitionBy("experiment"))
@@ -259,4 +259,4 @@ def delivery_beside_best(plan: DataFrame, tables: Tables) -> DataFrame:
 @measure
 def messages_beside_best(plan: DataFrame, tables: Tables) -> DataFrame:
     """Messages per event, as a multiple of those of the best fixed setting."""
-    return _beside_best(plan, tables, messages_per_event(plan, tables, EVERYTHING))
+    return _beside_best(plan, tables, messages_per_event(plan, tables, kinds=EVERYTHING))

@@ -1,4 +1,4 @@
-"""Messages per CPU-second of the data plane: events on compiled arrays, beside SimPy.
+"""Messages per CPU-second of the data plane in whole runs, for ``shoal bench simulation``.
 
 Whole runs are timed, from the first link to rest, control plane and recording included; only the
 set-up (graph and workload) is left out. Each measurement is a process of its own; the best of a few
@@ -12,7 +12,6 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 NODES = 300
@@ -39,7 +38,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 
 
 def run(quick: bool = False) -> dict[str, float]:
-    """All measurements and the ratios that matter."""
+    """All measurements."""
     repeats = 2 if quick else 5
     best: dict[str, dict[str, float]] = {}
     for name in SCENARIOS:
@@ -47,15 +46,12 @@ def run(quick: bool = False) -> dict[str, float]:
             continue
         found = [_measure(name) for _ in range(1 if name == "large" else repeats)]
         best[name] = min(found, key=lambda f: f["seconds"] / f["messages"])
-    simpy = max(_simpy(20_000 if quick else 60_000) for _ in range(repeats))
-    result = {f"{name}_messages_per_cpu_second": _rate(best[name]) for name in best}
-    result["simpy_callback_messages_per_cpu_second"] = simpy
-    result["flooding_over_simpy_callback"] = _rate(best["flooding"]) / simpy
+    result = {f"plane_{name}_messages_per_cpu_second": _rate(best[name]) for name in best}
     for name in ("flooding", "semi_static"):
         plain = _rate(best[f"{name}_unrecorded"])
-        result[f"{name}_cost_of_recording"] = max(0.0, 1 - _rate(best[name]) / plain)
+        result[f"plane_{name}_cost_of_recording"] = max(0.0, 1 - _rate(best[name]) / plain)
     if "large" in best:
-        result["large_gigabytes"] = best["large"]["gigabytes"]
+        result["plane_large_gigabytes"] = best["large"]["gigabytes"]
     return result
 
 
@@ -70,15 +66,6 @@ def _measure(name: str) -> dict[str, float]:
     )
     found: dict[str, float] = json.loads(done.stdout)
     return found
-
-
-def _simpy(messages: int) -> float:
-    """SimPy's callback idiom on the same flood."""
-    peer = Path(__file__).with_name("simulation.py")
-    arguments = [sys.executable, str(peer), "simpy_callback", str(NODES), str(messages)]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)
-    counted, seconds = json.loads(done.stdout)
-    return float(counted / seconds)
 
 
 def configuration(name: str) -> dict[str, Any]:
@@ -127,4 +114,5 @@ def timed(name: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(timed(sys.argv[1])))
+    what = sys.argv[1]
+    print(json.dumps(run(what == "quick") if what in ("quick", "all") else timed(what)))
