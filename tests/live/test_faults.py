@@ -200,7 +200,7 @@ async def tables_are_right(fleet: Fleet, numbers: list[int], horizon: int) -> No
         return found == expected
 
     try:
-        await until(right, "tables are the oracle's", 20)
+        await until(right, "tables are the oracle's", 40)
     except AssertionError as error:
         raise AssertionError(f"{error}: {wrong}") from None
 
@@ -259,7 +259,7 @@ def test_a_tree_of_21_processes_killed_and_stopped_under_load(tmp_path: Path) ->
         finally:
             await fleet.close()
 
-    run(story(), 80)
+    run(story(), 150)
     logs_are_right(tmp_path / "logs", tmp_path / "out")
 
 
@@ -371,5 +371,5 @@ def test_a_graph_of_21_processes_cut_apart_and_killed_under_load(
             isolate(False)
             await fleet.close()
 
-    run(story(), 90)
+    run(story(), 150)
     logs_are_right(tmp_path / "logs", tmp_path / "out")
