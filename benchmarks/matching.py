@@ -320,7 +320,7 @@ def _on_spark() -> dict[str, float]:
             cores = min(2, os.cpu_count() or 1)
             label = f"{_label(workload_name, 100_000)}_spark_sql_events_per_core_second"
             result[label] = count / seconds / cores
-        workload, events = WORKLOADS["W1"], 4_000_000
+        workload, events = WORKLOADS["W1"], 16_000_000
         filters = pa.table({"id": range(100_000), "filter": list(workload.texts(100_000))})
         pq.write_table(filters, folder / "filters.parquet")
         batch = pa.Table.from_batches([workload.events(events)])

@@ -205,7 +205,10 @@ def _write(
 ) -> pq.ParquetWriter:
     table = pa.Table.from_batches(held)
     if writer is None:
-        writer = pq.ParquetWriter(str(path), table.schema, compression="zstd", use_dictionary=True)
+        writer = pq.ParquetWriter(
+            str(path), table.schema, compression="zstd",
+            use_dictionary=[name for name in table.schema.names if name != EVENT],
+        )  # fmt: skip
     writer.write_table(table)
     return writer
 
@@ -217,7 +220,12 @@ def read_row_groups(
     for task in tasks:
         for row in task.to_pylist():
             at, number, end = 0, row["first"], row["end"]
-            with pq.ParquetFile(row["file"]) as file:
+            kept = [  # texts stay the dictionaries they are stored as
+                name
+                for name in pq.read_schema(row["file"]).names
+                if name in columns and name != event_id
+            ]
+            with pq.ParquetFile(row["file"], read_dictionary=kept) as file:
                 for batch in file.iter_batches(
                     row_groups=[row["row_group"]], columns=columns, batch_size=BATCH
                 ):
