@@ -170,6 +170,8 @@ class Adaptive(SemiProbabilistic):
             self.around[sender] = feedback
             weight = TOGETHER / len(self.neighbours)
             self.threshold += weight * (feedback.threshold - self.threshold)
+            if self.table.watcher is not None:
+                self.table.watcher.tuned()
 
     # Adjusting
 

@@ -182,6 +182,19 @@ def test_when_everything_happens_at_once() -> None:
             both(run)
 
 
+def test_adaptive_nodes_that_talk_about_losses() -> None:
+    """Busy enough for neighbours to tell each other, which moves thresholds between two ticks."""
+    run = {
+        "nodes": 40,
+        "duration": 3.0,
+        "overlay": {"name": "reconfigured-graph", "degree": 4, "interval": 0.05},
+        "routing": {"name": "adaptive", "period": 0.1, "budget": 0.5},
+        "workload": {"publish_rate": 20.0, "subscribers": 1.0},
+        "link": {"bandwidth": 0.0},
+    }
+    both(run)
+
+
 def test_memory_grows_as_needed() -> None:
     """More events and messages on their way than there is room for at first."""
     workload = {
