@@ -14,7 +14,7 @@ from shoal.routing.semiprobabilistic import WHOLE
 from shoal.routing.semiprobabilistic_messages import Feedback, Gone, Near, Spread
 from shoal.simulation.config import parse_config
 from shoal.simulation.run import Simulation
-from shoal.stack import Host, Message, StackError
+from shoal.stack import Host, Message, StackError, Timer
 
 WANTED, OTHER = Pattern(1), Patterns((9,))
 
@@ -35,8 +35,8 @@ class FakeHost(Host):
     def deliver(self, event: Event, hops: int) -> None:
         pass
 
-    def after(self, delay: float, callback: Callable[[], None]) -> Any:
-        return None
+    def after(self, delay: float, callback: Callable[[], None]) -> Timer:
+        return Timer()
 
 
 def node(neighbours: int = 5, **parameters: Any) -> tuple[Adaptive, FakeHost]:

@@ -6,9 +6,12 @@ Exit codes: 0 all is well, 1 a run or a check failed, 2 the input cannot be used
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -85,7 +88,21 @@ for panel, commands in {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error becomes one line and an exit code."""
+    signal.signal(signal.SIGINT, _interrupt)
     sys.exit(run(arguments))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C; if a module is being loaded, a moment later: a compiled one would not survive it."""
+    caller = frame
+    while caller is not None:
+        if caller.f_code.co_filename.startswith("<frozen importlib"):
+            again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+        caller = caller.f_back
+    raise KeyboardInterrupt
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
