@@ -89,17 +89,21 @@ def top(
 
 def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     """Brokers and links as tables."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Group
     from rich.table import Table
 
-    brokers = Table(title=f"{len(found)} brokers", title_justify="left", expand=True)
-    for name in ("broker", "address", "links", "known", "clients"):
-        brokers.add_column(name)
-    for name in ("published/s", "delivered/s", "forwarded/s", "filters", "entries", "queued",
-                 "dropped", "CPU %", "MB"):  # fmt: skip
+    title = "1 broker" if len(found) == 1 else f"{len(found)} brokers"
+    # Narrow enough for a hundred columns: the address stands below the name.
+    brokers = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    brokers.add_column("broker", no_wrap=True)
+    for name in ("links", "known", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
+                 "queued", "dropped", "CPU %", "MB"):  # fmt: skip
         brokers.add_column(name, justify="right")
-    brokers.add_column("recording")
-    links = Table(title="links", title_justify="left", expand=True)
+    recording = any(state.recording != "off" for state in found.values())
+    if recording:
+        brokers.add_column("recording")
+    links = Table(title="links", title_justify="left", box=SIMPLE_HEAD)
     for name in ("from", "to", "up for", "sent", "received", "waiting", "dropped", "clock"):
         links.add_column(name, justify="left" if name in ("from", "to") else "right")
     for node, state in sorted(found.items()):
@@ -111,8 +115,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
 
         same = old or state
         brokers.add_row(
-            state.name,
-            state.address,
+            f"{state.name}\n[dim]{state.address}[/]",
             str(len(state.links)),
             str(state.known),
             str(len(state.clients)),
@@ -125,7 +128,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             f"{sum(c.dropped for c in state.clients) + sum(li.dropped for li in state.links):,}",
             f"{100 * (state.cpu - same.cpu) / span:.0f}" if span > 0 else "–",
             f"{state.memory / 1e6:.0f}",
-            state.recording,
+            *([state.recording] if recording else []),
         )
         for link in state.links:
             if node < link.node or link.node not in found:
