@@ -9,7 +9,7 @@ import msgspec
 
 from shoal.live.errors import LiveError
 from shoal.stack import StackError, register
-from shoal.stack.registry import Choice, NoParameters, Stack, build, plain, suggestion
+from shoal.stack.registry import Choice, NoParameters, Stack, build, choice, plain, suggestion
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -94,8 +94,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         overlay = Choice("live-graph" if self.overlay == "graph" else "live-links")
         repair = None
         if self.reconfiguration is not None:
-            repair = _choice("reconfiguration", self.reconfiguration)
-        stack = build(overlay, _choice("routing", self.routing), repair)
+            repair = choice("reconfiguration", self.reconfiguration)
+        stack = build(overlay, choice("routing", self.routing), repair)
         if getattr(stack.parameters.get("reconfiguration"), "asymmetric", True) is False:
             raise StackError(
                 "reconfiguration 'informed': on live links only the end that repairs knows which "
@@ -111,14 +111,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)
-
-
-def _choice(kind: str, section: dict[str, Any]) -> Choice:
-    parameters = dict(section)
-    name = parameters.pop("name", None)
-    if not isinstance(name, str):
-        raise StackError(f"section '{kind}' needs a name, e.g. {kind} = {{name = '…'}}")
-    return Choice(name, parameters)
 
 
 def settings_from(raw: dict[str, Any]) -> Settings:

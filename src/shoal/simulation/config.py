@@ -15,7 +15,7 @@ from shoal.record import TABLES
 from shoal.simulation.modules import load_module
 from shoal.simulation.workload import WorkloadParameters
 from shoal.stack import StackError
-from shoal.stack.registry import Choice, Stack, build, plain, suggestion
+from shoal.stack.registry import Stack, build, choice, plain, suggestion
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
@@ -62,19 +62,11 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for module in self.modules:
             load_module(module)
         return build(
-            _choice("overlay", self.overlay),
-            _choice("routing", self.routing),
-            _choice("reconfiguration", self.reconfiguration) if self.reconfiguration else None,
-            _choice("recovery", self.recovery) if self.recovery else None,
+            choice("overlay", self.overlay),
+            choice("routing", self.routing),
+            choice("reconfiguration", self.reconfiguration) if self.reconfiguration else None,
+            choice("recovery", self.recovery) if self.recovery else None,
         )
-
-
-def _choice(kind: str, section: dict[str, Any]) -> Choice:
-    parameters = dict(section)
-    name = parameters.pop("name", None)
-    if not isinstance(name, str):
-        raise StackError(f"section '{kind}' needs a name, e.g. {kind} = {{name = '…'}}")
-    return Choice(name, parameters)
 
 
 def parse_config(raw: Mapping[str, Any]) -> RunConfig:

@@ -132,6 +132,15 @@ class Choice(msgspec.Struct, frozen=True):
     parameters: dict[str, Any] = {}
 
 
+def choice(kind: str, section: Mapping[str, Any]) -> Choice:
+    """What a section of a configuration chooses: its ``name``, the rest as parameters."""
+    parameters = dict(section)
+    name = parameters.pop("name", None)
+    if not isinstance(name, str):
+        raise StackError(f"section '{kind}' needs a name, e.g. {kind} = {{name = '…'}}")
+    return Choice(name, parameters)
+
+
 @dataclass(frozen=True)
 class Stack:
     """A checked combination, ready to be made on each node."""
