@@ -28,7 +28,6 @@ from shoal.simulation.dataplane.rules import (
     receivers_of,
     rounds_up,
 )
-from shoal.simulation.dataplane.state import Rule, State
 
 # Numba compiles global constants, not attributes of modules.
 DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = s.DONE, s.BIN, s.FULL_QUEUE, s.FULL_LOG, s.TWICE
@@ -39,8 +38,7 @@ NEXT, NEXT_ORDER, FREE_PLACES = s.NEXT, s.NEXT_ORDER, s.FREE_PLACES
 HANDLED, LOST, SENT, MISROUTED, REACHED = s.HANDLED, s.LOST, s.SENT, s.MISROUTED, s.REACHED
 UNLINKED, DELIVERIES, MESSAGES = s.UNLINKED, s.DELIVERIES, s.MESSAGES
 VERSION, COMPONENTS, DUE = s.VERSION, s.COMPONENTS, s.DUE
-DUPLICATES, ENDS = s.DUPLICATES, s.ENDS
-WRONG_EVENT, WRONG_NODE = s.WRONG_EVENT, s.WRONG_NODE
+DUPLICATES, ENDS, WRONG_EVENT, WRONG_NODE = s.DUPLICATES, s.ENDS, s.WRONG_EVENT, s.WRONG_NODE
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
 SENT_COPIES, WANTED, MISSED = s.SENT_COPIES, s.WANTED, s.MISSED
 FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
@@ -53,7 +51,7 @@ PARENT = -1
 
 
 @njit(cache=True)
-def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
+def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_end):
     """Handle all before (until, until_order); stop early at the end of a bin or of memory."""
     kind, tree, owes_publisher = rule.kind, rule.tree, rule.owes_publisher
     transmission, usual, plain = rule.transmission, rule.usual, rule.plain
@@ -400,81 +398,3 @@ def advance(rule: Rule, state: State, until, until_order, bin_number, bin_end):
     now[DUPLICATES + 1] = copy_hops
     now[DUPLICATES + 2] = copy_deterministic
     return status
-
-
-@njit(cache=True)
-def work_out_components(live, ends, component):
-    """Number the connected components of the links; each node gets the smallest node of its own."""
-    nodes = len(component)
-    for node in range(nodes):
-        component[node] = node
-    for i in range(len(live)):
-        a = ends[live[i], FROM]
-        b = ends[live[i], TO]
-        while component[a] != a:
-            component[a] = component[component[a]]
-            a = component[a]
-        while component[b] != b:
-            component[b] = component[component[b]]
-            b = component[b]
-        if a < b:
-            component[b] = a
-        else:
-            component[a] = b
-    count = 0
-    for node in range(nodes):  # a node's number is never above its own, so one pass settles all
-        component[node] = component[component[node]]
-        if component[node] == node:
-            count += 1
-    return count
-
-
-@njit(cache=True)
-def work_out_beyond(live, ends, beyond, nodes):
-    """For a forest: the set of nodes beyond each channel."""
-    first = np.full(nodes, -1, np.int32)
-    follow = np.zeros(len(live), np.int32)
-    for i in range(len(live)):
-        node = ends[live[i], FROM]
-        follow[i] = first[node]
-        first[node] = i
-    up = np.full(nodes, -1, np.int32)  # the channel back to where the walk came from
-    down = np.full(nodes, -1, np.int32)  # the channel it came by
-    order = np.empty(nodes, np.int32)
-    visited = np.zeros(nodes, np.uint8)
-    below = np.zeros((nodes, beyond.shape[1]), np.uint64)
-    filled = 0
-    for root in range(nodes):
-        if visited[root]:
-            continue
-        begin = filled
-        visited[root] = 1
-        order[filled] = root
-        filled += 1
-        here = begin
-        while here < filled:
-            node = order[here]
-            here += 1
-            i = first[node]
-            while i >= 0:
-                channel = live[i]
-                far = ends[channel, TO]
-                if not visited[far]:
-                    visited[far] = 1
-                    down[far] = channel
-                    order[filled] = far
-                    filled += 1
-                elif down[node] >= 0 and ends[down[node], FROM] == far:
-                    up[node] = channel
-                i = follow[i]
-        for p in range(filled - 1, begin - 1, -1):
-            node = order[p]
-            below[node, node >> 6] |= bit_of(node)
-            if down[node] >= 0:
-                for w in range(beyond.shape[1]):
-                    below[ends[down[node], FROM], w] |= below[node, w]
-        for p in range(begin + 1, filled):
-            node = order[p]
-            for w in range(beyond.shape[1]):
-                beyond[down[node], w] = below[node, w]
-                beyond[up[node], w] = below[root, w] & ~below[node, w]

@@ -20,10 +20,10 @@ from shoal.routing import (
     SemiProbabilistic,
     SubscriptionForwarding,
 )
-from shoal.routing.adaptive import SETTLED
 from shoal.routing.semiprobabilistic_messages import Spread
-from shoal.simulation.dataplane import engine
+from shoal.simulation.dataplane import engine, reach
 from shoal.simulation.dataplane import state as s
+from shoal.simulation.dataplane.initial import make_rule, make_state
 from shoal.simulation.dataplane.mirror import (
     AdaptiveTap,
     HierarchyTap,
@@ -39,14 +39,11 @@ from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel
 from shoal.simulation.network import Network, Plane
 from shoal.simulation.recorder import Recorder
 from shoal.stack import Message
-from shoal.stack.chance import mix, purpose_word
 
 if TYPE_CHECKING:
     from shoal.simulation.workload import Workload
     from shoal.stack.layer import Routing
     from shoal.stack.registry import Stack
-
-UNLIMITED = 1 << 30
 
 
 class Kind(NamedTuple):
@@ -101,10 +98,8 @@ class DataPlane(Plane):
         assert routing is not None
         self.kind = KINDS[type(routing)]
         self.sample: Message = self.kind.message(Event(0, 0, Patterns(())), 1, 0, None)
-        self.rule = _rule(self.kind.rule, routing, network, recorder, self.sample, seed)
-        self.mirror = Mirror(
-            _state(self.rule, routing, len(network.hosts), workload, recorder, patterns)
-        )
+        self.rule = make_rule(self.kind.rule, routing, network, recorder, self.sample, seed)
+        self.mirror = Mirror(make_state(self.rule, routing, len(network.hosts), workload, patterns))
         self.due = int(workload.times[0]) if len(workload.times) else engine.NEVER
         """When the earliest event in flight arrives or is published."""
         self.names: list[tuple[int, int]] = []
@@ -311,9 +306,9 @@ class DataPlane(Plane):
         live = np.fromiter(mirror.channels.values(), np.int32, len(mirror.channels))
         channels, component = state.channels, state.nodes.component
         ends = channels.ends
-        state.now[s.COMPONENTS] = engine.work_out_components(live, ends, component)
+        state.now[s.COMPONENTS] = reach.work_out_components(live, ends, component)
         if self.rule.tree:
-            engine.work_out_beyond(live, ends, channels.beyond, len(component))
+            reach.work_out_beyond(live, ends, channels.beyond, len(component))
 
     # Afterwards
 
@@ -360,117 +355,6 @@ class DataPlane(Plane):
                 (bits & np.uint64(1)).astype(bool),
                 np.zeros(rows, bool),
             ]
-
-
-def _rule(
-    kind: int,
-    routing: Routing,
-    network: Network,
-    recorder: Recorder,
-    sample: Message,
-    seed: int,
-) -> s.Rule:
-    def key(purpose: str) -> np.uint64:
-        return np.uint64(mix((seed & 0xFFFF_FFFF_FFFF_FFFF) ^ mix(purpose_word(purpose))))
-
-    transmission = int(sample.size() * network.ns_per_byte)
-    return s.Rule(
-        kind=kind,
-        tree=recorder.acyclic,
-        owes_publisher=recorder.owes_publisher,
-        ttl=getattr(routing, "ttl", UNLIMITED),
-        ttl_deterministic=getattr(routing, "ttl_deterministic", UNLIMITED),
-        ttl_probabilistic=getattr(routing, "ttl_probabilistic", UNLIMITED),
-        either=getattr(routing, "either", False),
-        key=key("links"),
-        loss_key=key("losses"),
-        transmission=transmission,
-        usual=transmission + network.delay,
-        plain=transmission == 0,
-        watches=isinstance(routing, Adaptive),
-        keeps_deliveries=recorder.keeps_deliveries,
-        keeps_messages=recorder.keeps_messages,
-    )
-
-
-def _state(
-    rule: s.Rule,
-    routing: Routing,
-    nodes: int,
-    workload: Workload,
-    recorder: Recorder,
-    patterns: int,
-) -> s.State:
-    node_words, pattern_words = s.words(nodes), s.words(patterns)
-    levels = max(1, getattr(routing, "farthest", 1))
-    events = len(workload.times)
-    slots = 8
-    if rule.kind in (s.EVENT_FORWARDING, s.FLOODING):
-        levels = 0
-    made = s.make_nodes(nodes, slots, levels, pattern_words)
-    if not getattr(routing, "leaf_rule", False):
-        made = made._replace(leaf_mask=np.zeros((nodes, slots, 0), np.uint64))
-    if rule.watches:
-        made = made._replace(last=np.full((nodes, nodes), -1, np.int32))
-    starts = np.concatenate([np.zeros(1, np.int64), workload.ends[:-1]])[:events]
-    places = 64
-    now = np.zeros(s.COUNTERS, np.int64)
-    now[s.FREE_PLACES] = places
-    return s.State(
-        nodes=made,
-        channels=s.make_channels(8 * nodes, node_words if rule.tree else 0),
-        events=s.Events(
-            time=workload.times,
-            publisher=workload.publishers.astype(np.int32),
-            sequence=_sequences(workload),
-            start=starts,
-            end=workload.ends,
-            numbers=workload.numbers.astype(np.int32),
-            bits=np.zeros((events, pattern_words), np.uint64),
-            draws=np.zeros(events, np.uint64),
-            owed=np.zeros((events, node_words), np.uint64),
-            wanted=np.zeros((events if rule.tree else 0, node_words), np.uint64),
-            version=np.zeros(events, np.int64),
-            received=np.zeros((events, node_words), np.uint64),
-            reachable=np.zeros(events, np.int32),
-            in_flight=np.zeros(events, np.int32),
-            before=_before(workload) if rule.watches else np.full(events, -1, np.int32),
-            place=np.zeros(events, np.int32),
-        ),
-        flights=s.make_flights(4096),
-        logs=s.make_logs(1024 if rule.keeps_deliveries else 0, 1024 if rule.keeps_messages else 0),
-        subscribers=np.zeros((patterns, node_words), np.uint64),
-        seen=np.zeros((places, node_words), np.uint64),
-        places=np.arange(places, dtype=np.int32),
-        picks=np.zeros(2 * slots, np.int32),
-        now=now,
-    )
-
-
-def _sequences(workload: Workload) -> s.Ints:
-    """Each event's number among those of its publisher."""
-    publishers = workload.publishers
-    order = np.argsort(publishers, kind="stable")
-    ranked = publishers[order]
-    first = np.searchsorted(ranked, ranked)
-    sequence = np.zeros(len(publishers), np.int32)
-    sequence[order] = np.arange(len(publishers)) - first
-    return sequence
-
-
-def _before(workload: Workload) -> s.Ints:
-    """For each event the last one of its publisher that has settled by then; -1: there is none."""
-    before = np.full(len(workload.times), -1, np.int32)
-    times = (workload.times / NANOSECONDS).tolist()
-    own: dict[int, list[int]] = {}
-    for event, publisher in enumerate(workload.publishers.tolist()):
-        earlier = own.setdefault(publisher, [])
-        while len(earlier) > 1 and times[event] - times[earlier[1]] >= SETTLED:
-            earlier.pop(0)
-        if earlier and times[event] - times[earlier[0]] >= SETTLED:
-            before[event] = earlier[0]
-        earlier.append(event)
-    return before
 
 
 def _as_words(bits: int, words: int) -> list[int]:
