@@ -10,6 +10,7 @@ reconfiguration, and what all its RECs weigh: the table in docs/not-reproduced.m
 import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from statistics import mean
 from typing import Any
 
@@ -67,8 +68,8 @@ def main(seeds: int) -> None:
         for shape in SHAPES:
             found = {}
             for protocol in ("SM", "TDU", "ILA", "RP"):
-                runs = pool.map(measured, *zip(*[(shape, protocol, s) for s in range(seeds)]))
-                found[protocol] = [mean(column) for column in zip(*runs)]
+                runs = pool.map(partial(measured, shape, protocol), range(seeds))
+                found[protocol] = [mean(column) for column in zip(*runs, strict=True)]
             strawman = found["SM"][0]
             saved = [100 * (1 - found[p][0] / strawman) for p in ("TDU", "ILA", "RP")]
             numbers = [*saved, found["RP"][1], found["RP"][2]]
