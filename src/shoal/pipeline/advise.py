@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure import canonical, delivery, misrouted, overhead, traffic_rate
 from shoal.pipeline.plan import Experiment, plan, plan_frame
 from shoal.pipeline.progress import Progress
+from shoal.pipeline.run_measures import canonical, delivery, misrouted, overhead, traffic_rate
 from shoal.pipeline.statistics import Estimate, jackknife
 from shoal.pipeline.sweep import sweep
 from shoal.pipeline.tables import Tables

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-from shoal.pipeline.measure import TIDY, Tables, delivery, done, measure, tidy
+from shoal.pipeline.measure import TIDY, Tables, done, measure, tidy
+from shoal.pipeline.run_measures import delivery
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import shoal.pipeline.graph_measures  # noqa: F401  # registers its measures
+import shoal.pipeline.graph_measures  # registers its measures
+import shoal.pipeline.run_measures  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.live_logs import gather, is_recording
 from shoal.pipeline.measure import find_measure

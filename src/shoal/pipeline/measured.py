@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 import shoal.pipeline.closeup  # registers its measures
-import shoal.pipeline.graph_measures  # noqa: F401  # registers its measures
+import shoal.pipeline.graph_measures  # registers its measures
+import shoal.pipeline.run_measures  # noqa: F401  # registers its measures
 from shoal.pipeline.cases import CASES, Wanted, evaluate, find_case
 from shoal.pipeline.claims import Claim
 from shoal.pipeline.measure import TIDY, Asked, Tables, find_measure, per_run, with_rows

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Final, TypeAlias
 
@@ -257,7 +257,6 @@ class General(ContentWorkload):
     present: float = 0.5
     """Chance that an event has an attribute."""
     disjunctions: float = 0.2
-    names: tuple[str, ...] = field(init=False, default=())
 
     def _kind(self, number: int) -> int:
         return number % 5 // 2  # 0 number, 1 word, 2 truth
