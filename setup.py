@@ -29,6 +29,7 @@ COMPILED = [
     "src/shoal/simulation/kernel.py",
     "src/shoal/simulation/oracle.py",
     "src/shoal/simulation/recorder.py",
+    "src/shoal/simulation/topology.py",
     "src/shoal/simulation/network.py",
     "src/shoal/simulation/player.py",
     "src/shoal/simulation/dataplane/mirror.py",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +37,8 @@ SCHEMA = pa.schema(
     ]
 )
 AT_A_TIME = 3
+Part: TypeAlias = Callable[[], "DataFrame"]
+"""Puts together what answers some of the questions."""
 _DDL = "measure string, experiment string, variant string, x double, seed bigint, value double"
 
 
@@ -76,16 +78,16 @@ def questions(claims: Iterable[Claim], figures: Iterable[Figure]) -> list[Questi
 def measure_all(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
     kept = _Kept(tables)
-    parts = [
-        *_aggregates(plan, kept, [q for q in asked if q.measure not in CASES]),
-        *_cases(plan, kept, [q for q in asked if q.measure in CASES]),
-    ]
+    cases = [question for question in asked if question.measure in CASES]
+    parts: list[Part] = [partial(_cases, plan, kept, cases)] if cases else []  # the longest first
+    parts += _aggregates(plan, kept, [q for q in asked if q.measure not in CASES])
     # One job each, a few at a time: together they would be one plan that takes longer to make than
-    # to run. They are too small for Spark to change its mind on the way.
+    # to run, and one is put together while others run. They are too small for Spark to change its
+    # mind on the way.
     with _setting(plan.sparkSession, "spark.sql.adaptive.enabled", "false"):
         try:
             with ThreadPoolExecutor(AT_A_TIME) as pool:
-                answers = list(pool.map(lambda part: part.toArrow().cast(SCHEMA), parts))
+                answers = list(pool.map(lambda part: part().toArrow().cast(SCHEMA), parts))
         finally:
             kept.release()
     return pa.concat_tables([SCHEMA.empty_table(), *answers])
@@ -107,14 +109,10 @@ class _Kept(Mapping[str, "DataFrame"]):
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._frames: dict[str, DataFrame] = {}
+        self._frames = {name: tables[name].persist() for name in ("runs", "links", "repairs")}
 
     def __getitem__(self, name: str) -> DataFrame:
-        if name not in ("runs", "links", "repairs"):
-            return self._tables[name]
-        if name not in self._frames:
-            self._frames[name] = self._tables[name].persist()
-        return self._frames[name]
+        return self._frames[name] if name in self._frames else self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tables)
@@ -128,28 +126,37 @@ class _Kept(Mapping[str, "DataFrame"]):
             frame.unpersist()
 
 
-def _aggregates(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterator[DataFrame]:
+def _aggregates(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterator[Part]:
     """The measures that SQL can compute, those over the same table together."""
     by_table: dict[str, list[Asked]] = {}
     for question in asked:
         found = find_measure(question.measure)
         found.check(question.parameters)
         if found.table is None:
-            values = found(_of(plan, question.experiments), tables, **question.parameters)
-            yield values.select(F.lit(question.key).alias("measure"), *TIDY)
+            yield partial(_alone, plan, tables, question)
         else:
             ask = Asked(question.key, found, question.parameters, question.experiments)
             by_table.setdefault(found.table, []).append(ask)
     for table, together in by_table.items():
-        experiments = frozenset[str]().union(*(a.experiments or () for a in together))
-        yield per_run(_of(plan, experiments), tables, table, together)
+        yield partial(_together, plan, tables, table, together)
+
+
+def _alone(plan: DataFrame, tables: Tables, question: Question) -> DataFrame:
+    found = find_measure(question.measure)
+    values = found(_of(plan, question.experiments), tables, **question.parameters)
+    return values.select(F.lit(question.key).alias("measure"), *TIDY)
+
+
+def _together(plan: DataFrame, tables: Tables, table: str, asked: Sequence[Asked]) -> DataFrame:
+    experiments = frozenset[str]().union(*(a.experiments or () for a in asked))
+    return per_run(_of(plan, experiments), tables, table, asked)
 
 
 def _of(plan: DataFrame, experiments: Iterable[str]) -> DataFrame:
     return plan.where(F.col("experiment").isin(sorted(experiments)))
 
 
-def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterator[DataFrame]:
+def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFrame:
     """The measures that look at one run at a time."""
     wanted: dict[str, list[Wanted]] = {}
     needed: set[str] = set()
@@ -159,8 +166,6 @@ def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterat
         for experiment in question.experiments:
             want = Wanted(question.key, question.measure, dict(question.parameters))
             wanted.setdefault(experiment, []).append(want)
-    if not wanted:
-        return
     done = tables["runs"].where("status = 'done'").select("run_id")
     runs = _of(plan, wanted).join(done, "run_id")
     ids = runs.select("run_id").distinct()
@@ -169,7 +174,7 @@ def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterat
         columns = [column for column in rows.columns if column != "run_id"]
         gathered = rows.groupBy("run_id").agg(F.collect_list(F.struct(*columns)).alias(name))
         runs = runs.join(gathered, "run_id", "left")
-    yield runs.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
+    return runs.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
 
 
 def to_rows(values: pa.Table) -> Iterator[Row]:

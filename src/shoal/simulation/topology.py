@@ -104,12 +104,12 @@ def adjacency(nodes: int, edges: Iterable[Edge]) -> list[dict[int, None]]:
 def distances(neighbours: list[dict[int, None]], start: int) -> dict[int, int]:
     """Hops from a node to every node that can be reached."""
     found = {start: 0}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
+    queue = [start]
+    for node in queue:
+        hops = found[node] + 1
         for neighbour in neighbours[node]:
             if neighbour not in found:
-                found[neighbour] = found[node] + 1
+                found[neighbour] = hops
                 queue.append(neighbour)
     return found
 
@@ -133,19 +133,31 @@ def tree_diameter(nodes: int, edges: Iterable[Edge]) -> int:
     return longest
 
 
+def ways_to(
+    neighbours: list[dict[int, None]] | Mapping[int, dict[int, None]], start: int
+) -> dict[int, int]:
+    """For every node from which a node can be reached, the next one on the shortest way there."""
+    onward = {start: start}
+    queue = [start]
+    for node in queue:
+        for neighbour in neighbours[node]:
+            if neighbour not in onward:
+                onward[neighbour] = node
+                queue.append(neighbour)
+    return onward
+
+
+def follow(onward: Mapping[int, int], node: int) -> list[int]:
+    """The way that :func:`ways_to` found from a node, both ends included."""
+    way = [node]
+    while onward[node] != node:
+        node = onward[node]
+        way.append(node)
+    return way
+
+
 def tree_path(
     neighbours: list[dict[int, None]] | Mapping[int, dict[int, None]], a: int, b: int
 ) -> list[int]:
     """The nodes from a to b along a tree."""
-    came_from = {a: a}
-    queue = deque([a])
-    while b not in came_from:
-        node = queue.popleft()
-        for neighbour in neighbours[node]:
-            if neighbour not in came_from:
-                came_from[neighbour] = node
-                queue.append(neighbour)
-    path = [b]
-    while path[-1] != a:
-        path.append(came_from[path[-1]])
-    return path[::-1]
+    return follow(ways_to(neighbours, b), a)

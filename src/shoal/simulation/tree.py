@@ -22,8 +22,10 @@ from shoal.simulation.topology import (
     balanced_tree,
     connected,
     distances,
+    follow,
     random_tree,
     tree_path,
+    ways_to,
 )
 from shoal.stack import LOCAL, Chance, Reconfiguration, StackError, register
 
@@ -124,21 +126,21 @@ def plan_replacements(
             a, b = live[chance.below(len(live), k, attempt, 0)]
             if chance.below(2, k, attempt, 1):
                 a, b = b, a
-            new = _rejoin(virtual, (a, b), parameters.max_degree, chance, k, attempt)
-            if new is not None:
+            path = _rejoin(virtual, (a, b), parameters.max_degree, chance, k, attempt)
+            if path is not None:
                 break
         else:
             raise StackError(
                 f"no link can replace another on this tree with at most {parameters.max_degree} "
                 "neighbours per node; raise max_degree"
             )
-        c, d = new
-        path = (*tree_path(virtual, a, c), *tree_path(virtual, d, b))
+        near, far = path
+        c, d = near[-1], far[0]
         virtual[c][d] = None
         virtual[d][c] = None
         del live_from[tuple(sorted((a, b)))]
         live_from[tuple(sorted((c, d)))] = at + parameters.repair_time
-        plan.append(Replacement(at, (a, b), (c, d), path))
+        plan.append(Replacement(at, (a, b), (c, d), (*near, *far)))
     return plan
 
 
@@ -149,24 +151,28 @@ def _rejoin(
     chance: Chance,
     k: int,
     attempt: int,
-) -> Edge | None:
-    """Cut ``old`` and draw a pair with room across the cut; None (uncut) if there is none."""
+) -> tuple[list[int], list[int]] | None:
+    """Cut ``old`` and draw a pair with room across the cut; None (uncut) if there is none.
+
+    Returned are the two parts of the path from one end of the old link to the other: up to the new
+    link, and on from it.
+    """
     a, b = old
     del virtual[a][b]
     del virtual[b][a]
-    sides = [
-        sorted(n for n in distances(virtual, end) if len(virtual[n]) < max_degree) for end in (a, b)
-    ]
-    if [len(side) for side in sides] == [1, 1] and (sides[0][0], sides[1][0]) == (a, b):
+    to_a, to_b = ways_to(virtual, a), ways_to(virtual, b)
+    near = sorted([n for n in to_a if len(virtual[n]) < max_degree])
+    far = sorted([n for n in to_b if len(virtual[n]) < max_degree])
+    if near == [a] and far == [b]:
         virtual[a][b] = None
         virtual[b][a] = None
         return None
     draw = 0
     while True:
-        c = sides[0][chance.below(len(sides[0]), k, attempt, 2, draw)]
-        d = sides[1][chance.below(len(sides[1]), k, attempt, 3, draw)]
+        c = near[chance.below(len(near), k, attempt, 2, draw)]
+        d = far[chance.below(len(far), k, attempt, 3, draw)]
         if (c, d) != (a, b):
-            return c, d
+            return follow(to_a, c)[::-1], follow(to_b, d)
         draw += 1
 
 
