@@ -116,7 +116,6 @@ OVERHEAD = (
         values=(50, 100, 200, 300, 400, 500),
         quick_values=(50, 100, 200),
         axis_label=N,
-        quick_seeds=8,
     ),
     Experiment(
         "scale-unbalanced",
@@ -127,7 +126,6 @@ OVERHEAD = (
         values=(50, 100, 200, 300, 400, 500),
         quick_values=(50, 100, 200),
         axis_label=N,
-        quick_seeds=8,
     ),
     Experiment(
         "patterns",
@@ -138,7 +136,6 @@ OVERHEAD = (
         values=(50, 96, 150, 200, 300, 400),
         quick_values=(50, 96, 200, 400),
         axis_label="available patterns Π",
-        quick_seeds=6,
     ),
     Experiment(
         "density",
@@ -149,7 +146,6 @@ OVERHEAD = (
         values=(0.03, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
         quick_values=(0.03, 0.1, 0.4, 1.0),
         axis_label="share of subscribers σ",
-        quick_seeds=6,
     ),
     Experiment(
         "degree",
@@ -160,7 +156,6 @@ OVERHEAD = (
         values=(3, 4, 5, 6, 8),
         quick_values=(3, 4, 8),
         axis_label="neighbours at most δ",
-        quick_seeds=6,
     ),
     Experiment(
         "rate",
@@ -169,7 +164,7 @@ OVERHEAD = (
         chosen(*FOUR),
         axis="overlay.rate",
         values=(1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400),
-        quick_values=(1, 3, 30, 100, 400),
+        quick_values=(1, 3, 30, 400),
         axis_label=RHO,
         quick_seeds=3,
     ),
@@ -190,7 +185,7 @@ OVERHEAD = (
         chosen(*FOUR),
         axis=TIMER,
         values=TIMES,
-        quick_values=(0.05, 0.08, 0.12, 0.2, 0.3, 0.5),
+        quick_values=(0.05, 0.08, 0.12, 0.2, 0.5),
         axis_label=T_U,
         fixed=("SM",),
         quick_seeds=3,
@@ -306,7 +301,7 @@ EVENTS = (
         values=RATES,
         quick_values=(0.2, 3.2),
         axis_label=EPSILON,
-        quick_seeds=3,
+        quick_seeds=2,
     ),
     Experiment(
         "timer-under-load",
