@@ -15,6 +15,14 @@ class InvariantViolation(AssertionError):  # noqa: N818  # it says what happened
     """A protocol or the simulator broke a promise; the message says which, where and when."""
 
 
+def delivered_twice(publisher: int, sequence: int, node: NodeId, now: float) -> InvariantViolation:
+    """An application was handed an event that it had."""
+    return InvariantViolation(
+        f"event {publisher}/{sequence} delivered twice to node {node} at {now:.6f} s; where links "
+        "are replaced faster than events cross the tree, one can overtake itself: raise repair_time"
+    )
+
+
 def check_acyclic(channels: list[dict[NodeId, Channel]], a: NodeId, b: NodeId, now: float) -> None:
     """Before a link comes up: its ends must not be connected already.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, cast
 
-from shoal.simulation.invariants import InvariantViolation, check_acyclic
+from shoal.simulation.invariants import check_acyclic, delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Channel, Fan, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
@@ -272,10 +272,8 @@ class Recorder:
         record = self.published[event.publisher][event.sequence]
         bit = 1 << node
         if record.received & bit:
-            raise InvariantViolation(
-                f"event {event.publisher}/{event.sequence} delivered twice to node {node} "
-                f"at {self.kernel.now / NANOSECONDS:.6f} s"
-            )
+            now = self.kernel.now / NANOSECONDS
+            raise delivered_twice(event.publisher, event.sequence, node, now)
         record.received |= bit
         if self.keeps_deliveries:
             wanted = 1 if record.owed & bit else 0

@@ -34,7 +34,7 @@ from shoal.simulation.dataplane.mirror import (
     Tapping,
     table_tap,
 )
-from shoal.simulation.invariants import InvariantViolation
+from shoal.simulation.invariants import delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel
 from shoal.simulation.network import Network, Plane
 from shoal.simulation.recorder import Recorder
@@ -262,10 +262,7 @@ class DataPlane(Plane):
     def _delivered_twice(self, state: s.State) -> None:
         event, node = int(state.now[s.WRONG_EVENT]), int(state.now[s.WRONG_NODE])
         publisher, sequence = state.events.publisher[event], state.events.sequence[event]
-        raise InvariantViolation(
-            f"event {publisher}/{sequence} delivered twice to node {node} "
-            f"at {int(state.now[s.NOW]) / NANOSECONDS:.6f} s"
-        )
+        raise delivered_twice(publisher, sequence, node, int(state.now[s.NOW]) / NANOSECONDS)
 
     def _more_room(self, state: s.State) -> None:
         """Twice as many messages on their way, and events."""
