@@ -64,3 +64,18 @@ def test_a_table_takes_its_content_model_from_the_filters() -> None:
     table.add(3, AttributeFilter("x > 2"))
     assert list(table.match(Attributes({"x": 3}))) == [3]
     assert list(table.match(Attributes({"x": 2}))) == []
+
+
+def test_a_source_that_changes_its_mind_often_keeps_a_short_list_in_order() -> None:
+    table = SubscriptionTable()
+    table.add(1, Pattern(1000))
+    for number in range(300):
+        table.add(1, Pattern(number))
+        if number >= 3:
+            table.remove(1, Pattern(number - 3))
+    assert len(table._filters[1]) <= 2 * 4 + 17
+    assert table.filters_of(1) == [Pattern(1000), *(Pattern(n) for n in (297, 298, 299))]
+    table.remove(1, Pattern(1000))
+    table.add(1, Pattern(1000))
+    assert table.filters_of(1)[-1] == Pattern(1000)
+    assert len(table) == 4

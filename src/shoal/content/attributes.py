@@ -6,6 +6,7 @@ An attribute holds text, a number or a boolean. A null and a NaN count as absent
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from functools import cached_property, lru_cache
 
 import msgspec
@@ -32,7 +33,7 @@ class Attributes(Content, frozen=True, tag="attributes"):
     values: dict[str, Value | None]
 
 
-class AttributeFilter(Filter, frozen=True, cache_hash=True, dict=True, tag="cesql"):
+class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
     """A filter in the filter language: ``AttributeFilter("temperature > 30")``.
 
     On the wire it is its text. The text is kept in one spelling, so filters that differ in spaces,
@@ -57,6 +58,14 @@ class AttributeFilter(Filter, frozen=True, cache_hash=True, dict=True, tag="cesq
     def normal(self) -> NormalForm:
         """The filter as a disjunction of conjunctions: the form that indexes work on."""
         return normalise(self.expression)
+
+    def normalised(self) -> NormalForm:
+        """The normal form, which the filter does not keep."""
+        return normalise(_read(self.text)[0])
+
+    def slim(self) -> AttributeFilter:
+        """The filter without what was worked out of it: for those who keep very many."""
+        return copy(self)
 
     def matches(self, content: Content) -> bool:
         """Whether the filter is true of the attributes; an error of evaluation is "no"."""

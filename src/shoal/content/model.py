@@ -19,7 +19,7 @@ class Content(msgspec.Struct, frozen=True, dict=True, array_like=True):
     """What an event carries; a content model subclasses it."""
 
 
-class Filter(msgspec.Struct, frozen=True, cache_hash=True, array_like=True):
+class Filter(msgspec.Struct, frozen=True, array_like=True):
     """A predicate over content: what a subscriber wants. A value: hashable, comparable."""
 
     def matches(self, content: Content) -> bool:

@@ -23,7 +23,7 @@ class Patterns(Content, frozen=True, tag="patterns"):
     numbers: tuple[Number, ...]
 
 
-class Pattern(Filter, frozen=True, tag="pattern"):
+class Pattern(Filter, frozen=True, cache_hash=True, tag="pattern"):
     """A subscription to one number."""
 
     number: Number

@@ -32,6 +32,7 @@ from shoal.live.identity import check_name, first_sequence, new_epoch, node_id, 
 from shoal.live.keeping import keep_alive, keep_graph, keep_link
 from shoal.live.membership import Membership
 from shoal.live.messages import Beat, Bye, Known, Shuffle
+from shoal.live.numbers import Numbered
 from shoal.live.peer import Peer
 from shoal.live.settings import Settings
 from shoal.live.status import Status, status_of
@@ -365,7 +366,7 @@ class Broker:
     def session_closed(self, session: Session, reason: str) -> None:
         """A client has gone."""
         self.sessions.pop(session, None)
-        filters, session.filters = session.filters, {}
+        filters, session.filters = session.filters, Numbered()
         if not self.host.closed:
             for number, filter in filters.items():
                 self.unsubscribe(session, number, filter)

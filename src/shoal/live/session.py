@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from shoal.content import AttributeFilter, Event, Filter, FilterError
+from shoal.content import AttributeFilter, Event, FilterError
 from shoal.live.connection import Connection
 from shoal.live.errors import RefusedError
 from shoal.live.messages import (
@@ -37,6 +37,7 @@ from shoal.live.messages import (
     Subscribe,
     Unsubscribe,
 )
+from shoal.live.numbers import Numbered
 from shoal.live.wire import LENGTH, content_of, encode
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Session:
         self.policy = hello.policy
         self.room = hello.queue
         self.credit = hello.window
-        self.filters: dict[int, Filter] = {}
+        self.filters = Numbered()
         self.published = self.delivered = self.dropped = 0
         self._missed = 0
         self._queue: deque[bytes] = deque()
@@ -178,7 +179,7 @@ class Session:
             except RefusedError as error:
                 self._refuse(message.subscription, error)
         elif isinstance(message, Unsubscribe):
-            filter = self.filters.pop(message.subscription, None)
+            filter = self.filters.pop(message.subscription)
             if filter is not None:
                 self.broker.unsubscribe(self, message.subscription, filter)
         elif isinstance(message, Inspect):
@@ -199,7 +200,7 @@ class Session:
                 "limit", f"a client may have {len(self.filters)} subscriptions, and it has"
             )
         filter = self.principal.may_subscribe(AttributeFilter(message.filter))
-        self.filters[number] = self.broker.subscribe(self, number, filter)
+        self.filters.put(number, self.broker.subscribe(self, number, filter))
         self.connection.send(encode(Accepted(number)))
 
     def _refuse(self, request: int, error: RefusedError) -> None:

@@ -47,6 +47,9 @@ class HorizonTable:
         self.changes = 0
         """How often the table has changed."""
 
+    def __len__(self) -> int:
+        return sum([len(filters) for filters in self._filters.values()])
+
     def put(self, source: Source, filter: Filter, distance: int) -> bool:
         """Add an entry or change its distance; False if it was there just so."""
         distances = self._distances.get(filter)

@@ -38,25 +38,39 @@ class SubscriptionTable:
     def __init__(self, host: Host | None = None) -> None:
         self._host = host
         """Makes the table that matches; without it, the first filter does."""
-        self._sources: dict[Filter, dict[Source, None]] = {}
-        self._filters: dict[Source, dict[Filter, None]] = {}
+        self._sources: dict[Filter, tuple[Source, ...]] = {}
+        self._alone: dict[Source, tuple[Source, ...]] = {}
+        """Most filters have one source: they share one tuple, which costs a large table nothing."""
+        self._filters: dict[Source, list[Filter]] = {}
+        """Per source what it added, in that order; what it removed since stays for a while."""
+        self._held: dict[Source, int] = {}
+        """Per source how many of these are there."""
         self._matching: FilterTable | None = None
         self.watcher: TableWatcher | None = None
+
+    def __len__(self) -> int:
+        return sum(self._held.values())
 
     def add(self, source: Source, filter: Filter) -> bool:
         """Add an entry; False if it was there."""
         sources = self._sources.get(filter)
         if sources is None:
-            sources = {}
-            self._sources[filter] = sources
+            alone = self._alone.get(source)
+            if alone is None:
+                alone = (source,)
+                self._alone[source] = alone
+            self._sources[filter] = alone
         elif source in sources:
             return False
-        sources[source] = None
+        else:
+            self._sources[filter] = (*sources, source)
         filters = self._filters.get(source)
         if filters is None:
-            filters = {}
-            self._filters[source] = filters
-        filters[filter] = None
+            self._filters[source] = [filter]
+            self._held[source] = 1
+        else:
+            filters.append(filter)
+            self._held[source] += 1
         if self._matching is None:
             self._matching = filter.table() if self._host is None else self._host.table(filter)
         self._matching.insert(source, filter)
@@ -69,18 +83,34 @@ class SubscriptionTable:
         sources = self._sources.get(filter)
         if sources is None or source not in sources:
             return False
-        del sources[source]
-        if not sources:
+        if len(sources) == 1:
             del self._sources[filter]
-        filters = self._filters[source]
-        del filters[filter]
-        if not filters:
-            del self._filters[source]
+        else:
+            self._sources[filter] = tuple([other for other in sources if other != source])
+        held = self._held[source] - 1
+        if not held:
+            del self._filters[source], self._held[source]
+            self._alone.pop(source, None)
+        else:
+            self._held[source] = held
+            if len(self._filters[source]) > 2 * held + 16:
+                self._tidy(source)
         if self._matching is not None:
             self._matching.remove(source, filter)
         if self.watcher is not None:
             self.watcher.removed(source, filter)
         return True
+
+    def _tidy(self, source: Source) -> list[Filter]:
+        """Drop from a source's list what it removed; what it added again counts from then."""
+        latest: dict[Filter, None] = {}
+        for filter in reversed(self._filters[source]):
+            if filter not in latest and self.has(source, filter):
+                latest[filter] = None
+        filters = list(latest)
+        filters.reverse()
+        self._filters[source] = filters
+        return filters
 
     def has(self, source: Source, filter: Filter) -> bool:
         """Whether the entry is there."""
@@ -104,7 +134,11 @@ class SubscriptionTable:
     def filters_of(self, source: Source) -> list[Filter]:
         """What one source wants, in the order it came."""
         filters = self._filters.get(source)
-        return [] if filters is None else list(filters)
+        if filters is None:
+            return []
+        if len(filters) > self._held[source]:
+            filters = self._tidy(source)
+        return list(filters)
 
     def match(self, content: Content) -> list[Source]:
         """The sources an event must go to."""
@@ -112,4 +146,4 @@ class SubscriptionTable:
 
     def entries(self) -> set[tuple[Source, Filter]]:
         """The table as a set, for comparison with another."""
-        return {(s, f) for s, filters in self._filters.items() for f in filters}
+        return {(s, f) for f, sources in self._sources.items() for s in sources}
