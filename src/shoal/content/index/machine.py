@@ -7,43 +7,23 @@ with two or three integers costs a fraction of one called with thirty arrays.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]  # it ships no types
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic as _intrinsic
+
+from shoal.content.compiled import compiler
 
 LANES = 64
 intrinsic: Any = _intrinsic  # called with what kernels pass, not with what it is defined with
 KERNELS = ("machine", "fields", "codes", "blocks", "kernels", "tiles", "ordering", "merging")
 
 
-def _stamp() -> str:
-    """Changes with any kernel's source."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in KERNELS:
-        digest.update(Path(__file__).with_name(f"{name}.py").read_bytes())
-    return digest.hexdigest()
-
-
-STAMP = _stamp()
-
-
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile with numba, and keep the machine code on disk.
-
-    Numba drops what it kept when the function's own file changes; a kernel also depends on the
-    tables and kernels of the other files, so all of them stand behind what is kept.
-    """
-    compiled: Any = njit(cache=True, nogil=True, boundscheck=False)(function)
-    compiled._cache._cache_file._source_stamp = STAMP
-    return compiled
-
+kernel = compiler(Path(__file__).parent, KERNELS)
 
 COMPRESS = bool(llvm.get_host_cpu_features().get("avx512f", False))
 """Whether packing the chosen lanes of a vector is one instruction here; else bit by bit."""

@@ -11,23 +11,21 @@ LEAF_WISH (a: pattern). Of a node: WISH (source: the pattern, a: whether it is w
 
 from __future__ import annotations
 
-from numba import njit
-
 from shoal.simulation.dataplane import state as s
-from shoal.simulation.dataplane.rules import ZERO, bit_of
+from shoal.simulation.dataplane.rules import ZERO, bit_of, kernel
 from shoal.simulation.dataplane.state import State
 
 ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG = range(10)
 
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
-VERSION = s.VERSION
+NEIGHBOUR, CHANNEL, VERSION = s.NEIGHBOUR, s.CHANNEL, s.VERSION
 
 
-@njit(cache=True)
+@kernel
 def carry_out(changes, state: State):
     """Bring the arrays up to date. A change of a slot that is no more is none."""
     limits, parent = state.nodes.limits, state.nodes.parent
-    sources, channel, leaf = state.nodes.source, state.nodes.channel, state.nodes.leaf
+    link, leaf = state.nodes.link, state.nodes.leaf
     mask, leaf_mask, local = state.nodes.mask, state.nodes.leaf_mask, state.nodes.local
     subscribers, now = state.subscribers, state.now
     for i in range(len(changes)):
@@ -55,8 +53,8 @@ def carry_out(changes, state: State):
             parent[node, 1] = a
         count = limits[node, SLOTS]
         if what == ADD_SLOT:
-            sources[node, count] = source
-            channel[node, count] = a
+            link[node, count, NEIGHBOUR] = source
+            link[node, count, CHANNEL] = a
             leaf[node, count] = 0
             for level in range(mask.shape[2]):
                 for w in range(mask.shape[3]):
@@ -64,7 +62,7 @@ def carry_out(changes, state: State):
             limits[node, SLOTS] = count + 1
             continue
         k = 0
-        while k < count and sources[node, k] != source:
+        while k < count and link[node, k, NEIGHBOUR] != source:
             k += 1
         if k == count:
             continue
@@ -73,7 +71,7 @@ def carry_out(changes, state: State):
         elif what == CLEAR:
             mask[node, k, a, b >> 6] &= ~bit_of(b)
         elif what == POINT:
-            channel[node, k] = a
+            link[node, k, CHANNEL] = a
         elif what == IS_LEAF:
             leaf[node, k] = a
             for w in range(leaf_mask.shape[2]):
@@ -82,8 +80,7 @@ def carry_out(changes, state: State):
             leaf_mask[node, k, a >> 6] |= bit_of(a)
         else:
             for j in range(k, count - 1):
-                sources[node, j] = sources[node, j + 1]
-                channel[node, j] = channel[node, j + 1]
+                link[node, j] = link[node, j + 1]
                 leaf[node, j] = leaf[node, j + 1]
                 mask[node, j] = mask[node, j + 1]
                 leaf_mask[node, j] = leaf_mask[node, j + 1]

@@ -10,11 +10,11 @@ function, because every call that passes arrays costs as much as handling a mess
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from shoal.routing import adaptive, semiprobabilistic
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.rules import (
+    INDEX,
     ZERO,
     bit_of,
     choose_links,
@@ -22,17 +22,20 @@ from shoal.simulation.dataplane.rules import (
     direction_matches,
     drop_top,
     is_lost,
+    kernel,
     mix,
     overlap,
     push,
     receivers_of,
     rounds_up,
+    wants,
 )
 
 # Numba compiles global constants, not attributes of modules.
 DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = s.DONE, s.BIN, s.FULL_QUEUE, s.FULL_LOG, s.TWICE
 FLOODING, TABLE_FORWARDING = s.FLOODING, s.TABLE_FORWARDING
 HIERARCHICAL_FORWARDING, SEMI_PROBABILISTIC = s.HIERARCHICAL_FORWARDING, s.SEMI_PROBABILISTIC
+NEIGHBOUR, CHANNEL, BIN_NUMBER = s.NEIGHBOUR, s.CHANNEL, s.BIN_NUMBER
 NOW, ORDER, HEAD, TAIL, HEAP = s.NOW, s.ORDER, s.HEAD, s.TAIL, s.HEAP
 NEXT, NEXT_ORDER, FREE_PLACES = s.NEXT, s.NEXT_ORDER, s.FREE_PLACES
 HANDLED, LOST, SENT, MISROUTED, REACHED = s.HANDLED, s.LOST, s.SENT, s.MISROUTED, s.REACHED
@@ -44,13 +47,11 @@ SENT_COPIES, WANTED, MISSED = s.SENT_COPIES, s.WANTED, s.MISSED
 FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
 WHOLE, LONGEST = semiprobabilistic.WHOLE, adaptive.LONGEST
 NEVER = 1 << 62
-INDEX = 0x7FFF_FFFF
-"""Masks an index: what is known not to be negative needs no code for counting from the end."""
 PARENT = -1
 """Stands for the parent among the chosen slots."""
 
 
-@njit(cache=True)
+@kernel
 def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_end):
     """Handle all before (until, until_order); stop early at the end of a bin or of memory."""
     kind, tree, owes_publisher = rule.kind, rule.tree, rule.owes_publisher
@@ -61,9 +62,9 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     remembers = kind in (FLOODING, SEMI_PROBABILISTIC)
     nodes, channels, events = state.nodes, state.channels, state.events
     limits, parent = nodes.limits, nodes.parent
-    source, slot_channel, leaf = nodes.source, nodes.channel, nodes.leaf
+    link, leaf = nodes.link, nodes.leaf
     leaf_mask, mask, local = nodes.leaf_mask, nodes.mask, nodes.local
-    component, last_bin = nodes.component, nodes.last_bin
+    component, reached_now = nodes.component, nodes.reached
     receipts, duplicates = nodes.receipts, nodes.duplicates
     ends, channel_times = channels.ends, channels.times
     quality, beyond = channels.quality, channels.beyond
@@ -77,10 +78,10 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     delivery_time, delivery = state.logs.delivery_time, state.logs.delivery
     message_time, message = state.logs.message_time, state.logs.message
     subscribers, seen, places, picks = state.subscribers, state.seen, state.places, state.picks
-    now = state.now
+    promised, now = state.promised, state.now
 
     ring_mask = ring.shape[0] - 1
-    room = source.shape[1] + 1  # no node sends more messages at once: to all slots and its parent
+    room = link.shape[1] + 1  # no node sends more messages at once: to all slots and its parent
     planned = times.shape[0]
     head, tail, waiting = now[HEAD], now[TAIL], now[HEAP]
     following, following_order = now[NEXT], now[NEXT_ORDER]
@@ -94,6 +95,11 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     clock = now[NOW]
     latest = clock
     certain = min(until, bin_end)  # before that no control event comes and no new time bin
+    wishes = wanted if tree else owed  # those who want an event, as long as its version holds
+    if now[BIN_NUMBER] != bin_number:
+        now[BIN_NUMBER] = bin_number
+        for w in range(reached_now.shape[0]):
+            reached_now[w] = ZERO
     while True:
         # What comes next: a message in the ring or on the heap, or a publication.
         at = NEVER
@@ -147,14 +153,15 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 reachable[event] = count_in_component(owed, event, component, node)
             else:
                 reachable[event] = -1  # all of them
+            version[event] = now[VERSION]
             if tree:
-                version[event] = now[VERSION]
                 for w in range(owed.shape[1]):
                     wanted[event, w] = owed[event, w]
             draws[event] = mix(mix(rule.key ^ np.uint64(node)) ^ np.uint64(sequence[event]))
             free_places -= 1
             place_of[event] = places[free_places]
             seen[place_of[event], node >> 6] |= bit_of(node)
+            promised[place_of[event], node >> 6] |= bit_of(node)
         else:
             if come_from == 0:
                 place = head & ring_mask & INDEX
@@ -190,10 +197,12 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                         copy_deterministic += deterministic
                     else:
                         seen[own, node >> 6] |= bit
+                        promised[own, node >> 6] |= bit
             if not taken:
                 if in_flight[event] == 0:  # nobody will ask where it was any more
                     for w in range(seen.shape[1]):
                         seen[place_of[event], w] = ZERO
+                        promised[place_of[event], w] = ZERO
                     places[free_places] = place_of[event]
                     free_places += 1
                 continue
@@ -205,14 +214,18 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 if stands_for > 0:
                     last[node, publisher[event]] = number
                     own = np.int64(before[event])
-                    if own >= 0 and overlap(local, node, bits, own):
+                    if own >= 0 and wants(local, node, bits, own):
                         stands_for = min(stands_for, LONGEST)
                         watched[node, WANTED] += stands_for
                         if not received[own, node >> 6] & bit_of(node):
                             watched[node, MISSED] += stands_for
 
         # Deliver.
-        if overlap(local, node, bits, event):
+        if version[event] == now[VERSION] and node != publisher[event]:
+            wanting = wishes[event, node >> 6] & bit_of(node) != ZERO
+        else:
+            wanting = wants(local, node, bits, event)
+        if wanting:
             if received[event, node >> 6] & bit_of(node):
                 now[WRONG_EVENT] = event
                 now[WRONG_NODE] = node
@@ -240,7 +253,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 if fanout % WHOLE:
                     links += rounds_up(draws, event, node, fanout % WHOLE)
                 chosen, known = choose_links(
-                    picks, count, source, leaf, leaf_mask, mask, bits, limits[node, HORIZON],
+                    picks, count, link, leaf, leaf_mask, mask, bits, limits[node, HORIZON],
                     links, draws, node, sender, event, may_follow, may_guess,
                 )  # fmt: skip  # as it is defined
             if watches:
@@ -257,7 +270,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                     picks[chosen] = PARENT
                     chosen += 1
             for k in range(count):
-                near = source[node, k]
+                near = link[node, k, NEIGHBOUR]
                 if near not in (sender, above) and direction_matches(mask, node, k, 0, bits, event):
                     picks[chosen] = k
                     chosen += 1
@@ -267,22 +280,25 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
             sure = at < certain
             own = np.int64(place_of[event]) & INDEX
             for k in range(count):
-                target = np.int64(source[node, k]) & INDEX
+                target = np.int64(link[node, k, NEIGHBOUR]) & INDEX
                 if target == sender:
                     continue
-                channel = slot_channel[node, k]
+                channel = link[node, k, CHANNEL]
                 if channel < 0:
                     now[UNLINKED] += 1
                     continue
                 sent += 1
                 posted += 1
-                if last_bin[target] != bin_number:
-                    last_bin[target] = bin_number
+                word, bit = target >> 6, bit_of(target)
+                if not reached_now[word] & bit:
+                    reached_now[word] |= bit
                     reached += 1
-                if sure and seen[own, target >> 6] & bit_of(target):
-                    handled += 1
-                    latest = max(latest, at)
-                    continue
+                if sure:
+                    if promised[own, word] & bit:
+                        handled += 1
+                        latest = max(latest, at)
+                        continue
+                    promised[own, word] |= bit
                 in_flight[event] += 1
                 place = tail & ring_mask & INDEX
                 ring[place, 0] = at
@@ -294,7 +310,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 tail += 1
         else:
             for k in range(count):
-                if source[node, k] != sender:
+                if link[node, k, NEIGHBOUR] != sender:
                     picks[chosen] = k
                     chosen += 1
 
@@ -306,8 +322,8 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 target = np.int64(parent[node, 0])
             else:
                 pick = np.int64(picks[i]) & INDEX
-                channel = np.int64(slot_channel[node, pick])
-                target = np.int64(source[node, pick])
+                channel = np.int64(link[node, pick, CHANNEL])
+                target = np.int64(link[node, pick, NEIGHBOUR])
             if channel < 0:
                 now[UNLINKED] += 1
                 continue
@@ -315,8 +331,9 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
             target &= INDEX
             sent += 1
             further = deterministic + 1 if i < known else deterministic
-            if last_bin[target] != bin_number:
-                last_bin[target] = bin_number
+            word, bit = target >> 6, bit_of(target)
+            if not reached_now[word] & bit:
+                reached_now[word] |= bit
                 reached += 1
             if tree:
                 if version[event] != now[VERSION]:
@@ -347,17 +364,19 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 ):  # fmt: skip  # who asks, then for what
                     lost += 1
                     continue
-            if (
-                remembers and at < certain and seen[own, target >> 6] & bit_of(target)
-            ):  # it will find its receiver visited, and nothing can happen to its link before
-                handled += 1
-                duplicates[target] += 1
-                copies += 1
-                copy_hops += hops + 1
-                copy_deterministic += further
-                latest = max(latest, at)
-                posted += 1
-                continue
+            if remembers and at < certain:  # nothing can happen to its link on the way
+                # Where all links take as long, who sends first arrives first.
+                if (promised if plain else seen)[own, word] & bit:
+                    handled += 1
+                    duplicates[target] += 1
+                    copies += 1
+                    copy_hops += hops + 1
+                    copy_deterministic += further
+                    latest = max(latest, at)
+                    posted += 1
+                    continue
+                if plain:
+                    promised[own, word] |= bit
             in_flight[event] += 1
             if at == clock + usual:
                 place = tail & ring_mask & INDEX
@@ -381,6 +400,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
         if in_flight[event] == 0:
             for w in range(seen.shape[1]):
                 seen[place_of[event], w] = ZERO
+                promised[place_of[event], w] = ZERO
             places[free_places] = place_of[event]
             free_places += 1
 

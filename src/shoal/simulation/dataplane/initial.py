@@ -63,7 +63,7 @@ def make_state(
     patterns: int,
 ) -> s.State:
     """The arrays before anything has happened."""
-    node_words, pattern_words = s.words(nodes), s.words(patterns)
+    node_words, pattern_words = s.words(nodes), s.pattern_words(patterns)
     levels = max(1, getattr(routing, "farthest", 1))
     events = len(workload.times)
     slots = 8
@@ -78,6 +78,7 @@ def make_state(
     places = 64
     now = np.zeros(s.COUNTERS, np.int64)
     now[s.FREE_PLACES] = places
+    now[s.BIN_NUMBER] = -1
     return s.State(
         nodes=made,
         channels=s.make_channels(8 * nodes, node_words if rule.tree else 0),
@@ -103,6 +104,7 @@ def make_state(
         logs=s.make_logs(1024 if rule.keeps_deliveries else 0, 1024 if rule.keeps_messages else 0),
         subscribers=np.zeros((patterns, node_words), np.uint64),
         seen=np.zeros((places, node_words), np.uint64),
+        promised=np.zeros((places, node_words), np.uint64),
         places=np.arange(places, dtype=np.int32),
         picks=np.zeros(2 * slots, np.int32),
         now=now,

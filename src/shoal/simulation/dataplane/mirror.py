@@ -73,7 +73,7 @@ class Mirror:
     def add_slot(self, node: NodeId, source: NodeId) -> None:
         """A node has one more source."""
         self.degree[node] += 1
-        if self.degree[node] > self.state.nodes.source.shape[1]:
+        if self.degree[node] > self.state.nodes.link.shape[1]:
             self._more_slots(2 * self.degree[node])
         self.change(ADD_SLOT, node, source, self.channels.get((node, source), -1))
 
@@ -86,7 +86,7 @@ class Mirror:
         nodes = self.state.nodes
         larger: dict[str, Any] = {
             name: grown(getattr(nodes, name), 1, slots)
-            for name in ("source", "channel", "leaf", "mask", "leaf_mask")
+            for name in ("link", "leaf", "mask", "leaf_mask")
         }
         self.state = self.state._replace(
             nodes=nodes._replace(**larger), picks=np.zeros(2 * slots, np.int32)

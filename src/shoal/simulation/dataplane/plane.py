@@ -282,7 +282,10 @@ class DataPlane(Plane):
         stack[free : free + rows] = np.arange(rows, 2 * rows)
         state.now[s.FREE_PLACES] = free + rows
         self.mirror.state = state._replace(
-            flights=flights, seen=_grown(state.seen, 2 * rows), places=stack
+            flights=flights,
+            seen=_grown(state.seen, 2 * rows),
+            promised=_grown(state.promised, 2 * rows),
+            places=stack,
         )
 
     def _more_log(self, state: s.State) -> None:

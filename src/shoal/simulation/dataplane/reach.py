@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from shoal.simulation.dataplane import state as s
-from shoal.simulation.dataplane.rules import bit_of
+from shoal.simulation.dataplane.rules import bit_of, kernel
 
 FROM, TO = s.FROM, s.TO
 
 
-@njit(cache=True)
+@kernel
 def work_out_components(live, ends, component):
     """Number the connected components of the links; each node gets the smallest node of its own."""
     nodes = len(component)
@@ -41,7 +40,7 @@ def work_out_components(live, ends, component):
     return count
 
 
-@njit(cache=True)
+@kernel
 def work_out_beyond(live, ends, beyond, nodes):
     """For a forest: the set of nodes beyond each channel."""
     first = np.full(nodes, -1, np.int32)

@@ -9,21 +9,34 @@ and never as rows: every row would be an object of its own to count references t
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from pathlib import Path
 
+import numpy as np
+
+from shoal.content.compiled import compiler
+from shoal.routing.adaptive import LONGEST
 from shoal.routing.semiprobabilistic import ROUNDING, WHOLE
+from shoal.simulation.dataplane import state as s
+
+kernel = compiler(
+    Path(__file__).parent,
+    ("engine", "rules", "state", "changes", "reach"),
+    *(WHOLE, ROUNDING, LONGEST),
+)
 
 _GAMMA = np.uint64(0x9E37_79B9_7F4A_7C15)
 _FIRST = np.uint64(0xBF58_476D_1CE4_E5B9)
 _SECOND = np.uint64(0x94D0_49BB_1331_11EB)
 _LOW = np.uint64(0xFFFF_FFFF)
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
+INDEX = 0x7FFF_FFFF
+"""Masks an index: what is known not to be negative needs no code for counting from the end."""
+NEIGHBOUR = s.NEIGHBOUR
 ZERO, ONE = np.uint64(0), np.uint64(1)
 _WHOLE, _ROUNDING = WHOLE, np.uint64(ROUNDING)
 
 
-@njit(cache=True)
+@kernel
 def mix(word):
     """:func:`shoal.stack.chance.mix`."""
     word = word + _GAMMA
@@ -32,20 +45,20 @@ def mix(word):
     return word ^ (word >> _S31)
 
 
-@njit(cache=True)
+@kernel
 def below(bits, limit):
     """The upper half of the 128-bit product, as :meth:`shoal.stack.chance.Chance.below`."""
     limit = np.uint64(limit)
     return np.int64(((bits >> _S32) * limit + (((bits & _LOW) * limit) >> _S32)) >> _S32)
 
 
-@njit(cache=True)
+@kernel
 def bit_of(member):
     """The bit of a member in its word of a set."""
     return ONE << np.uint64(member & 63)
 
 
-@njit(cache=True)
+@kernel
 def is_lost(key, publisher, sequence, source, target, quality):
     """Whether a link of this quality loses an event, as ``SimHost`` draws it."""
     word = mix(key ^ np.uint64(publisher))
@@ -55,7 +68,7 @@ def is_lost(key, publisher, sequence, source, target, quality):
     return np.float64(word >> _S11) * (1.0 / 9007199254740992.0) >= quality
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def overlap(sets, i, others, j):
     """Whether row i of one matrix of sets has a member in common with row j of another."""
     common = ZERO
@@ -64,16 +77,35 @@ def overlap(sets, i, others, j):
     return common != ZERO
 
 
-@njit(cache=True, inline="always")
-def direction_matches(mask, node, k, level, bits, event):
-    """Whether a slot has a pattern of the event at a level."""
+@kernel(inline="always")
+def wants(local, node, bits, event):
+    """Whether a node wants an event; four words at once, see ``pattern_words``."""
     common = ZERO
-    for w in range(mask.shape[3]):
-        common |= mask[node, k, level, w] & bits[event, w]
+    for w in range(0, local.shape[1], 4):
+        common |= (
+            (local[node, w] & bits[event, w])
+            | (local[node, w + 1] & bits[event, w + 1])
+            | (local[node, w + 2] & bits[event, w + 2])
+            | (local[node, w + 3] & bits[event, w + 3])
+        )
     return common != ZERO
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
+def direction_matches(mask, node, k, level, bits, event):
+    """Whether a slot has a pattern of the event at a level."""
+    common = ZERO
+    for w in range(0, mask.shape[3], 4):
+        common |= (
+            (mask[node, k, level, w] & bits[event, w])
+            | (mask[node, k, level, w + 1] & bits[event, w + 1])
+            | (mask[node, k, level, w + 2] & bits[event, w + 2])
+            | (mask[node, k, level, w + 3] & bits[event, w + 3])
+        )
+    return common != ZERO
+
+
+@kernel(inline="always")
 def leaf_wants(leaf_mask, node, k, bits, event):
     """Whether a leaf wants the event."""
     common = ZERO
@@ -82,7 +114,7 @@ def leaf_wants(leaf_mask, node, k, bits, event):
     return common != ZERO
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def draw_some(picks, start, count, room, word):
     """Fisher-Yates on ``picks[start:start + count]``, as ``Chance.sample`` does it."""
     for i in range(room):
@@ -92,26 +124,26 @@ def draw_some(picks, start, count, room, word):
         picks[start + j] = held
 
 
-@njit(cache=True)
+@kernel
 def rounds_up(draws, event, node, rest):
     """Whether an event uses one link more at a node whose fanout has this rest of a link."""
     word = mix(mix(draws[event] ^ np.uint64(node)) ^ _ROUNDING)
     return np.int64(below(mix(word), _WHOLE) < rest)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def choose_links(
-    picks, slots, source, leaf, leaf_mask, mask, bits, horizon, room, draws, node, sender, event,
+    picks, slots, link, leaf, leaf_mask, mask, bits, horizon, room, draws, node, sender, event,
     may_follow, may_guess,
 ):  # fmt: skip  # what it sees, then what it is asked
     """The semi-probabilistic choice: slots in ``picks``; how many, and how many by subscription.
 
     ``picks`` holds the chosen in its first half, and what is left to choose from in its second.
     """
-    base = source.shape[1]
+    base = link.shape[1]
     left = 0
     for k in range(slots):
-        if source[node, k] != sender and (
+        if link[node, k, NEIGHBOUR] != sender and (
             leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
         ):
             picks[base + left] = k
@@ -124,7 +156,7 @@ def choose_links(
             group = 0
             kept = 0
             for i in range(left):
-                k = picks[base + i]
+                k = np.int64(picks[base + i]) & INDEX
                 if direction_matches(mask, node, k, level, bits, event):
                     picks[chosen + group] = k
                     group += 1
@@ -150,7 +182,7 @@ def choose_links(
     return chosen, known
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def receivers_of(sets, event, start, end, numbers, subscribers, owes_publisher, publisher):
     """Fill an event's row with those who want it, as things are."""
     for w in range(sets.shape[1]):
@@ -163,7 +195,7 @@ def receivers_of(sets, event, start, end, numbers, subscribers, owes_publisher, 
         sets[event, node >> 6] &= ~bit_of(node)
 
 
-@njit(cache=True)
+@kernel
 def count_in_component(sets, event, component, node):
     """How many of an event's receivers links lead to from a node."""
     count = 0
@@ -178,7 +210,7 @@ def count_in_component(sets, event, component, node):
     return count
 
 
-@njit(cache=True)
+@kernel
 def push(heap, what, size, at, order, channel, event, hops, deterministic):
     """Put a message on a heap of ``size``."""
     i = size
@@ -199,7 +231,7 @@ def push(heap, what, size, at, order, channel, event, hops, deterministic):
     what[i, 3] = deterministic
 
 
-@njit(cache=True)
+@kernel
 def drop_top(heap, what, size):
     """Take the earliest message off a heap of ``size``; it has been read."""
     last = size - 1

@@ -62,10 +62,8 @@ class Nodes(NamedTuple):
 
     limits: Ints
     """[node, (slots in use, horizon, links to use, links a publisher uses)]."""
-    source: Ints
-    """[node, slot]: the neighbour at the other end."""
-    channel: Ints
-    """[node, slot]: the channel to it; -1: none."""
+    link: Ints
+    """[node, slot, (the neighbour at the other end, the channel to it; -1: none)]."""
     leaf: Bytes
     """[node, slot]: whether it has no other link."""
     parent: Ints
@@ -77,7 +75,8 @@ class Nodes(NamedTuple):
     local: Words
     """[node, word]: what the node itself wants."""
     component: Ints
-    last_bin: Longs
+    reached: Words
+    """[word]: the nodes that an event was sent to in the current time bin."""
     receipts: Longs
     duplicates: Longs
     watched: Longs
@@ -156,6 +155,8 @@ class State(NamedTuple):
     """[pattern, word]: who wants it."""
     seen: Words
     """[place, word]: which nodes an event in flight has visited."""
+    promised: Words
+    """[place, word]: which nodes it has visited, or will for sure before anything else happens."""
     places: Ints
     """Stack of unused rows of ``seen``."""
     picks: Ints
@@ -164,8 +165,9 @@ class State(NamedTuple):
     """The counters below."""
 
 
-# Columns of Nodes.limits, Nodes.watched, Channels.ends and Channels.times.
+# Columns of Nodes.limits, Nodes.link, Nodes.watched, Channels.ends and Channels.times.
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = range(4)
+NEIGHBOUR, CHANNEL = range(2)
 SENT_COPIES, WANTED, MISSED = range(3)
 FROM, TO, UP = range(3)
 DELAY, FREE_AT = range(2)
@@ -185,22 +187,28 @@ DUE = 10
 DELIVERIES = 11
 WRONG_EVENT = 12
 WRONG_NODE = 13
-COUNTS_FROM = 14  # what follows counts what happened since it was last looked at
-HANDLED = 14
-LOST = 15
-SENT = 16
-MISROUTED = 17
-REACHED = 18
-UNLINKED = 19
-MESSAGES = 20
-DUPLICATES = 21  # and their hops, and the deterministic ones of them
-ENDS = 24  # likewise
-COUNTERS = 27
+BIN_NUMBER = 14
+COUNTS_FROM = 15  # what follows counts what happened since it was last looked at
+HANDLED = 15
+LOST = 16
+SENT = 17
+MISROUTED = 18
+REACHED = 19
+UNLINKED = 20
+MESSAGES = 21
+DUPLICATES = 22  # and their hops, and the deterministic ones of them
+ENDS = 25  # likewise
+COUNTERS = 28
 
 
 def words(count: int) -> int:
     """Words that a set of so many members takes."""
     return (count + 63) // 64
+
+
+def pattern_words(patterns: int) -> int:
+    """Words of a set of patterns: a multiple of four, which are compared at once."""
+    return 4 * ((words(patterns) + 3) // 4)
 
 
 def grown(array: npt.NDArray[np.generic], axis: int, size: int) -> npt.NDArray[np.generic]:
@@ -216,15 +224,14 @@ def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes
     """Nodes without links and wishes."""
     return Nodes(
         limits=np.zeros((nodes, 4), np.int32),
-        source=np.zeros((nodes, slots), np.int32),
-        channel=np.zeros((nodes, slots), np.int32),
+        link=np.zeros((nodes, slots, 2), np.int32),
         leaf=np.zeros((nodes, slots), np.uint8),
         parent=np.full((nodes, 2), -1, np.int32),
         mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
         leaf_mask=np.zeros((nodes, slots, pattern_words), np.uint64),
         local=np.zeros((nodes, pattern_words), np.uint64),
         component=np.zeros(nodes, np.int32),
-        last_bin=np.full(nodes, -1, np.int64),
+        reached=np.zeros(words(nodes), np.uint64),
         receipts=np.zeros(nodes, np.int64),
         duplicates=np.zeros(nodes, np.int64),
         watched=np.zeros((nodes, 3), np.int64),

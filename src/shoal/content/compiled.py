@@ -1,0 +1,36 @@
+"""Compiles kernels with numba and keeps their machine code on disk, as long as it is true.
+
+Numba drops what it kept of a function when that function's own file changes. A kernel also depends
+on the kernels it calls and the constants it uses, which live in other files; so all the sources of
+a family of kernels stand behind what is kept of each of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+
+def compiler(folder: Path, names: Iterable[str], *constants: object) -> Callable[..., Any]:
+    """A decorator for the kernels of one family.
+
+    The family's modules are ``names`` in a folder; ``constants`` come from elsewhere. The decorator
+    takes numba's options, if any.
+    """
+    digest = hashlib.blake2b(repr(constants).encode(), digest_size=16)
+    for name in names:
+        digest.update((folder / f"{name}.py").read_bytes())
+    stamp = digest.hexdigest()
+
+    def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+        if function is None:
+            return lambda function: kernel(function, **options)
+        compiled: Any = njit(cache=True, nogil=True, boundscheck=False, **options)(function)
+        compiled._cache._cache_file._source_stamp = stamp
+        return compiled
+
+    return kernel
