@@ -33,13 +33,26 @@ _FIXED = {
 }
 VARIANTS: Mapping[str, Any] = {**_FIXED, "adaptive": {"routing": {"name": "adaptive"}}}
 
+BROADCAST: Mapping[str, Any] = {
+    f"broadcast τ={tau:g}": {
+        "routing": {"name": "broadcast", "horizon": 1, "threshold": tau},
+        "workload": {"publish_rate": 1.0},
+    }
+    for tau in (0.25, 0.5, 1.0)
+}
+"""One transmission reaches all neighbours and counts as one message. It runs on objects, so a fifth
+of the events must do; what (un)subscriptions cost per event counts five times against it."""
 
-def _scenario(name: str, title: str, base: Mapping[str, Any], span: float = SPAN) -> Experiment:
+
+def _scenario(
+    name: str, title: str, base: Mapping[str, Any], span: float = SPAN, radio: bool = False
+) -> Experiment:
+    """A network with all variants; by radio, those that broadcast as well."""
     return Experiment(
         name,
         title,
         merge(merge(base, _LEAN), publishing(span)),
-        VARIANTS,
+        {**VARIANTS, **BROADCAST} if radio else VARIANTS,
         seeds=5,
         quick_seeds=1,
     )
@@ -70,40 +83,69 @@ def _mesh(path: str) -> Any:
     return merge(STATIC, {"nodes": 210, "overlay": {"name": "mesh", "path": path}})
 
 
-_FLIGHTS = os.environ.get(POSITIONS)
-_MESHES = [path for path in os.environ.get(MESH, "").split(os.pathsep) if path]
+
+
+def _files(variable: str) -> list[str]:
+    return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
+
+
+_FLIGHTS, _MESHES = _files(POSITIONS)[:1], _files(MESH)
 
 KNOWN = (
     _scenario("still", "Static network", STATIC),
-    _scenario("fast", "A reconfiguration every 0.03 s", MOVING),
-    _scenario("radios", "Moving radios", _radio(200, 2000.0, 250.0)),
-    *(
-        _scenario("aircraft", "Recorded aircraft", _aircraft(path, 24, 50e3, 3600.0), 3 * SPAN)
-        for path in ([_FLIGHTS] if _FLIGHTS else [])
-    ),
-    *(
-        _scenario("mesh", "A community mesh with lossy links", _mesh(path))
-        for path in _MESHES[:1]
-    ),
-)
-UNSEEN = (
     _scenario("thin", "Degree 3", _graph(200, 3)),
     _scenario("thick", "Degree 9, half as many events", _graph(240, 9, publish_rate=2.5)),
     _scenario("rare", "Few receivers", _graph(160, 5, patterns_per_event=3)),
     _scenario("common", "Many receivers", _graph(120, 6, patterns_per_event=120)),
+    _scenario("fast", "A reconfiguration every 0.03 s", MOVING),
     _scenario("seldom", "Degree 7, a reconfiguration a second", _graph(150, 7, 1.0)),
     _scenario("frantic", "Degree 4, a reconfiguration every 0.01 s", _graph(250, 4, 0.01)),
+    _scenario("radios", "Moving radios", _radio(200, 2000.0, 250.0), radio=True),
     _scenario(
         "walkers",
         "Radios on foot, from waypoint to waypoint",
         _radio(120, 1500.0, 230.0, model="random waypoint", slowest=0.5, speed=1.5, pause=5.0),
+        radio=True,
     ),
-    _scenario("vehicles", "Radios at 15 m/s, closer together", _radio(150, 2000.0, 350.0, speed=15.0)),
     *(
         _scenario(
-            "aircraft-later", "Aircraft an hour later", _aircraft(path, 28, 30e3, 7200.0), 3 * SPAN
+            "aircraft",
+            "Recorded aircraft",
+            _aircraft(path, 24, 50e3, 3600.0),
+            3 * SPAN,
+            radio=True,
         )
-        for path in ([_FLIGHTS] if _FLIGHTS else [])
+        for path in _FLIGHTS
+    ),
+    *(_scenario("mesh", "A community mesh with lossy links", _mesh(path)) for path in _MESHES[:1]),
+)
+UNSEEN = (
+    _scenario("four", "Degree 4", _graph(200, 4)),
+    _scenario("twelve", "Degree 12, fewer events", _graph(150, 12, publish_rate=3.0)),
+    _scenario("some", "Degree 6, 3% receivers", _graph(140, 6, patterns_per_event=8)),
+    _scenario("moderate", "Degree 6, a reconfiguration every 0.1 s", _graph(200, 6, 0.1)),
+    _scenario("hasty", "Degree 8, a reconfiguration every 0.02 s", _graph(160, 8, 0.02)),
+    _scenario(
+        "cars",
+        "Radios at 5 to 15 m/s, from waypoint to waypoint",
+        _radio(150, 2000.0, 300.0, model="random waypoint", slowest=5.0, speed=15.0),
+        radio=True,
+    ),
+    _scenario(
+        "vehicles",
+        "Radios at 15 m/s in random directions",
+        _radio(150, 2000.0, 350.0, speed=15.0),
+        radio=True,
+    ),
+    *(
+        _scenario(
+            "aircraft-later",
+            "Aircraft an hour later, radios reaching 30 km",
+            _aircraft(path, 28, 30e3, 7200.0),
+            3 * SPAN,
+            radio=True,
+        )
+        for path in _FLIGHTS
     ),
     *(
         _scenario("mesh-elsewhere", "The mesh of another town", _mesh(path))

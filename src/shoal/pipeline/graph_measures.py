@@ -241,7 +241,7 @@ def _beside_best(plan: DataFrame, tables: Tables, values: DataFrame) -> DataFram
     got = delivery_of_reachable(plan, tables).groupBy(*name).agg(F.avg("value").alias("got"))
     cost = messages_per_event(plan, tables, kinds=EVERYTHING)
     cost = cost.groupBy(*name).agg(F.avg("value").alias("cost"))
-    fixed = got.join(cost, name).where("variant != 'adaptive'")
+    fixed = got.join(cost, name).where(F.col("variant").startswith("φ"))
     most = F.max("got").over(Window.partitionBy("experiment"))
     good = fixed.withColumn("most", most).where("got >= 0.99 * most")
     rank = F.row_number().over(Window.partitionBy("experiment").orderBy("cost", "variant"))

@@ -40,20 +40,18 @@ if TYPE_CHECKING:
 
 SETTLED = 0.5
 """Seconds after which an event has reached whom it will reach."""
-FIRST, LATER = 0.1, 0.01
-"""By how much the threshold falls in a period without losses: at first, and once it was too low."""
-RISE = 0.05
-"""By how much it rises for each factor of e by which losses exceed the target."""
-STEEPEST = 2.0
+START = 3
+"""Links to begin with, besides those with a subscriber next door."""
+FIRST, LATER = 0.1, 0.05
+"""By how much the threshold changes for each factor of e between losses and target: until they have
+crossed it once, and afterwards. Losses shrink exponentially with the links used, and are heard of
+late: with greater steps thresholds would swing."""
+STEEPEST = 4.0
 """Factors of e that count."""
-MEMORY = 0.5
-"""What is left of a node's own counts once it has judged by them."""
 SURROUNDINGS = 0.7
 """How much the neighbours' counts weigh against a node's own."""
 LONGEST = 10
 """Events that one that came stands for; more of them missing in a row were out of reach."""
-ENOUGH = 30.0
-"""Wanted events by which to judge."""
 CROWDED = 1.5
 """Links by which a subscription comes, on average, from which on it is not followed."""
 TOGETHER = 0.5
@@ -106,8 +104,10 @@ class Adaptive(SemiProbabilistic):
         """What neighbours last said about their surroundings."""
         self.sent = 0
         """Copies of events sent since neighbours were last told."""
-        self.fall = FIRST
-        """By how much the threshold falls in a period without losses."""
+        self.way = 0.0
+        """Where the threshold goes as long as losses have not crossed the target: up or down."""
+        self.found = False
+        """Whether they have."""
         self.credit = 0.0
         """(Un)subscriptions that may still be sent."""
         self._looked = (0, 0, 0, 0)
@@ -178,6 +178,8 @@ class Adaptive(SemiProbabilistic):
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """With the first link, begin to adjust."""
         super().link_up(neighbour, reconfiguration)
+        if self.observed.wanted == 0:
+            self.threshold = min(1.0, START / max(len(self.neighbours) - 1, 1))
         if not self._running:
             self._running = True
             self.host.in_background(self.period, self.adjust)
@@ -203,10 +205,12 @@ class Adaptive(SemiProbabilistic):
                 self.sent = 0
                 for neighbour in self.neighbours:
                     self.host.send(neighbour, mixed)
-            if mixed.wanted >= ENOUGH:
-                self._tune_threshold(mixed.missed / mixed.wanted)
-                self.wanted *= MEMORY
-                self.missed *= MEMORY
+            heard = 1 + len(self.around)
+            fresh = heard * wanted * self.target
+            fresh /= 1.0 + fresh
+            self._tune_threshold(heard * mixed.missed, heard * mixed.wanted, fresh)
+            self.wanted *= 1.0 - fresh
+            self.missed *= 1.0 - fresh
             self._tune_horizon(self.budget * sent - announced)
             if self.table.watcher is not None:
                 self.table.watcher.tuned()
@@ -227,14 +231,23 @@ class Adaptive(SemiProbabilistic):
             self.threshold,
         )
 
-    def _tune_threshold(self, loss: float) -> None:
-        """More links where too much is missed, fewer where it is little."""
-        if loss > self.target:
-            if self.threshold < 1.0:  # what flooding misses is no reason to be careful
-                self.fall = LATER
-            step = RISE * min(math.log(loss / self.target), STEEPEST)
+    def _tune_threshold(self, missed: float, wanted: float, fresh: float) -> None:
+        """More links where too much is missed, fewer where it is little.
+
+        Whoever has seen little takes losses to be as they should: one event missed of as many as
+        make one at the target. Of what a node acts upon, a share is ``fresh``; with the rest it
+        has reckoned before.
+        """
+        loss = (missed + 1.0) / (self.target * wanted + 1.0)
+        step = min(max(math.log(loss), -STEEPEST), STEEPEST)
+        if step * self.way < 0.0:
+            self.found = True
+        if self.threshold < 1.0 or step < 0.0:  # what flooding misses is no reason to be careful
+            self.way = step
+        if not self.found:
+            step *= FIRST
         else:
-            step = -self.fall * (1.0 - math.sqrt(loss / self.target))
+            step *= LATER if step > 0.0 else LATER * fresh
         least = 1.0 / max(len(self.neighbours) - 1, 1)
         self.threshold = min(max(self.threshold * (1.0 + step), least), 1.0)
 

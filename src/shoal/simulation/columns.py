@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.record import SCHEMAS
+from shoal.simulation.garbage import uncollected
 from shoal.simulation.kernel import NANOSECONDS
 from shoal.simulation.recorder import Recorder
 
@@ -25,11 +26,12 @@ def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[st
         "messages": _messages,
         "notes": _notes,
     }
-    return {
-        name: _table(name, run_id, recorder.columns.get(name) or makers[name](recorder))
-        for name in tables
-        if name != "runs"
-    }
+    with uncollected():
+        return {
+            name: _table(name, run_id, recorder.columns.get(name) or makers[name](recorder))
+            for name in tables
+            if name != "runs"
+        }
 
 
 def _table(name: str, run_id: str, columns: list[Any]) -> pa.Table:

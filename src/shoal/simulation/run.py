@@ -16,6 +16,7 @@ import shoal.simulation.radio  # noqa: F401  # registers moving radios and recor
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
+from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network, SimHost
@@ -154,6 +155,10 @@ class Simulation:
 
     def run(self) -> None:
         """Play the workload and the changes of the overlay to the end, then wait for rest."""
+        with uncollected():
+            self._run()
+
+    def _run(self) -> None:
         self.overlay.start()
         player = Player(self.kernel, self.workload, self, self.advertises)
         end = to_ns(self.config.duration)

@@ -95,6 +95,8 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     clock = now[NOW]
     latest = clock
     certain = min(until, bin_end)  # before that no control event comes and no new time bin
+    # Where all links take as long, who sends first arrives first.
+    visited = promised if plain else seen
     wishes = wanted if tree else owed  # those who want an event, as long as its version holds
     if now[BIN_NUMBER] != bin_number:
         now[BIN_NUMBER] = bin_number
@@ -365,8 +367,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                     lost += 1
                     continue
             if remembers and at < certain:  # nothing can happen to its link on the way
-                # Where all links take as long, who sends first arrives first.
-                if (promised if plain else seen)[own, word] & bit:
+                if visited[own, word] & bit:
                     handled += 1
                     duplicates[target] += 1
                     copies += 1

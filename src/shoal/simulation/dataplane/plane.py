@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from heapq import heappop
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +33,7 @@ from shoal.simulation.dataplane.mirror import (
     Tapping,
     table_tap,
 )
+from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel
 from shoal.simulation.network import Network, Plane
@@ -142,17 +142,12 @@ class DataPlane(Plane):
     def run(self, until: int) -> None:
         """Let everything happen up to and including an instant."""
         kernel = self.kernel
-        collecting = gc.isenabled()
-        gc.disable()  # as the kernel does, for the same reason
-        try:
+        with uncollected():
             while kernel.instants and kernel.instants[0] <= until:
                 self._control(kernel.instants[0])
             self._advance(until, engine.NEVER)
             if until > kernel.now:
                 kernel.now = until
-        finally:
-            if collecting:
-                gc.enable()
 
     def run_to_rest(self, until: int) -> bool:
         """Run until no timer is armed and no message on its way; False if that has not come."""

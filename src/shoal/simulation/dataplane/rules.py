@@ -142,16 +142,21 @@ def choose_links(
     """
     base = link.shape[1]
     left = 0
+    chosen = 0
+    next_door = may_follow and horizon > 0
     for k in range(slots):
         if link[node, k, NEIGHBOUR] != sender and (
             leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
         ):
-            picks[base + left] = k
-            left += 1
-    chosen = 0
+            if next_door and direction_matches(mask, node, k, 0, bits, event):
+                picks[chosen] = k
+                chosen += 1
+            else:
+                picks[base + left] = k
+                left += 1
     if may_follow:
-        for level in range(horizon):
-            if level > 0 and chosen >= room:
+        for level in range(1, horizon):
+            if chosen >= room:
                 break
             group = 0
             kept = 0
@@ -163,7 +168,7 @@ def choose_links(
                 else:
                     picks[base + kept] = k
                     kept += 1
-            if level > 0 and group > room - chosen:
+            if group > room - chosen:
                 word = mix(mix(draws[event] ^ np.uint64(node)) ^ np.uint64(level + 1))
                 draw_some(picks, chosen, group, room - chosen, word)
                 group = room - chosen
