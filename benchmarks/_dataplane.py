@@ -14,6 +14,10 @@ import sys
 import time
 from typing import Any
 
+from shoal.experiments import costa_scenarios
+from shoal.experiments.costa_scenarios import publishing
+from shoal.pipeline.plan import merge
+
 NODES = 300
 DEGREE = 5
 RECORDED = ["publications", "traffic", "routes", "links"]
@@ -72,27 +76,16 @@ def configuration(name: str) -> dict[str, Any]:
     """The run of a scenario."""
     scenario = SCENARIOS[name]
     nodes = scenario.get("nodes", NODES)
-    end = 0.5 + scenario["seconds"]
-    return {
+    workload = {} if nodes == NODES else {"publish_rate": 20.0 / nodes}
+    changes = {
         "nodes": nodes,
-        "duration": end,
         "overlay": scenario["overlay"],
         "routing": scenario["routing"],
-        "link": {"delay": 0.001, "bandwidth": 0},
-        "workload": {
-            "patterns": 512,
-            "patterns_per_subscriber": 2,
-            "patterns_per_event": 26,
-            "distinct": True,
-            "subscribers": 1.0,
-            "subscribe_window": [0.0, 0.1],
-            "publish_rate": 5.0 if nodes == NODES else 20.0 / nodes,
-            "publishing": "poisson",
-            "publish_window": [0.5, end],
-        },
+        "workload": workload,
         "record": scenario.get("record", RECORDED),
         "data_plane": "arrays",
     }
+    return merge(merge(costa_scenarios.STATIC, changes), publishing(scenario["seconds"]))
 
 
 def timed(name: str) -> dict[str, float]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import pytest
 
 from shoal.experiments import adaptive
 from shoal.pipeline.paper import runnable
 from shoal.pipeline.plan import plan
+from shoal.simulation.config import parse_config, run_id
 
 
 def scenarios() -> list[str]:
@@ -22,15 +24,29 @@ def scenarios() -> list[str]:
 def test_without_data_the_recorded_scenarios_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(adaptive.POSITIONS, raising=False)
     monkeypatch.delenv(adaptive.MESH, raising=False)
-    assert scenarios() == ["still", "fast", "radios"]
+    assert not {"aircraft", "aircraft-later", "mesh", "mesh-elsewhere"} & set(scenarios())
+    assert {"still", "fast", "radios", "hasty", "cars"} <= set(scenarios())
 
 
 def test_files_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(adaptive.POSITIONS, "flights.csv")
-    monkeypatch.setenv(adaptive.MESH, "mesh.json")
-    assert scenarios() == ["still", "fast", "radios", "aircraft", "mesh"]
-    flights = adaptive.EXPERIMENTS[-2]
-    assert flights.base["overlay"]["path"] == "flights.csv"
+    monkeypatch.setenv(adaptive.MESH, os.pathsep.join(["mesh.json", "other.json"]))
+    assert {"aircraft", "aircraft-later", "mesh", "mesh-elsewhere"} <= set(scenarios())
+    paths = {e.name: e.base["overlay"].get("path") for e in adaptive.EXPERIMENTS}
+    assert paths["aircraft"] == paths["aircraft-later"] == "flights.csv"
+    assert (paths["mesh"], paths["mesh-elsewhere"]) == ("mesh.json", "other.json")
+
+
+def test_what_was_tuned_on_is_apart_from_what_was_not() -> None:
+    known = {run_id(parse_config(dict(e.base))) for e in adaptive.KNOWN}
+    unseen = {run_id(parse_config(dict(e.base))) for e in adaptive.UNSEEN}
+    assert not known & unseen
+
+
+def test_radios_broadcast_as_well() -> None:
+    broadcasting = {e.name for e in adaptive.EXPERIMENTS if "broadcast τ=1" in e.variants}
+    assert {"radios", "walkers", "cars", "vehicles"} <= broadcasting
+    assert "still" not in broadcasting
 
 
 def test_every_setting_of_the_grid_can_be_run() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from shoal.content import Event, Pattern, Patterns
+from shoal.experiments.costa_scenarios import STATIC, publishing
+from shoal.pipeline.plan import merge
 from shoal.routing.adaptive import Adaptive
 from shoal.routing.parameters import AdaptiveParameters
 from shoal.routing.semiprobabilistic import WHOLE
@@ -143,25 +145,8 @@ def test_what_comes_by_many_links_is_not_followed() -> None:
 
 
 def test_it_comes_near_its_target_in_a_network_it_was_not_told_about() -> None:
-    raw = {
-        "nodes": 100,
-        "duration": 20.5,
-        "overlay": {"name": "static-graph", "degree": 5},
-        "routing": {"name": "adaptive"},
-        "link": {"bandwidth": 0},
-        "workload": {
-            "patterns": 512,
-            "patterns_per_subscriber": 2,
-            "patterns_per_event": 26,
-            "distinct": True,
-            "subscribers": 1.0,
-            "subscribe_window": [0.0, 0.1],
-            "publish_window": [0.5, 20.5],
-            "publish_rate": 5.0,
-            "own_events": False,
-        },
-        "record": ["publications", "traffic"],
-    }
+    network = {"nodes": 100, "routing": {"name": "adaptive"}, "record": ["publications", "traffic"]}
+    raw = merge(merge(STATIC, network), publishing(20.0))
     simulation = Simulation(parse_config(raw))
     simulation.run()
     columns = simulation.recorder.columns["publications"]

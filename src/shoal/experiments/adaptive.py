@@ -83,8 +83,6 @@ def _mesh(path: str) -> Any:
     return merge(STATIC, {"nodes": 210, "overlay": {"name": "mesh", "path": path}})
 
 
-
-
 def _files(variable: str) -> list[str]:
     return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
 

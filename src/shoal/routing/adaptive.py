@@ -9,8 +9,9 @@ to aim at, not what the network is like, and goes by what a node can see:
   sequence number says did not come, or publishers that are hard to hear would be forgotten.
   Neighbours tell each other such counts, mixed with what they were told, so that a node acts on the
   losses of its surroundings.
-* **The threshold** rises while more than ``target`` of what is wanted is missed, quickly if much
-  more, and falls slowly otherwise. It may have any value: of a fanout of 1.4 links, the 0.4 is one
+* **The threshold** rises while more than ``target`` of what is wanted is missed, and falls while it
+  is less, the faster the farther away the target is. It begins at a few links, and is careful once
+  losses have crossed the target. It may have any value: of a fanout of 1.4 links, the 0.4 is one
   more link for 40% of the events. So losses on bad or vanishing links, sparse networks and growing
   ones are all met in the same way.
 * **The horizon** is a matter of cost: (un)subscriptions may make up a ``budget``, a share of the
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 SETTLED = 0.5
 """Seconds after which an event has reached whom it will reach."""
 START = 3
-"""Links to begin with, besides those with a subscriber next door."""
+"""Links to begin with: on a random graph so many reach 95% of the nodes, and subscribers next door
+are reached in any case."""
 FIRST, LATER = 0.1, 0.05
 """By how much the threshold changes for each factor of e between losses and target: until they have
 crossed it once, and afterwards. Losses shrink exponentially with the links used, and are heard of
@@ -178,7 +180,7 @@ class Adaptive(SemiProbabilistic):
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """With the first link, begin to adjust."""
         super().link_up(neighbour, reconfiguration)
-        if self.observed.wanted == 0:
+        if self._looked[2] == 0:  # nothing learned yet
             self.threshold = min(1.0, START / max(len(self.neighbours) - 1, 1))
         if not self._running:
             self._running = True

@@ -161,12 +161,12 @@ def choose_links(
             group = 0
             kept = 0
             for i in range(left):
-                k = np.int64(picks[base + i]) & INDEX
-                if direction_matches(mask, node, k, level, bits, event):
-                    picks[chosen + group] = k
+                slot = np.int64(picks[base + i]) & INDEX
+                if direction_matches(mask, node, slot, level, bits, event):
+                    picks[chosen + group] = slot
                     group += 1
                 else:
-                    picks[base + kept] = k
+                    picks[base + kept] = slot
                     kept += 1
             if group > room - chosen:
                 word = mix(mix(draws[event] ^ np.uint64(node)) ^ np.uint64(level + 1))
