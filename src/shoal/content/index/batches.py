@@ -39,13 +39,16 @@ def _stream(index: MatchIndex, batch: object, *, reuse: bool) -> Iterator[Matche
     room = max(2 * lanes, PORTION_IDS)
     groups = sum(len(s.groups) for s in index.segments)
     tiled = groups >= TILED_GROUPS and index.table[f.COLUMNS] <= TILED_COLUMNS
+    keyed = index.lanes > index.settled or any(s.inexact for s in index.segments)
     begin = 0
     ends = np.zeros(events.rows, np.int64)
     while begin < events.rows:
         if index.changed:
             raise RuntimeError("the index changed while a batch was being matched")
         if tiled:
-            found = _match_tile(index, table, dense, listed, order, begin, ends, reuse=reuse)
+            found = _match_tile(
+                index, table, dense, listed, order, begin, ends, keyed=keyed, reuse=reuse
+            )
             if found is not None:
                 yield found.decided(events, index.opaque) if index.opaque else found
                 begin += len(found.rows)
@@ -81,6 +84,7 @@ def _match_tile(
     begin: int,
     ends: Array,
     *,
+    keyed: bool,
     reuse: bool,
 ) -> Matches | None:
     """The matches of the next events, or None if they are too many to be matched together."""
@@ -89,7 +93,7 @@ def _match_tile(
     out = index.scratch.out(size) if reuse else np.empty(size + f.SLACK, np.uint32)
     if not match_tile(
         table, dense, listed, order, begin, count, tile.codes_at, tile.keys_at,
-        tile.present_at, tile.found_at, out.ctypes.data, ends,
+        keyed, tile.found_at, out.ctypes.data, ends,
     ):  # fmt: skip
         return None
     stop = begin + count

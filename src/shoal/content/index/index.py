@@ -375,7 +375,7 @@ class MatchIndex:
     def _reshape(self) -> None:
         table, arrays = self.table, self._arrays
         columns = max(self.vocabulary.columns, 1)
-        words = 1 + (self._next >> 6) if self._shared else 1
+        words = 1 + (self._next >> 6)
         if words > len(arrays.get("seen", ())):
             arrays["seen"] = np.zeros(2 * words, np.uint64)
             table[f.SEEN] = arrays["seen"].ctypes.data

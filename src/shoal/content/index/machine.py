@@ -68,6 +68,7 @@ def _storer(kind: ir.Type, value: Any, align: int) -> Any:
 
 store_u16 = _storer(_I16, types.uint16, 2)
 store_u32 = _storer(_I32, types.uint32, 4)
+store_i64 = _storer(_I64, types.int64, 8)
 store_u64 = _storer(_I64, types.uint64, 8)
 store_f64 = _storer(ir.DoubleType(), types.float64, 8)
 

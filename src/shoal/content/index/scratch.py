@@ -72,9 +72,7 @@ class Tile:
     def __init__(self, columns: int) -> None:
         self._keys = np.full((columns, f.TILE), nan)
         self._codes = aligned((f.MAX_SNAPSHOTS, columns, f.TILE), np.uint16, f.ABSENT)
-        self._present = np.empty((f.TILE, columns), np.uint32)
         self._found = np.empty((f.TILE, f.ROOM + f.SLACK), np.uint32)
         self.keys_at: int = self._keys.ctypes.data
         self.codes_at: int = self._codes.ctypes.data
-        self.present_at: int = self._present.ctypes.data
         self.found_at: int = self._found.ctypes.data

@@ -97,6 +97,11 @@ class Segment:
         self.addresses = (handles, len(self.handles), place, ids, alive)
 
     @property
+    def inexact(self) -> bool:
+        """Whether some bound has a code that other values share."""
+        return "exact" in self.arrays or "residual_exact" in self.arrays
+
+    @property
     def nbytes(self) -> int:
         """Memory held, cuts aside."""
         own = (self.handles, self.place, self.ids, self.alive, self.groups, self.block_group)

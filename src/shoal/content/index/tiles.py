@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.content.index.blocks import beside, clear_seen, fresh, match_block
+from shoal.content.index.blocks import beside, clear_seen, match_block
 from shoal.content.index.fields import (
     ABSENT,
     ALIVE,
@@ -30,6 +30,7 @@ from shoal.content.index.fields import (
     RECENT,
     RESIDUAL_START,
     ROOM,
+    SEEN,
     SEGMENT_TABLE,
     SEGMENTS,
     SLACK,
@@ -39,22 +40,28 @@ from shoal.content.index.fields import (
     SNAPSHOT,
     SNAPSHOTS,
     TILE,
+    TOUCHED,
     TOUCHED_COUNT,
     WIDTH,
     ZONES,
 )
-from shoal.content.index.kernels import forget, match_recent, spread
+from shoal.content.index.kernels import match_recent
 from shoal.content.index.machine import (
     all_around64,
     all_within64,
     count_bits,
     first_bit,
     kernel,
+    load_f64,
     load_i64,
     load_u16,
     load_u32,
     load_u64,
+    store_f64,
+    store_i64,
+    store_u16,
     store_u32,
+    store_u64,
     within64,
 )
 
@@ -74,21 +81,23 @@ def _key(group: Any, codes: Any, key: Any) -> Any:
 
 @kernel
 def _lane_by_lane(
-    group: Any, block: Any, codes: Any, keys: Any, events: Any, found: Any, counts: Any
+    group: Any, block: Any, codes: Any, keys: Any, events: Any, heads: Any, masks: Any
 ) -> None:
-    """Append a block's lanes that hold to the ids of those of the given events they hold for."""
+    """Append a block's lanes that hold to the ids of those of the given events they hold for.
+
+    First the keys of all lanes, then the other predicates of those that are left: whether a lane
+    is left is as good as random, and a branch on it in between would cost more than it saves.
+    """
     width, slot_count = load_i64(group + 8 * WIDTH), load_i64(group + 8 * SLOT_COUNT)
     residual = load_i64(group + 8 * RESIDUAL_START)
-    slots = load_i64(group + 8 * SLOTS) + 768 * slot_count * block
-    bounds = load_i64(group + 8 * BOUNDS) + 512 * width * block
-    ids = load_i64(group + 8 * IDS) + 512 * block
     alive = load_i64(group + 8 * ALIVE) + 16 * block
     first = _key(group, codes, 0)
     for half in range(2):
-        live = load_u64(alive + 8 * half)
-        while live != _U0:
-            lane = 64 * half + first_bit(live)
-            live &= live - _ONE
+        bounds = load_i64(group + 8 * BOUNDS) + 512 * width * block + 128 * half
+        slots = load_i64(group + 8 * SLOTS) + 768 * slot_count * block + 128 * half
+        ids = load_i64(group + 8 * IDS) + 512 * block + 256 * half
+        left = _U0
+        for lane in range(64):
             holds = events
             at = bounds + 2 * lane
             if width > 0:
@@ -96,18 +105,28 @@ def _lane_by_lane(
             for key in range(1, width):
                 at += 512
                 holds &= all_within64(_key(group, codes, key), load_u16(at), load_u16(at + 256))
-            if holds == _U0:
-                continue
+            store_u64(masks + 8 * lane, holds)
+            left |= np.uint64(holds != _U0) << np.uint64(lane)
+        left &= load_u64(alive + 8 * half)
+        hit = left if slot_count == 0 else _U0
+        while slot_count > 0 and left != _U0:
+            lane = first_bit(left)
+            left &= left - _ONE
+            holds = load_u64(masks + 8 * lane)
             at = slots + 2 * lane
-            for _ in range(slot_count):  # leaving early would cost more than it saves
+            for _ in range(slot_count):
                 column = np.int64(load_u16(at))
                 holds &= all_around64(
                     codes + 2 * TILE * column, load_u16(at + 256), load_u16(at + 512)
                 )
                 at += 768
-            if holds == _U0:
-                continue
-            position = BLOCK * block + lane
+            store_u64(masks + 8 * lane, holds)
+            hit |= np.uint64(holds != _U0) << np.uint64(lane)
+        while hit != _U0:
+            lane = first_bit(hit)
+            hit &= hit - _ONE
+            holds = load_u64(masks + 8 * lane)
+            position = BLOCK * block + 64 * half + lane
             more = residual != 0 and load_u32(residual + 4 * position) != load_u32(
                 residual + 4 * position + 4
             )
@@ -117,13 +136,14 @@ def _lane_by_lane(
                 holds &= holds - _ONE
                 if more and not beside(group, codes + 2 * event, keys + 8 * event, TILE, position):
                     continue
-                store_u32(found + STRIDE * event + 4 * counts[event], identity)
-                counts[event] += 1
+                head = load_i64(heads + 8 * event)
+                store_u32(head, identity)
+                store_i64(heads + 8 * event, head + 4)
 
 
 @kernel
 def _event_by_event(
-    group: Any, block: Any, codes: Any, keys: Any, events: Any, whole: Any, found: Any, counts: Any
+    group: Any, block: Any, codes: Any, keys: Any, events: Any, whole: Any, heads: Any
 ) -> None:
     """The same, one event after the other."""
     width = load_i64(group + 8 * WIDTH)
@@ -141,11 +161,51 @@ def _event_by_event(
             c2 = load_u16(k2 + 2 * event)
         if width > 3:
             c3 = load_u16(k3 + 2 * event)
-        out = found + STRIDE * event + 4 * counts[event]
-        end = match_block(
+        out = load_i64(heads + 8 * event)
+        out = match_block(
             0, group, codes + 2 * event, keys + 8 * event, TILE, out, c0, c1, c2, c3, block, whole
         )
-        counts[event] += (end - out) >> 2
+        store_i64(heads + 8 * event, out)
+
+
+@kernel
+def _sparse(
+    group: Any, block: Any, codes: Any, keys: Any, events: Any, heads: Any
+) -> None:
+    """The same where keys are exact and there is more to a lane: few lanes are left by their keys,
+    and all else about each is looked at in one go, without a branch on what holds.
+    """
+    width, slot_count = load_i64(group + 8 * WIDTH), load_i64(group + 8 * SLOT_COUNT)
+    residual = load_i64(group + 8 * RESIDUAL_START)
+    alive = load_i64(group + 8 * ALIVE) + 16 * block
+    while events != _U0:
+        event = first_bit(events)
+        events &= events - _ONE
+        mine = codes + 2 * event
+        out = load_i64(heads + 8 * event)
+        for half in range(2):
+            chosen = load_u64(alive + 8 * half)
+            at = load_i64(group + 8 * BOUNDS) + 512 * width * block + 128 * half
+            for key in range(width):
+                chosen &= within64(at, at + 256, load_u16(_key(group, mine, key)))
+                at += 512
+            slots = load_i64(group + 8 * SLOTS) + 768 * slot_count * block + 128 * half
+            ids = load_i64(group + 8 * IDS) + 512 * block + 256 * half
+            while chosen != _U0:
+                lane = first_bit(chosen)
+                chosen &= chosen - _ONE
+                at, holds = slots + 2 * lane, np.int64(1)
+                for _ in range(slot_count):
+                    code = np.int64(load_u16(mine + 2 * TILE * np.int64(load_u16(at))))
+                    low, span = np.int64(load_u16(at + 256)), np.int64(load_u16(at + 512))
+                    holds &= np.int64(((code - low) & 65535) <= span)
+                    at += 768
+                if residual != 0 and holds != 0:
+                    position = BLOCK * block + 64 * half + lane
+                    holds = np.int64(beside(group, mine, keys + 8 * event, TILE, position))
+                store_u32(out, load_u32(ids + 4 * lane))
+                out += 4 * holds
+        store_i64(heads + 8 * event, out)
 
 
 @kernel
@@ -166,10 +226,12 @@ def _crowded(group: Any, block: Any, codes: Any, events: Any) -> Any:
 
 
 @kernel
-def _match_groups(index: Any, events: Any, codes: Any, keys: Any, found: Any, counts: Any) -> Any:
+def _match_groups(index: Any, events: Any, codes: Any, keys: Any, found: Any, heads: Any) -> Any:
     """Match a tile on every group; whether the ids of each event fit its room."""
     columns, table = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SEGMENT_TABLE)
     most = 0
+    held = np.empty(64, np.uint64)
+    masks = held.ctypes.data
     for number in range(load_i64(index + 8 * SEGMENTS)):
         segment = load_i64(table + 8 * number)
         mine = codes + 2 * TILE * columns * load_i64(segment + 8 * SNAPSHOT)
@@ -202,34 +264,135 @@ def _match_groups(index: Any, events: Any, codes: Any, keys: Any, found: Any, co
                 if most + BLOCK > ROOM:
                     most = 0
                     for event in range(TILE):
-                        most = max(most, counts[event])
+                        most = max(most, (load_i64(heads + 8 * event) - found - STRIDE * event) >> 2)
                     if most + BLOCK > ROOM:
                         return False
                 most += BLOCK
                 inner &= outer
                 if inner != _U0:
-                    _event_by_event(group, block, mine, keys, inner, True, found, counts)
+                    _event_by_event(group, block, mine, keys, inner, True, heads)
                     outer &= ~inner
                 if exact == 0 and outer != _U0 and _crowded(group, block, mine, outer):
-                    _lane_by_lane(group, block, mine, keys, outer, found, counts)
+                    _lane_by_lane(group, block, mine, keys, outer, heads, masks)
+                elif outer != _U0 and (plain or exact != 0):
+                    _event_by_event(group, block, mine, keys, outer, False, heads)
                 elif outer != _U0:
-                    _event_by_event(group, block, mine, keys, outer, False, found, counts)
+                    _sparse(group, block, mine, keys, outer, heads)
     return True
 
 
 @kernel
 def _settle_event(index: Any, begin: Any, end: Any, out: Any) -> Any:
-    """Write an event's ids, each filter once."""
+    """Write an event's ids, each filter once.
+
+    Which of them are shared with other lanes is as good as random, so no branch depends on it.
+    """
+    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
+    count = load_i64(index + 8 * TOUCHED_COUNT)
     while begin < end:
         flagged = np.int64(load_u32(begin))
         begin += 4
-        if flagged <= ID_MASK or flagged & OPAQUE:
+        if flagged & OPAQUE:
             store_u32(out, np.uint32(flagged))
             out += 4
-        elif fresh(index, flagged & ID_MASK):
-            store_u32(out, np.uint32(flagged & ID_MASK))
-            out += 4
+            continue
+        identity, shared = flagged & ID_MASK, flagged >> 31
+        at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
+        word = load_u64(at)
+        fresh = np.int64((word & bit) == _U0)
+        store_u64(at, word | bit)
+        store_u32(touched + 4 * count, np.uint32(identity))
+        count += shared & fresh
+        store_u32(out, np.uint32(identity))
+        out += 4 * fresh
+    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count))
     return out
+
+
+@kernel
+def _spread(
+    dense: Any,
+    listed: Any,
+    order: Any,
+    begin: Any,
+    count: Any,
+    width: Any,
+    snapshots: Any,
+    codes: Any,
+    keys: Any,
+    keyed: Any,
+) -> None:
+    """Write the events' codes, and if need be keys, side by side by column: one attribute at a time
+    for all events, since the columns of one attribute fit the nearest cache and those of all don't.
+    """
+    for row in range(len(dense)):
+        column = dense[row, 0]
+        for s in range(snapshots):
+            source, target = dense[row, 2 + s], codes + 2 * TILE * (width * s + column)
+            for event in range(count):
+                code = load_u16(source + 2 * np.int64(order[begin + event]))
+                store_u16(target + 2 * event, code)
+        if keyed:
+            source, target = dense[row, 1], keys + 8 * TILE * column
+            for event in range(count):
+                key = load_f64(source + 8 * np.int64(order[begin + event]))
+                store_f64(target + 8 * event, key)
+    for row in range(len(listed)):
+        at, starts, columns = listed[row, 0], listed[row, 1], listed[row, 2]
+        for event in range(count):
+            entry = np.int64(np.int32(load_u32(at + 4 * np.int64(order[begin + event]))))
+            if entry < 0:
+                continue
+            first = np.int64(load_u32(starts + 4 * entry))
+            last = np.int64(load_u32(starts + 4 * entry + 4))
+            for item in range(first, last):
+                column = np.int64(load_u32(columns + 4 * item))
+                for s in range(snapshots):
+                    code = load_u16(listed[row, 4 + s] + 2 * item)
+                    store_u16(codes + 2 * (TILE * (width * s + column) + event), code)
+                if keyed:
+                    key = load_f64(listed[row, 3] + 8 * item)
+                    store_f64(keys + 8 * (TILE * column + event), key)
+
+
+@kernel
+def _forget(
+    dense: Any,
+    listed: Any,
+    order: Any,
+    begin: Any,
+    count: Any,
+    width: Any,
+    snapshots: Any,
+    codes: Any,
+    keys: Any,
+    keyed: Any,
+) -> None:
+    """Clear what :func:`_spread` wrote."""
+    for row in range(len(dense)):
+        column = dense[row, 0]
+        for s in range(snapshots):
+            for event in range(count):
+                at = codes + 2 * (TILE * (width * s + column) + event)
+                store_u16(at, np.uint16(ABSENT))
+        if keyed:
+            for event in range(count):
+                store_f64(keys + 8 * (TILE * column + event), np.nan)
+    for row in range(len(listed)):
+        at, starts, columns = listed[row, 0], listed[row, 1], listed[row, 2]
+        for event in range(count):
+            entry = np.int64(np.int32(load_u32(at + 4 * np.int64(order[begin + event]))))
+            if entry < 0:
+                continue
+            first = np.int64(load_u32(starts + 4 * entry))
+            last = np.int64(load_u32(starts + 4 * entry + 4))
+            for item in range(first, last):
+                column = np.int64(load_u32(columns + 4 * item))
+                for s in range(snapshots):
+                    at_code = codes + 2 * (TILE * (width * s + column) + event)
+                    store_u16(at_code, np.uint16(ABSENT))
+                if keyed:
+                    store_f64(keys + 8 * (TILE * column + event), np.nan)
 
 
 @kernel
@@ -242,51 +405,32 @@ def match_tile(
     count: Any,
     codes: Any,
     keys: Any,
-    present: Any,
+    keyed: Any,
     found: Any,
     out: Any,
     ends: Any,
 ) -> Any:
     """Match events ``order[begin:begin + count]``; whether there was room for what they find.
 
-    As :func:`~shoal.content.index.kernels.match_many`; ``found`` has STRIDE bytes for each event,
-    and ``out`` as much, and that of the recent lanes for each event besides.
+    As :func:`~shoal.content.index.kernels.match_many`; ``keyed`` says whether any lane asks for
+    keys; ``found`` has STRIDE bytes for each event, and ``out`` as much, and that of the recent
+    lanes for each event besides.
     """
     width, snapshots = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SNAPSHOTS)
-    listed_to = np.zeros(count + 1, np.int64)
-    for event in range(count):
-        listed_to[event + 1] = listed_to[event] + spread(
-            dense,
-            listed,
-            np.int64(order[begin + event]),
-            width,
-            snapshots,
-            codes + 2 * event,
-            keys + 8 * event,
-            TILE,
-            present + 4 * listed_to[event],
-        )
-    counts = np.zeros(TILE, np.int64)
+    _spread(dense, listed, order, begin, count, width, snapshots, codes, keys, keyed)
+    heads = np.empty(TILE, np.int64)
+    for event in range(TILE):
+        heads[event] = found + STRIDE * event
     events = _ALL if count == TILE else (_ONE << np.uint64(count)) - _ONE
-    fits = _match_groups(index, events, codes, keys, found, counts)
+    fits = _match_groups(index, events, codes, keys, found, heads.ctypes.data)
     if fits:
         here = out
         for event in range(count):
-            mine = found + STRIDE * event
-            here = _settle_event(index, mine, mine + 4 * counts[event], here)
+            here = _settle_event(index, found + STRIDE * event, heads[event], here)
             if load_i64(index + 8 * RECENT) > 0:
                 here = match_recent(index, keys + 8 * event, TILE, here)
             if load_i64(index + 8 * TOUCHED_COUNT) > 0:
                 clear_seen(index)
             ends[begin + event] = (here - out) >> 2
-    for event in range(count):
-        forget(
-            present + 4 * listed_to[event],
-            listed_to[event + 1] - listed_to[event],
-            width,
-            snapshots,
-            codes + 2 * event,
-            keys + 8 * event,
-            TILE,
-        )
+    _forget(dense, listed, order, begin, count, width, snapshots, codes, keys, keyed)
     return fits

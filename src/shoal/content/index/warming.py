@@ -43,6 +43,6 @@ def warm_up() -> None:
         scratch.present_at, 0, ends,
     )  # fmt: skip
     match_tile(
-        index.publish(), none, none, rows, 0, 0, tile.codes_at, tile.keys_at, tile.present_at,
+        index.publish(), none, none, rows, 0, 0, tile.codes_at, tile.keys_at, False,
         tile.found_at, 0, ends,
     )  # fmt: skip
