@@ -176,9 +176,7 @@ def match_files(
                 filter_column=filter_column,
             )
         )
-        frame = _read(spark, events, "events")
-        if event_id is not None:
-            _column(frame, event_id, "events")
+        _existing(events, "events")
         named = event_id or EVENT_NUMBER
         run = partial(
             write_matches, folder=str(stored.folder), event_id=named, output=output,
@@ -193,7 +191,10 @@ def match_files(
         else:
             from pyspark.sql import functions as F  # noqa: N812  # as above
 
-            if event_id is None:
+            frame = _read(spark, events, "events")
+            if event_id is not None:
+                _column(frame, event_id, "events")
+            else:
                 frame = frame.withColumn(EVENT_NUMBER, F.monotonically_increasing_id())
             if not _splittable(events):
                 frame = frame.repartition(2 * _cores(spark))
@@ -293,7 +294,13 @@ def _row_groups(
     id_type: tuple[str, str] | None = None
     for file in files:
         metadata = pq.read_metadata(file)
-        for field in metadata.schema.to_arrow_schema():
+        schema = metadata.schema.to_arrow_schema()
+        if event_id is not None and event_id not in schema.names:
+            raise PipelineError(
+                f"the events have no column {event_id!r} ({file.name})",
+                f"there are: {', '.join(schema.names)}",
+            )
+        for field in schema:
             if field.name not in wanted:
                 continue
             columns[field.name] = None
@@ -330,13 +337,17 @@ def _row_groups(
 
 
 def _read(spark: SparkSession, path: Path, what: str) -> DataFrame:
-    if not path.exists():
-        raise PipelineError(f"{path} does not exist", f"name a file or folder of {what}")
+    _existing(path, what)
     kind = _format(path)
     literal = "".join(f"\\{c}" if c in "[]{}*?\\" else c for c in str(path.absolute()))
     if kind == "csv":
         return spark.read.csv(literal, header=True, inferSchema=True)
     return spark.read.json(literal) if kind == "json" else spark.read.parquet(literal)
+
+
+def _existing(path: Path, what: str) -> None:
+    if not path.exists():
+        raise PipelineError(f"{path} does not exist", f"name a file or folder of {what}")
 
 
 def _format(path: Path) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from filter_strategies import PAIRS, conditions
 from shoal.content import AttributeFilter, Attributes
-from shoal.content.index import IndexTable, MatchIndex, fields, single, vocabulary
+from shoal.content.index import IndexTable, MatchIndex, fields, levels, single, vocabulary
 from shoal.content.index import index as index_module
 from shoal.content.index.storage import load, save
 from shoal.content.language.evaluate import holds
@@ -150,7 +150,9 @@ def some_event(chance: random.Random) -> Event:
 @pytest.mark.parametrize("recent", [16, 200])
 def test_a_long_history(seed: int, recent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "RECENT", recent)
-    monkeypatch.setattr(index_module, "CREDIT", 4_000)  # merges must come round in a short test
+    monkeypatch.setattr(levels, "RECENT", recent)
+    for paid in ("INSERTION", "REMOVAL"):  # merges must come round in a short test
+        monkeypatch.setattr(index_module, paid, 4_000)
     monkeypatch.setattr(fields, "MAX_CUTS", 24 if seed % 2 else 32_764)  # odd seeds: lossy codes
     chance, index, forms = random.Random(seed), MatchIndex(), Forms()
     merged = 0
@@ -186,7 +188,7 @@ def test_changes_during_a_merge_are_seen() -> None:
     for _ in range(6_000):
         form = some_form(chance)
         forms[index.insert(form)] = form
-    while not index._merges:  # insert until one is under way
+    while not index._levels.merges:  # insert until one is under way
         form = some_form(chance)
         forms[index.insert(form)] = form
     for handle in chance.sample(sorted(forms), 500):

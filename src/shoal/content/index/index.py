@@ -8,15 +8,15 @@ clears bits in place. All changes are visible to the next event.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from shoal.content.index import fields as f
 from shoal.content.index import single
 from shoal.content.index.lanes import lanes_of, simple_box
+from shoal.content.index.levels import RECENT, Levels
 from shoal.content.index.matches import Matches
 from shoal.content.index.recent import Recent
 from shoal.content.index.scratch import Scratch
@@ -24,12 +24,10 @@ from shoal.content.index.segments import Array, Flat, Segment, Snapshot
 from shoal.content.index.vocabulary import Vocabulary
 from shoal.content.normal import NormalForm
 
-if TYPE_CHECKING:
-    from shoal.content.index.merging import Merge
-
-RECENT: Final = 1024  # lanes that wait for their segment
-FAN_OUT: Final = 4
-CREDIT: Final = 160  # work on merges that one change pays for, in lanes looked at
+# Work on merges that a change pays for, in lanes looked at. A lane is merged once per level; a
+# removal only has to bring on the day when half of a segment is dead.
+INSERTION: Final = 160
+REMOVAL: Final = 40
 PORTION: Final = 4096  # work done at a time
 # What events lose to disorder, in lanes looked at in vain. Once it is as much as putting things in
 # order would cost, that is done, so that an index which is asked more than changed becomes compact.
@@ -43,22 +41,16 @@ class MatchIndex:
 
     def __init__(self) -> None:
         self.vocabulary = Vocabulary()
-        self.segments: list[Segment] = []
         self.opaque: dict[int, NormalForm] = {}
-        self._snapshot = Snapshot()
+        self._levels = Levels()
         self._next = 0
         self._count = 0
         self._shared = 0
         self._recent = Recent()
         self._arrays: dict[str, Array] = {}
-        self._firsts: list[int] = []
-        self.settled = 0
-        """Lanes in segments, dead ones included."""
-        self._merges: list[Merge] = []  # under way; the last is worked on
-        self._credit = 0
         self._rent = [0, 0]  # paid by events since the last flush, and since the last full merge
         self._rates = (0, 0)  # what an event pays of each
-        self._dirty = self._moved = True
+        self._dirty = True
         self.streams = 0
         """Batches being matched: nothing may move meanwhile."""
         self.table = np.zeros(f.INDEX_SIZE, np.int64)
@@ -72,8 +64,9 @@ class MatchIndex:
     def insert(self, form: NormalForm) -> int:
         """Add a filter and return its handle; handles ascend."""
         handle = self._add(form)
-        self._credit += CREDIT
-        if len(self._recent) >= RECENT or self._credit >= PORTION:
+        levels = self._levels
+        levels.credit += INSERTION
+        if len(self._recent) >= RECENT or levels.credit >= PORTION:
             self.maintain()
         return handle
 
@@ -90,7 +83,7 @@ class MatchIndex:
     def insert_flat(self, flat: Flat) -> None:
         """Add lanes that are laid out already; their ids must follow the last handle."""
         self.flush()
-        self._build(flat)
+        self._levels.add(flat, self.vocabulary)
         ids = flat.ids & np.uint32(f.ID_MASK)
         self._next = int(ids[-1]) + 1
         self._count += len(np.unique(ids))
@@ -128,59 +121,40 @@ class MatchIndex:
         """Take a filter away; whether it was there."""
         if not 0 <= handle < self._next:
             return False
-        recent = self._recent.handles
+        recent, levels = self._recent.handles, self._levels
         found = (
-            self._recent.remove(handle) if recent and handle >= recent[0] else self._bury(handle)
+            self._recent.remove(handle) if recent and handle >= recent[0] else levels.bury(handle)
         )
         if not found:
             return False
         self._count -= 1
         if found & f.SHARED:
             self._shared -= found & f.ID_MASK
-        self.opaque.pop(handle, None)
-        self._credit += CREDIT
-        if self._credit >= PORTION:
+        elif found & f.OPAQUE:
+            del self.opaque[handle]
+        levels.credit += REMOVAL
+        if levels.credit >= PORTION:
             self.maintain()
         return True
 
-    def _bury(self, handle: int) -> int:
-        number = bisect_right(self._firsts, handle) - 1
-        if number < 0:
-            return 0
-        segment = self.segments[number]
-        found = single.bury(*segment.addresses, handle)
-        segment.live -= found & f.ID_MASK
-        for work in self._merges:
-            if segment in work.inputs:
-                work.removed.append(handle)
-        return found
-
     # Maintenance
 
-    def maintain(self) -> bool:
-        """Do a portion of the pending work; whether there is more."""
+    def maintain(self) -> None:
+        """Do a portion of the pending work."""
         if len(self._recent) >= RECENT:
             self.flush()
-        self._plan()
-        while self._credit > 0:
-            if not self._merges and not self._plan():
-                self._credit = 0
-                return False
-            self._advance()
-        return True
+        self._levels.work(self.vocabulary)
 
     def settle(self) -> None:
         """Do all pending work."""
-        while self._merges or self._plan():
-            self._advance()
-        self._credit = 0
+        self._levels.settle(self.vocabulary)
 
     def compact(self) -> None:
         """Bring everything into one segment: the fastest to match, and the smallest."""
         self.flush()
         self.settle()
         if len(self.segments) > 1 or any(s.live < len(s.handles) for s in self.segments):
-            self._start_merge(0, len(self.segments))
+            self._levels.merge(0, len(self.segments), self.vocabulary)
             self.settle()
 
     def flush(self) -> None:
@@ -190,76 +164,8 @@ class MatchIndex:
         flat = self._recent.flat()
         self._recent.clear()
         self._dirty, self._rent[0] = True, 0
-        if not len(flat):
-            return
-        self._build(flat)
-
-    def _build(self, flat: Flat) -> None:
-        """Make a segment of lanes."""
-        from shoal.content.index.merging import build, run  # compiled; few lanes do without
-
-        self._snapshot = self._recut(len(flat))
-        self.segments.append(run(build(flat, self._snapshot, self.vocabulary.columns)))
-        self._changed()
-
-    def _recut(self, lanes: int) -> Snapshot:
-        """The cuts for a new segment: fresh ones if it is the better part of the index."""
-        alive = {id(s.snapshot) for s in self.segments} | {id(m.snapshot) for m in self._merges}
-        if 2 * lanes >= sum(s.live for s in self.segments) and len(alive) < f.MAX_SNAPSHOTS - 1:
-            return Snapshot()
-        return self._snapshot
-
-    def _changed(self) -> None:
-        self.settled = sum(s.ids.size for s in self.segments)
-        self._firsts = [int(s.handles[0]) for s in self.segments]
-        self._dirty = self._moved = True
-
-    def _plan(self) -> bool:
-        """Start the merge that is due among the segments newer than any under way, if there is."""
-        floor = 0
-        if self._merges:
-            floor = self.segments.index(self._merges[-1].inputs[-1]) + 1
-        elif not all(s.live for s in self.segments):
-            self.segments = [s for s in self.segments if s.live]
-            self._changed()
-        tiers = [_tier(len(s.handles)) for s in self.segments]
-        for end in range(len(tiers), floor, -1):
-            begin = end - 1
-            while begin > floor and tiers[begin - 1] <= tiers[end - 1] and end - begin < FAN_OUT:
-                begin -= 1
-            if end - begin >= FAN_OUT:
-                self._start_merge(begin, end)
-                return True
-        if not self._merges:
-            for number, segment in enumerate(self.segments):
-                if 2 * segment.live < len(segment.handles):
-                    self._start_merge(number, number + 1)
-                    return True
-        return False
-
-    def _start_merge(self, begin: int, end: int) -> None:
-        from shoal.content.index.merging import Merge, merge
-
-        inputs = self.segments[begin:end]
-        snapshot = self._recut(2 * sum(s.live for s in inputs) - sum(s.live for s in self.segments))
-        steps = merge(inputs, snapshot, self.vocabulary.columns)
-        self._merges.append(Merge(inputs, snapshot, steps))
-
-    def _advance(self) -> None:
-        """One step of the newest merge under way."""
-        work = self._merges[-1]
-        try:
-            self._credit -= next(work.steps)
-            return
-        except StopIteration as finished:
-            segment: Segment = finished.value
-        self._merges.pop()
-        for handle in work.removed:
-            segment.live -= single.bury(*segment.addresses, handle) & f.ID_MASK
-        begin = self.segments.index(work.inputs[0])
-        self.segments[begin : begin + len(work.inputs)] = [segment] if segment.live else []
-        self._snapshot = work.snapshot
-        self._changed()
+        if len(flat):
+            self._levels.add(flat, self.vocabulary)
 
     # For storage
 
@@ -283,11 +189,9 @@ class MatchIndex:
         shared: int,
     ) -> None:
         """Become the index that these are the parts of."""
-        self.vocabulary, self.segments, self.opaque = vocabulary, segments, opaque
+        self.vocabulary, self.opaque = vocabulary, opaque
         self._next, self._count, self._shared = next_handle, count, shared
-        if segments:
-            self._snapshot = segments[-1].snapshot
-        self._changed()
+        self._levels.adopt(segments)
 
     # Questions
 
@@ -309,11 +213,12 @@ class MatchIndex:
 
     def _find(self, attributes: Mapping[str, object]) -> int:
         """Write the ids that match to the scratch space; how many."""
-        if self._merges or self._rates != (0, 0):
+        levels = self._levels
+        if levels.merges or self._rates != (0, 0):
             self._pay()
-        index = self.publish() if self._dirty else self._address
+        index = self.publish() if self._dirty or levels.changed else self._address
         scratch, brief = self.scratch, self.vocabulary.brief
-        scratch.out(self.settled + len(self._recent))
+        scratch.out(levels.settled + len(self._recent))
         if single.match is not None:
             return single.match(
                 attributes if type(attributes) is dict else dict(attributes), brief,
@@ -329,9 +234,10 @@ class MatchIndex:
         """Let this event pay for order: for a merge under way, or towards the next."""
         if self.streams:
             return
-        if self._merges:
-            self._credit += CREDIT
-            if self._credit >= PORTION:
+        levels = self._levels
+        if levels.merges:
+            levels.credit += INSERTION
+            if levels.credit >= PORTION:
                 self.maintain()
             return
         rent, rates = self._rent, self._rates
@@ -339,9 +245,9 @@ class MatchIndex:
         rent[1] += rates[1]
         if rent[0] >= FLUSH_COST:
             self.flush()
-        elif rent[1] >= MERGE_COST * self.settled:
+        elif rent[1] >= MERGE_COST * levels.settled:
             rent[1] = 0
-            self._start_merge(0, len(self.segments))
+            levels.merge(0, len(levels.segments), self.vocabulary)
 
     def _decide(self, found: list[int], attributes: Mapping[str, object]) -> list[int]:
         """Let the reference say which of the filters that only may match do."""
@@ -363,7 +269,7 @@ class MatchIndex:
 
     def publish(self) -> int:
         """Bring the kernels' tables up to date with the last changes; their address."""
-        if self._dirty:
+        if self._dirty or self._levels.changed:
             self._dirty = False
             self._recent.publish(self.table)
             self._reshape()
@@ -382,9 +288,9 @@ class MatchIndex:
         if self._shared >= len(arrays.get("touched", ())):
             arrays["touched"] = np.zeros(2 * self._shared + 1, np.uint32)
             table[f.TOUCHED] = arrays["touched"].ctypes.data
-        if not self._moved and columns <= table[f.COLUMNS]:
+        if not self._levels.changed and columns <= table[f.COLUMNS]:
             return
-        self._moved = False
+        self._levels.changed = False
         if columns > table[f.COLUMNS]:
             self.scratch = Scratch(2 * columns)
             table[f.COLUMNS] = 2 * columns
@@ -398,14 +304,24 @@ class MatchIndex:
         table[f.SNAPSHOT_TABLE] = arrays["snapshots"].ctypes.data
 
     @property
+    def segments(self) -> list[Segment]:
+        """What was inserted, in blocks; the newest lanes are not there yet."""
+        return self._levels.segments
+
+    @property
     def snapshots(self) -> list[Snapshot]:
         """The generations of cuts in use, numbered as in the segments' tables."""
-        return list({id(s.snapshot): s.snapshot for s in self.segments}.values())
+        return self._levels.snapshots
+
+    @property
+    def settled(self) -> int:
+        """Lanes in segments, dead ones included."""
+        return self._levels.settled
 
     @property
     def changed(self) -> bool:
         """Whether the kernels' tables are behind."""
-        return self._dirty
+        return self._dirty or self._levels.changed
 
     @property
     def lanes(self) -> int:
@@ -416,16 +332,4 @@ class MatchIndex:
     def nbytes(self) -> int:
         """Memory that the index holds, the names in its vocabulary aside."""
         recent = 8 * len(self._recent) + 20 * len(self._recent.columns)
-        return (
-            sum(s.nbytes for s in self.segments)
-            + sum(s.nbytes for s in self.snapshots)
-            + sum(array.nbytes for array in self._arrays.values())
-            + recent
-        )
-
-
-def _tier(lanes: int) -> int:
-    tier = 0
-    while lanes > RECENT * FAN_OUT**tier * 2:
-        tier += 1
-    return tier
+        return self._levels.nbytes + sum(array.nbytes for array in self._arrays.values()) + recent

@@ -20,7 +20,17 @@ from shoal.content.compiled import compiler
 
 LANES = 64
 intrinsic: Any = _intrinsic  # called with what kernels pass, not with what it is defined with
-KERNELS = ("machine", "fields", "codes", "blocks", "kernels", "tiles", "ordering", "merging")
+KERNELS = (
+    "machine",
+    "fields",
+    "codes",
+    "blocks",
+    "kernels",
+    "spreading",
+    "tiles",
+    "ordering",
+    "merging",
+)
 
 
 kernel = compiler(Path(__file__).parent, KERNELS)

@@ -52,18 +52,16 @@ from shoal.content.index.machine import (
     count_bits,
     first_bit,
     kernel,
-    load_f64,
     load_i64,
     load_u16,
     load_u32,
     load_u64,
-    store_f64,
     store_i64,
-    store_u16,
     store_u32,
     store_u64,
     within64,
 )
+from shoal.content.index.spreading import forget_tile, spread_tile
 
 BLOCK = 128
 # What matching a block costs, in about nanoseconds: lane by lane; an event; a lane it may match
@@ -169,9 +167,7 @@ def _event_by_event(
 
 
 @kernel
-def _sparse(
-    group: Any, block: Any, codes: Any, keys: Any, events: Any, heads: Any
-) -> None:
+def _sparse(group: Any, block: Any, codes: Any, keys: Any, events: Any, heads: Any) -> None:
     """The same where keys are exact and there is more to a lane: few lanes are left by their keys,
     and all else about each is looked at in one go, without a branch on what holds.
     """
@@ -264,7 +260,9 @@ def _match_groups(index: Any, events: Any, codes: Any, keys: Any, found: Any, he
                 if most + BLOCK > ROOM:
                     most = 0
                     for event in range(TILE):
-                        most = max(most, (load_i64(heads + 8 * event) - found - STRIDE * event) >> 2)
+                        most = max(
+                            most, (load_i64(heads + 8 * event) - found - STRIDE * event) >> 2
+                        )
                     if most + BLOCK > ROOM:
                         return False
                 most += BLOCK
@@ -310,92 +308,6 @@ def _settle_event(index: Any, begin: Any, end: Any, out: Any) -> Any:
 
 
 @kernel
-def _spread(
-    dense: Any,
-    listed: Any,
-    order: Any,
-    begin: Any,
-    count: Any,
-    width: Any,
-    snapshots: Any,
-    codes: Any,
-    keys: Any,
-    keyed: Any,
-) -> None:
-    """Write the events' codes, and if need be keys, side by side by column: one attribute at a time
-    for all events, since the columns of one attribute fit the nearest cache and those of all don't.
-    """
-    for row in range(len(dense)):
-        column = dense[row, 0]
-        for s in range(snapshots):
-            source, target = dense[row, 2 + s], codes + 2 * TILE * (width * s + column)
-            for event in range(count):
-                code = load_u16(source + 2 * np.int64(order[begin + event]))
-                store_u16(target + 2 * event, code)
-        if keyed:
-            source, target = dense[row, 1], keys + 8 * TILE * column
-            for event in range(count):
-                key = load_f64(source + 8 * np.int64(order[begin + event]))
-                store_f64(target + 8 * event, key)
-    for row in range(len(listed)):
-        at, starts, columns = listed[row, 0], listed[row, 1], listed[row, 2]
-        for event in range(count):
-            entry = np.int64(np.int32(load_u32(at + 4 * np.int64(order[begin + event]))))
-            if entry < 0:
-                continue
-            first = np.int64(load_u32(starts + 4 * entry))
-            last = np.int64(load_u32(starts + 4 * entry + 4))
-            for item in range(first, last):
-                column = np.int64(load_u32(columns + 4 * item))
-                for s in range(snapshots):
-                    code = load_u16(listed[row, 4 + s] + 2 * item)
-                    store_u16(codes + 2 * (TILE * (width * s + column) + event), code)
-                if keyed:
-                    key = load_f64(listed[row, 3] + 8 * item)
-                    store_f64(keys + 8 * (TILE * column + event), key)
-
-
-@kernel
-def _forget(
-    dense: Any,
-    listed: Any,
-    order: Any,
-    begin: Any,
-    count: Any,
-    width: Any,
-    snapshots: Any,
-    codes: Any,
-    keys: Any,
-    keyed: Any,
-) -> None:
-    """Clear what :func:`_spread` wrote."""
-    for row in range(len(dense)):
-        column = dense[row, 0]
-        for s in range(snapshots):
-            for event in range(count):
-                at = codes + 2 * (TILE * (width * s + column) + event)
-                store_u16(at, np.uint16(ABSENT))
-        if keyed:
-            for event in range(count):
-                store_f64(keys + 8 * (TILE * column + event), np.nan)
-    for row in range(len(listed)):
-        at, starts, columns = listed[row, 0], listed[row, 1], listed[row, 2]
-        for event in range(count):
-            entry = np.int64(np.int32(load_u32(at + 4 * np.int64(order[begin + event]))))
-            if entry < 0:
-                continue
-            first = np.int64(load_u32(starts + 4 * entry))
-            last = np.int64(load_u32(starts + 4 * entry + 4))
-            for item in range(first, last):
-                column = np.int64(load_u32(columns + 4 * item))
-                for s in range(snapshots):
-                    at_code = codes + 2 * (TILE * (width * s + column) + event)
-                    store_u16(at_code, np.uint16(ABSENT))
-                if keyed:
-                    store_f64(keys + 8 * (TILE * column + event), np.nan)
-
-
-@kernel
 def match_tile(
     index: Any,
     dense: Any,
@@ -417,7 +329,7 @@ def match_tile(
     lanes for each event besides.
     """
     width, snapshots = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SNAPSHOTS)
-    _spread(dense, listed, order, begin, count, width, snapshots, codes, keys, keyed)
+    spread_tile(dense, listed, order, begin, count, width, snapshots, codes, keys, keyed)
     heads = np.empty(TILE, np.int64)
     for event in range(TILE):
         heads[event] = found + STRIDE * event
@@ -432,5 +344,5 @@ def match_tile(
             if load_i64(index + 8 * TOUCHED_COUNT) > 0:
                 clear_seen(index)
             ends[begin + event] = (here - out) >> 2
-    _forget(dense, listed, order, begin, count, width, snapshots, codes, keys, keyed)
+    forget_tile(dense, listed, order, begin, count, width, snapshots, codes, keys, keyed)
     return fits
