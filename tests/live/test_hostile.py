@@ -63,8 +63,9 @@ class Raw:
 def hello(broker: Broker, role: Any = "client", **more: Any) -> Hello:
     who = Known(77, "77", "127.0.0.1:1", 2**40) if role == "peer" else Known(-1, "c", "", 0)
     given = {"stack": broker.described, **more}
+    purpose = given.pop("purpose", "link")
     return Hello(
-        given.pop("versions", VERSIONS), role, "link", given.pop("who", who), time.time(), **given
+        given.pop("versions", VERSIONS), role, purpose, given.pop("who", who), time.time(), **given
     )
 
 
@@ -304,5 +305,22 @@ def test_a_client_that_floods_does_not_keep_others_from_their_turn() -> None:
                 waits.append(time.monotonic() - began)
             assert sorted(waits)[5] < 0.2, waits
             raw.close()
+
+    run(story())
+
+
+def test_a_peer_that_talks_over_many_connections_keeps_one() -> None:
+    async def story() -> None:
+        async with Network(1) as network:
+            broker = network.brokers[0]
+            raws = [await Raw.open(broker) for _ in range(20)]
+            for raw in raws:
+                raw.writer.write(encode(hello(broker, "peer", purpose="talk")))
+                await raw.answer(Welcome)
+            for raw in raws[:-1]:
+                await raw.closed()
+            await until(lambda: len(broker.connections) == 1, "the others are gone")
+            assert [peer.node for peer in broker.talks.peers()] == [77]
+            raws[-1].close()
 
     run(story())

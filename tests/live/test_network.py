@@ -352,13 +352,18 @@ def test_messages_out_of_band(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(0.1)
             assert not got  # no address is known
             one.membership.hear(two.me, one.loop.time())
+            tasks, connections = len(one._tasks), len(one.connections)
+            for _ in range(5):
+                one.send_direct(two.node, message)
+            await until(lambda: got == 5 * [(1, message)], "they have arrived")
             one.send_direct(two.node, message)
-            await until(lambda: got == [(1, message)], "it has arrived")
-            one.send_direct(two.node, message)
-            await until(lambda: len(got) == 2, "the connection is used again")
+            await until(lambda: len(got) == 6, "the connection is used again")
             assert (len(two.links), len(two.talks), len(one.talks)) == (1, 1, 1)
+            assert (len(one._tasks), len(one.connections)) == (tasks, connections + 1)
             monkeypatch.setattr("shoal.live.keeping.TALK", 0.0)
-            await until(lambda: not two.talks and not one.talks, "it is closed in the end")
+            await until(
+                lambda: not len(two.talks) and not len(one.talks), "it is closed in the end"
+            )
 
     run(story())
 

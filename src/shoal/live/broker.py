@@ -36,6 +36,7 @@ from shoal.live.numbers import Numbered
 from shoal.live.peer import Peer
 from shoal.live.settings import Settings
 from shoal.live.status import Status, status_of
+from shoal.live.talking import Talks
 from shoal.live.wire import parse_address, show_address
 from shoal.stack import Chance, Message, NodeId, Reconfiguration
 
@@ -61,7 +62,7 @@ class Broker:
             settings.certificate, settings.key, settings.authority
         )
         self.links: dict[NodeId, Peer] = {}
-        self.talks: dict[NodeId, Peer] = {}
+        self.talks = Talks(self)
         self.sessions: dict[Session, None] = {}
         self.connections: dict[Connection, None] = {}
         self.edge = Edge()
@@ -69,7 +70,7 @@ class Broker:
         self.published = self.delivered = self.forwarded = self.cycles = 0
         self.recording: Recording | None = None
         self._sequence = first_sequence(self.epoch)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._server: asyncio.Server | None = None
         self._waiting: dict[NodeId, list[asyncio.Event]] = {}
         self._repairs: dict[NodeId, int] = {}
@@ -108,17 +109,17 @@ class Broker:
 
             self.recording = Recording(settings.record, self)
             self.host.watched = True
-            self._spawn(self.recording.run())
-        self._spawn(keep_alive(self))
+            self.spawn(self.recording.run())
+        self.spawn(keep_alive(self))
         for spec in settings.links:
             addresses = spec.split(",")
             for address in addresses:
                 parse_address(address, "link")
-            self._spawn(keep_link(self, addresses))
+            self.spawn(keep_link(self, addresses))
         for address in settings.join:
             parse_address(address, "join")
         if settings.overlay == "graph":
-            self._spawn(keep_graph(self))
+            self.spawn(keep_graph(self))
         log.info("broker '%s' (node %d) listens on %s", self.name, self.node, self.address)
         return self
 
@@ -148,12 +149,14 @@ class Broker:
         """A connection has ended."""
         self.connections.pop(connection, None)
 
-    def _spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> None:
+        """Run a task that ends with the broker at the latest."""
         task = asyncio.ensure_future(work)
-        self._tasks.append(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             log.error("a task of the broker failed", exc_info=task.exception())
 
@@ -163,13 +166,14 @@ class Broker:
             return
         server, self._server = self._server, None
         server.close()
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
         for connection in list(self.connections):
             connection.close("the broker stops")
             connection.settle()
         self.host.closed = True
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)
         if self.recording is not None:
             self.recording.close()
@@ -192,7 +196,7 @@ class Broker:
     def established(self, peer: Peer, replaces: tuple[int, int] | None) -> None:
         """A peer has introduced itself; both ends agree."""
         if not peer.linked:
-            self.talks[peer.node] = peer
+            self.talks.began(peer)
             return
         node = peer.node
         repair = None
@@ -215,8 +219,7 @@ class Broker:
     def peer_closed(self, peer: Peer, reason: str) -> None:
         """The connection to a peer is gone, and with it the link."""
         if not peer.linked:
-            if self.talks.get(peer.node) is peer:
-                del self.talks[peer.node]
+            self.talks.ended(peer)
             return
         node = peer.node
         if self.links.get(node) is not peer:
@@ -272,23 +275,11 @@ class Broker:
 
     def send_direct(self, to: NodeId, message: Message) -> None:
         """Routing sends out of band."""
-        peer = self.links.get(to) or self.talks.get(to)
+        peer = self.links.get(to)
         if peer is not None:
             peer.send(message)
         else:
-            self._spawn(self._talk(to, message))
-
-    async def _talk(self, to: NodeId, message: Message) -> None:
-        contact = self.membership.view.get(to) or self.membership.lost.get(to)
-        if contact is None:
-            log.warning("no address is known of node %d; a message to it is lost", to)
-            return
-        try:
-            peer = await self.greeter.dial(contact.known.address, "talk")
-        except LiveError as error:
-            log.warning("a message to '%s' is lost: %s", contact.known.name, error)
-        else:
-            peer.send(message)
+            self.talks.say(to, message)
 
     def routed(self, peer: Peer, message: Any) -> None:
         """A message of the routing arrived from a peer."""

@@ -148,6 +148,9 @@ class Bus(Reconnecting):
         except RefusedError:
             self._subscriptions.pop(number, None)
             raise
+        except BaseException:  # nobody waits for it any more, but the broker may have heard it
+            self._unsubscribe(subscription)
+            raise
 
     def _ask(self, subscription: Subscription) -> asyncio.Future[None]:
         number = subscription.number
@@ -266,10 +269,10 @@ class Bus(Reconnecting):
             self._consumed()
 
     def _accepted(self, request: int) -> None:
-        future = self._subscribing.get(request)
-        if future is not None and not future.done():
-            del self._subscribing[request]
-            future.set_result(None)
+        future = self._subscribing.pop(request, None)
+        if future is not None:
+            if not future.done():
+                future.set_result(None)
             return
         pending = self._pending
         for number in list(itertools.takewhile(lambda n: n <= request, pending)):

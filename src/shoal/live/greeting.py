@@ -158,7 +158,9 @@ class Greeter:
         latest = self.epochs.pop(who.node, 0)
         self.epochs[who.node] = max(latest, who.epoch)
         while len(self.epochs) > EPOCHS:
-            del self.epochs[next(iter(self.epochs))]
+            oldest = next(iter(self.epochs))
+            del self.epochs[oldest]
+            self.skews.pop(oldest, None)
         if who.epoch < latest:
             raise RefusedError(
                 "epoch",

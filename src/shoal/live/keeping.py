@@ -47,9 +47,9 @@ async def keep_alive(broker: Broker) -> None:
     interval = broker.settings.heartbeat
     while True:
         degree = len(broker.links)
-        for peer in [*broker.links.values(), *broker.talks.values()]:
+        for peer in [*broker.links.values(), *broker.talks.peers()]:
             peer.connection.beat(degree, 4 * interval)
-        for peer in list(broker.talks.values()):
+        for peer in broker.talks.peers():
             if broker.loop.time() - peer.since > TALK:
                 peer.connection.close("nothing more to say out of band")
         for session in list(broker.sessions):

@@ -134,6 +134,9 @@ class Reconnecting:
             raise RefusedError(error.code, f"{address} refuses: {error}") from None
         except DisconnectedError as error:
             raise hung_up(address, error) from None
+        except asyncio.CancelledError:  # closed meanwhile: nobody else knows this connection
+            connection.close("done", polite=False)
+            raise
         self.broker = welcome.who
         connection.taken_by(greeting, welcome.limit + ENVELOPE)
         self._limits = Limits(frame=max(1024, welcome.limit))
@@ -151,14 +154,25 @@ class Reconnecting:
         self._closing = True
         self._lost(str(error))
         self._up.set()
+        self._no_answers(str(error))
         for subscription in list(self._subscriptions.values()):
             subscription._fail(error)
+
+    def _no_answers(self, reason: str) -> None:
+        """No broker will be asked again: whoever waits for a subscription waits in vain."""
+        asked, self._subscribing = self._subscribing, {}
+        for future in asked.values():
+            if not future.done():
+                future.set_exception(DisconnectedError(f"not subscribed: {reason}"))
 
     def _lost(self, reason: str) -> None:
         """What was under way may have happened or not."""
         self._connection = None
         self._up.clear()
         log.info("connection lost: %s", reason)
+        # Those that wait will be asked again; the others' answers will not come any more.
+        asked = self._subscribing.items()
+        self._subscribing = {number: future for number, future in asked if not future.done()}
         pending, self._pending = self._pending, {}
         for future in pending.values():
             if not future.done():
@@ -177,6 +191,7 @@ class Reconnecting:
             connection = self._connection
             connection.close("done")
             self._lost("closed")
+        self._no_answers("the connection is closed")
         for subscription in list(self._subscriptions.values()):
             await subscription.stop()
 
