@@ -150,7 +150,7 @@ def _runner() -> Any:
 def _return_freed_memory() -> None:
     """Let arrays that the index no longer needs go back to the operating system.
 
-    The C library by itself keeps what was freed once for the next time: a quarter of a large broker.
+    The C library alone keeps what was freed for the next time: a quarter of a large broker.
     """
     import ctypes
 
