@@ -94,6 +94,18 @@ def test_many_filters_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table._table._index.segments
 
 
+def test_sources_keep_their_order_when_a_table_grows() -> None:
+    filters = [AttributeFilter(f"x > {number}") for number in range(40)]
+    tables = filters[0].table(), NaiveTable()
+    for table in tables:
+        for source, number in ((1, 0), (2, 0), (1, 1)):
+            table.insert(source, filters[number])
+        table.remove(1, filters[0])  # its first filter goes, the source was there before all
+        for number in range(40):
+            table.insert(3 + number % 3, filters[number])
+        assert table.match(Attributes({"x": 50})) == [1, 2, 3, 4, 5]
+
+
 def test_an_index_that_is_asked_becomes_compact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "RECENT", 64)
     table = IndexTable()

@@ -24,35 +24,39 @@ class AttributeTable(FilterTable):
     """
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[Source, Filter], None] | None = {}
-        """What is in a small table, in the order in which it came."""
+        self._entries: dict[Source, dict[Filter, None]] | None = {}
+        """What is in a small table; sources in the order in which they came."""
         self._table: FilterTable = NaiveTable()
 
     def insert(self, source: Source, filter: Filter) -> None:
         """See :class:`~shoal.content.tables.FilterTable`."""
         self._table.insert(source, filter)
         if self._entries is not None:
-            self._entries[(source, filter)] = None
-            if len(self._entries) > SMALL:
+            self._entries.setdefault(source, {})[filter] = None
+            if sum(map(len, self._entries.values())) > SMALL:
                 self._grow(self._entries)
 
     def remove(self, source: Source, filter: Filter) -> None:
         """See :class:`~shoal.content.tables.FilterTable`."""
         self._table.remove(source, filter)
-        if self._entries is not None:
-            self._entries.pop((source, filter), None)
+        if self._entries is not None and source in self._entries:
+            self._entries[source].pop(filter, None)
+            if not self._entries[source]:
+                del self._entries[source]
 
     def match(self, content: Content) -> list[Source]:
         """See :class:`~shoal.content.tables.FilterTable`."""
         return self._table.match(content)
 
-    def _grow(self, entries: dict[tuple[Source, Filter], None]) -> None:
+    def _grow(self, entries: dict[Source, dict[Filter, None]]) -> None:
         """Move to the index, if it is time."""
         from shoal.content.index import IndexTable, single
 
-        if single.match is None and len(entries) <= SMALL_UNCOMPILED:
+        count = sum(map(len, entries.values()))
+        if single.match is None and count <= SMALL_UNCOMPILED:
             return
         self._entries = None
         self._table = IndexTable()
-        for source, filter in entries:
-            self._table.insert(source, filter)
+        for source, filters in entries.items():
+            for filter in filters:
+                self._table.insert(source, filter)

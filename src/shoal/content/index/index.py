@@ -50,6 +50,7 @@ class MatchIndex:
         self._arrays: dict[str, Array] = {}
         self._rent = [0, 0]  # paid by events since the last flush, and since the last full merge
         self._rates = (0, 0)  # what an event pays of each
+        self._renting = False
         self._dirty = True
         self.streams = 0
         """Batches being matched: nothing may move meanwhile."""
@@ -214,11 +215,11 @@ class MatchIndex:
     def _find(self, attributes: Mapping[str, object]) -> int:
         """Write the ids that match to the scratch space; how many."""
         levels = self._levels
-        if levels.merges or self._rates != (0, 0):
+        if levels.merges or self._renting:
             self._pay()
-        index = self.publish() if self._dirty or levels.changed else self._address
-        scratch, brief = self.scratch, self.vocabulary.brief
-        scratch.out(levels.settled + len(self._recent))
+        if self._dirty or levels.changed:
+            self.publish()
+        scratch, brief, index = self.scratch, self.vocabulary.brief, self._address
         if single.match is not None:
             return single.match(
                 attributes if type(attributes) is dict else dict(attributes), brief,
@@ -276,6 +277,8 @@ class MatchIndex:
             others = max(0, len(self.segments) - 1)
             # Without segments all is recent, and the compiled code may not even be loaded.
             self._rates = (len(self._recent), SEGMENT_RENT * others) if self.segments else (0, 0)
+            self._renting = self._rates != (0, 0)
+            self.scratch.out(self.lanes)
         return self._address
 
     def _reshape(self) -> None:
