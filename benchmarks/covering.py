@@ -1,15 +1,14 @@
 """The covering poset under change: microseconds of CPU an insertion and a removal.
 
-``python benchmarks/covering.py [FILTERS]`` builds a poset of so many filters for each workload,
-then removes and inserts random ones. The filters and their normal forms are made beforehand.
+A poset of many filters is built for each workload, then random ones are removed and inserted. The
+filters and their normal forms are made beforehand.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from shoal.content import AttributeFilter
 from shoal.content.poset import CoveringPoset
@@ -68,14 +67,22 @@ def general(draw: random.Random) -> str:
 
 
 WORKLOADS: dict[str, Callable[[random.Random], str]] = {
-    "W1 stock": stock,
-    "W2 halves": halves,
-    "W3 nested": nested,
-    "W4 general": general,
+    "W1_stock": stock,
+    "W2_halves": halves,
+    "W3_nested": nested,
+    "W4_general": general,
 }
 
 
-def measure(name: str, count: int, changes: int = 5_000) -> str:
+def run(quick: bool = False) -> Iterator[dict[str, float]]:
+    """Every workload."""
+    CoveringPoset(AttributeFilter(f"x = {i} AND y > {i}") for i in range(200))  # compile
+    for name in WORKLOADS:
+        yield measure(name, 10_000 if quick else 100_000)
+
+
+def measure(name: str, count: int, changes: int = 5_000) -> dict[str, float]:
+    """One workload."""
     draw = random.Random(name)
     make = WORKLOADS[name]
     texts = dict.fromkeys(make(draw) for _ in range(count + changes))
@@ -98,20 +105,11 @@ def measure(name: str, count: int, changes: int = 5_000) -> str:
         poset.insert(filter)
         inserting += time.process_time() - started
         held[at] = filter
-    return (
-        f"{name:<11} {len(poset):>8,} {len(poset.maximal()):>8,}"
-        f" {made / len(filters) * 1e6:>8.1f} {built / count * 1e6:>8.1f}"
-        f" {inserting / changes * 1e6:>8.1f} {removing / changes * 1e6:>8.1f}"
-    )
-
-
-def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    CoveringPoset(AttributeFilter(f"x = {i} AND y > {i}") for i in range(200))  # compile
-    print("CPU µs each  filters  maximal    parse    build   insert   remove")
-    for name in WORKLOADS:
-        print(measure(name, count), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return {
+        f"{name}_filters": len(poset),
+        f"{name}_maximal": len(poset.maximal()),
+        f"{name}_parse_microseconds": made / len(filters) * 1e6,
+        f"{name}_build_microseconds": built / count * 1e6,
+        f"{name}_insert_microseconds": inserting / changes * 1e6,
+        f"{name}_remove_microseconds": removing / changes * 1e6,
+    }

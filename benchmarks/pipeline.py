@@ -43,13 +43,13 @@ CORES = 2
 TRACE_ROWS = 2_000_000
 
 
-def run(quick: bool = False) -> dict[str, float]:
+def run(quick: bool = False) -> Iterator[dict[str, float]]:
     """All measurements and the ratios that matter."""
     rounds = 1 if quick else 3
-    numbers = start_times(rounds)
-    numbers |= _apart("sweeps", rounds, 16 if quick else 64, 1.0)
-    numbers |= _apart("sweeps", rounds, 160 if quick else 640, 0.1)
-    return numbers | _apart("traces", rounds)
+    yield start_times(rounds)
+    yield _apart("sweeps", rounds, 16 if quick else 64, 1.0)
+    yield _apart("sweeps", rounds, 160 if quick else 640, 0.1)
+    yield _apart("traces", rounds)
 
 
 def _apart(what: str, *arguments: float) -> dict[str, float]:

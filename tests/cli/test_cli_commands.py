@@ -155,10 +155,12 @@ def test_bench_writes_one_flat_object(tmp_path: Path, monkeypatch: pytest.Monkey
     """The measuring itself is left out here: benchmarks are not for busy machines."""
     folder = tmp_path / "benchmarks"
     folder.mkdir()
-    (folder / "tiny.py").write_text("def run(quick=False):\n    return {'a_ratio': 2.5 + quick}\n")
+    (folder / "tiny.py").write_text(
+        "def run(quick=False):\n    yield {'a_ratio': 2.5 + quick}\n    yield {'a_rate': 1e6}\n"
+    )
     monkeypatch.setattr("shoal.cli.bench.folder", lambda: folder)
     assert run(["bench", "tiny", "--quick", "--json", str(tmp_path / "n.json")]) == 0
-    assert json.loads((tmp_path / "n.json").read_text()) == {"a_ratio": 3.5}
+    assert json.loads((tmp_path / "n.json").read_text()) == {"a_ratio": 3.5, "a_rate": 1e6}
 
 
 def test_the_simulation_benchmark_counts_the_same_messages_everywhere() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -42,7 +42,7 @@ def bench(
     """Measure Shoal beside other systems, in the same run.
 
     Times are CPU times where the peers run on one core; repeats alternate between the systems and
-    the medians are shown. Run it on a quiet machine.
+    the medians are shown, each number as soon as it is known. Run it on a quiet machine.
 
     Examples:
 
@@ -51,7 +51,7 @@ def bench(
         shoal bench simulation --quick --json numbers.json
     """
     from rich.console import Console
-    from rich.table import Table
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from shoal.stack.registry import suggestion
 
@@ -59,13 +59,18 @@ def bench(
         raise typer.BadParameter(f"no benchmark '{name}'{suggestion(name, names())}")
     if json_file is not None:
         json_file.open("a").close()  # better now than after minutes of measuring
-    run: Callable[..., dict[str, float]] = _load(name).run
-    numbers = run(quick=quick)
-    table = Table("", "", title=f"bench {name}", show_header=False, title_justify="left")
-    table.columns[1].justify = "right"
-    for key, value in numbers.items():
-        table.add_row(key.replace("_", " "), _text(value))
-    Console(highlight=False).print(table)
+    run: Callable[..., Iterator[dict[str, float]]] = _load(name).run
+    numbers: dict[str, float] = {}
+    console = Console(highlight=False)
+    columns = (SpinnerColumn(), TextColumn(f"measuring {name}"), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as spinner:
+        spinner.add_task("")
+        for more in run(quick=quick):
+            for key, value in more.items():
+                console.print(f"{key.replace('_', ' '):<64}{_text(value):>14}", soft_wrap=True)
+            numbers |= more
     if json_file is not None:
         json_file.write_text(json.dumps(numbers, indent=2) + "\n")
 
