@@ -110,9 +110,14 @@ class SubscriptionForwarding(Routing):
         self.forward(LOCAL, event, 0)
 
     def receive(self, sender: NodeId, message: Any) -> None:
-        """Most messages are events: they do not take the way over the handlers."""
-        if type(message) is Forward:
+        """The usual messages do not take the way over the handlers."""
+        kind = type(message)
+        if kind is Forward:
             self.forward(sender, message.event, message.hops)
+        elif kind is Subscribe:
+            self.on_subscribe(sender, message)
+        elif kind is Unsubscribe:
+            self.on_unsubscribe(sender, message)
         else:
             super().receive(sender, message)
 
