@@ -194,11 +194,13 @@ class Simulation:
         if not isinstance(routing, SubscriptionForwarding):
             return
         now = self.kernel.now / NANOSECONDS
-        expected = {
-            (source, filter)
-            for source, filter in self.oracle.table_of(host.node)
-            if source == LOCAL or self._travels(source, host.node, filter)
-        }
+        expected = self.oracle.table_of(host.node)
+        if type(routing).allows is not SubscriptionForwarding.allows:
+            expected = {
+                (source, filter)
+                for source, filter in expected
+                if source == LOCAL or self._travels(source, host.node, filter)
+            }
         check_table(expected, host.node, routing.table.entries(), now, routing.covering)
         if isinstance(routing, AdvertisementForwarding):
             advertised = self.advertisers.table_of(host.node)
