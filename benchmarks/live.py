@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -353,57 +354,60 @@ def index_bytes(filters: int) -> int:
     return index.nbytes
 
 
-def run(quick: bool = False) -> dict[str, float]:
+def run(quick: bool = False) -> Iterator[dict[str, float]]:
     """All of it."""
-    numbers: dict[str, float] = {}
     events = 50_000 if quick else 200_000
-    broker = Broker("--routing", "subscription-forwarding")
-    try:
-        mixed = asyncio.run(load(broker, mixed_filters(random.Random(1)), mixed_event, events))
-    finally:
-        broker.stop()
-    numbers |= {f"content_{k}": v for k, v in mixed.items()}
-    broker = Broker("--routing", "subscription-forwarding")
-    try:
-        topics = [f"topic = 't{i}'" for i in range(SUBSCRIBERS)]
-        plain = asyncio.run(load(broker, topics, topic_event, events))
-    finally:
-        broker.stop()
-    numbers |= {f"topic_{k}": v for k, v in plain.items()}
-    broker = Broker("--routing", "subscription-forwarding")
-    try:
-        equal = asyncio.run(load(broker, equality_filters(), equality_event, events))
-    finally:
-        broker.stop()
-    numbers |= {f"equality_{k}": v for k, v in equal.items()}
     filters = mixed_filters(random.Random(1))
+    content = _one_broker("content", filters, mixed_event, events)
+    yield content
+    topics = [f"topic = 't{i}'" for i in range(SUBSCRIBERS)]
+    plain = _one_broker("topic", topics, topic_event, events)
+    yield plain
+    equality = _one_broker("equality", equality_filters(), equality_event, events)
+    yield equality
     rate, each = asyncio.run(chain(filters, mixed_event, events // 2))
-    numbers["chain_of_5_events_per_second"] = rate
-    numbers["chain_share"] = rate / numbers["content_events_per_second"]
-    numbers["chain_of_5_events_per_cpu_second_of_busiest"] = each
-    numbers["chain_share_per_core"] = each / numbers["content_events_per_cpu_second"]
+    yield {
+        "chain_of_5_events_per_second": rate,
+        "chain_share": rate / content["content_events_per_second"],
+        "chain_of_5_events_per_cpu_second_of_busiest": each,
+        "chain_share_per_core": each / content["content_events_per_cpu_second"],
+    }
     many = 20_000 if quick else 100_000
-    numbers["idle_subscription_bytes"] = asyncio.run(idle(many, 5000))
-    numbers["idle_subscription_bytes_if_all_differ"] = asyncio.run(idle(many, 5000 + many))
+    yield {
+        "idle_subscription_bytes": asyncio.run(idle(many, 5000)),
+        "idle_subscription_bytes_if_all_differ": asyncio.run(idle(many, 5000 + many)),
+    }
     peers = _beside("_live_peers")
     if shutil.which("mosquitto"):
-        numbers |= peers.mosquitto(events, cpu)
-        numbers["topic_share_of_mosquitto"] = (
-            numbers["topic_deliveries_per_cpu_second"]
-            / numbers["mosquitto_deliveries_per_cpu_second"]
+        theirs = peers.mosquitto(events, cpu)
+        yield theirs
+        share = (
+            plain["topic_deliveries_per_cpu_second"] / theirs["mosquitto_deliveries_per_cpu_second"]
         )
+        yield {"topic_share_of_mosquitto": share}
     if shutil.which("nats-server"):
-        numbers |= peers.nats(events, cpu)
+        yield peers.nats(events, cpu)
     rabbit = _beside("_live_rabbit")
     if Path(rabbit.SERVER).exists():
         keys = ("symbol", "venue", "lot")
         values = [dict(zip(keys, equality_values(n), strict=True)) for n in range(FILTERS)]
         sent = [values[n * 37 % FILTERS] for n in range(300 if quick else 1000)]
-        numbers |= rabbit.rabbitmq(values, sent, peers.free_port)
-        numbers["equality_times_rabbitmq"] = (
-            numbers["equality_events_per_second"] / numbers["rabbitmq_events_per_second"]
-        )
-    return numbers
+        theirs = rabbit.rabbitmq(values, sent, peers.free_port)
+        yield theirs
+        times = equality["equality_events_per_second"] / theirs["rabbitmq_events_per_second"]
+        yield {"equality_times_rabbitmq": times}
+
+
+def _one_broker(
+    name: str, filters: list[str], event: Callable[[random.Random], dict[str, Any]], events: int
+) -> dict[str, float]:
+    """What one broker makes of a load, each number with the load's name."""
+    broker = Broker("--routing", "subscription-forwarding")
+    try:
+        numbers = asyncio.run(load(broker, filters, event, events))
+    finally:
+        broker.stop()
+    return {f"{name}_{key}": value for key, value in numbers.items()}
 
 
 def _beside(name: str) -> ModuleType:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,39 +30,28 @@ NAMES = ("W1", "W2", "W3", "W4")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
-def run(quick: bool = False) -> dict[str, float]:
-    """All measurements; what is being measured is said on the error stream."""
-    say = _Progress()
+def run(quick: bool = False) -> Iterator[dict[str, float]]:
+    """All measurements."""
     warm_up()
     sizes = SIZES[:3] if quick else SIZES
     found: dict[str, float] = {}
+    for figures in _measured(sizes, quick):
+        found |= figures
+        yield figures
+    yield _ratios(found)
+
+
+def _measured(sizes: Sequence[int], quick: bool) -> Iterator[dict[str, float]]:
     for name in NAMES:
         for size in sizes:
-            say(f"{name} with {size:,} subscriptions")
             index, figures = _shoal(name, size, quick)
-            found.update(figures)
+            yield figures
             if size <= 100_000:
-                say(f"{name} with {size:,} subscriptions, others")
-                found.update(_peers(name, size, index, quick))
+                yield _peers(name, size, index, quick)
             if name == "W1" and size == sizes[-1]:
-                say(f"changes to {size:,} subscriptions")
-                found.update(_updates(name, size, index, quick))
+                yield _updates(name, size, index, quick)
     if not quick:
-        say("Spark")
-        found.update(_on_spark())
-    found.update(_ratios(found))
-    return found
-
-
-class _Progress:
-    """One line per step, with the time so far."""
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-
-    def __call__(self, step: str) -> None:
-        seconds = int(time.monotonic() - self._begin)
-        print(f"{seconds // 60:3}:{seconds % 60:02} {step}", file=sys.stderr, flush=True)
+        yield _on_spark()
 
 
 def _ratios(found: dict[str, float]) -> dict[str, float]:
