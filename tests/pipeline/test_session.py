@@ -58,6 +58,13 @@ def test_the_session_keeps_to_itself(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_a_long_session_has_room_for_its_code(spark: SparkSession) -> None:
+    java = spark._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]  # py4j
+    pools = {pool.getName(): pool.getUsage().getMax() for pool in java.getMemoryPoolMXBeans()}
+    assert sum(size for name, size in pools.items() if "Code" in name) >= 200 * 2**20, pools
+
+
+@pytest.mark.spark
 def test_a_second_session_is_refused(spark: SparkSession) -> None:
     with pytest.raises(PipelineError, match="already running"):
         start_session("local[1]")

@@ -28,7 +28,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import shoal
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.java import class_data_options, find_java, keep_class_data
+from shoal.pipeline.java import COMPILER, class_data_options, find_java, keep_class_data
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -209,7 +209,7 @@ def _settings(master: str, folder: Path, scratch: Path, java_options: str) -> di
     else:
         settings["spark.archives"] = f"{_pack(scratch)}#{SHIPPED}"
         settings["spark.executorEnv.PYTHONPATH"] = SHIPPED
-        settings["spark.executor.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+        settings["spark.executor.extraJavaOptions"] = COMPILER
     return settings
 
 
