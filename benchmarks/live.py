@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from shoal.live.client import connect
-from shoal.live.messages import VERSIONS, Accepted, Consumed, Hello, Known, Publish, Subscribe
+from shoal.live.messages import VERSIONS, Accepted, Beat, Consumed, Hello, Known, Publish, Subscribe
 from shoal.live.wire import LENGTH, encode
 
 SUBSCRIBERS = 100
@@ -81,6 +81,22 @@ class Client(asyncio.Protocol):
         me = Known(-1, "bench", "", 0)
         hello = Hello(VERSIONS, "client", "link", me, time.time(), window=1_000_000)
         transport.write(encode(hello))  # type: ignore[attr-defined]  # a stream's
+        self._beat()
+
+    def _beat(self) -> None:
+        """Say that one is alive: a broker gives silent clients up."""
+        if not self.transport.is_closing():
+            self.transport.write(encode(Beat(0)))
+            asyncio.get_running_loop().call_later(10.0, self._beat)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.drained.set()
+
+    async def waits(self, seconds: float) -> None:
+        """Let others get on, if there is still something to wait for."""
+        if self.transport.is_closing():
+            raise RuntimeError("the broker has closed a connection of the benchmark")
+        await asyncio.sleep(seconds)
 
     def pause_writing(self) -> None:
         self.drained.clear()
@@ -165,9 +181,9 @@ async def load(
         publisher.transport.write(b"".join(frames[at : at + 100]))
         await publisher.drained.wait()
         while start + at - publisher.accepted > 10_000:
-            await asyncio.sleep(0.0005)
+            await publisher.waits(0.0005)
     while publisher.accepted < start + events - 1:
-        await asyncio.sleep(0.001)
+        await publisher.waits(0.001)
     seconds, used = time.monotonic() - began, broker.cpu() - used
     await asyncio.sleep(0.3)
     deliveries = sum(s.count for s in subscribers) - base
@@ -287,9 +303,9 @@ async def chain(filters: list[str], event: Any, events: int) -> tuple[float, flo
         for at in range(0, events, 100):
             publisher.transport.write(b"".join(frames[at : at + 100]))
             while at - step * last.count > 5 * step:
-                await asyncio.sleep(0.0005)
+                await publisher.waits(0.0005)
         while last.count < events // step and time.monotonic() - began < 60:
-            await asyncio.sleep(0.001)
+            await publisher.waits(0.001)
         through = step * last.count
         seconds = time.monotonic() - began
         busiest = max(broker.cpu() - before for broker, before in zip(brokers, used, strict=True))
