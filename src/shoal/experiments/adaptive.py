@@ -76,10 +76,14 @@ def _radio(nodes: int, side: float, reach: float, **movement: Any) -> Any:
     return merge(STATIC, {"nodes": nodes, "overlay": field})
 
 
-def _aircraft(path: str, nodes: int, reach: float, start: float) -> Any:
-    """What is in the air for three minutes from some second of the recording on."""
-    tracks = {"name": "tracks", "path": path, "reach": reach, "start": start, "stay": 180.0}
-    return merge(STATIC, {"nodes": nodes, "overlay": tracks})
+def _aircraft(name: str, title: str, nodes: int, reach: float, start: float) -> list[Experiment]:
+    """What is in the air for three minutes from a second of the recording on, if there is one."""
+    found = []
+    for path in _files(POSITIONS)[:1]:
+        tracks = {"name": "tracks", "path": path, "reach": reach, "start": start, "stay": 180.0}
+        base = merge(STATIC, {"nodes": nodes, "overlay": tracks})
+        found.append(_scenario(name, title, base, 3 * SPAN, radio=True))
+    return found
 
 
 def _mesh(path: str) -> Any:
@@ -90,7 +94,7 @@ def _files(variable: str) -> list[str]:
     return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
 
 
-_FLIGHTS, _MESHES = _files(POSITIONS)[:1], _files(MESH)
+_MESHES = _files(MESH)
 
 KNOWN = (
     _scenario("still", "Static network", STATIC),
@@ -108,16 +112,7 @@ KNOWN = (
         _radio(120, 1500.0, 230.0, model="random waypoint", slowest=0.5, speed=1.5, pause=5.0),
         radio=True,
     ),
-    *(
-        _scenario(
-            "aircraft",
-            "Recorded aircraft",
-            _aircraft(path, 24, 50e3, 3600.0),
-            3 * SPAN,
-            radio=True,
-        )
-        for path in _FLIGHTS
-    ),
+    *_aircraft("aircraft", "Recorded aircraft", 24, 50e3, 3600.0),
     *(_scenario("mesh", "A community mesh with lossy links", _mesh(path)) for path in _MESHES[:1]),
 )
 UNSEEN = (
@@ -138,16 +133,7 @@ UNSEEN = (
         _radio(150, 2000.0, 350.0, speed=15.0),
         radio=True,
     ),
-    *(
-        _scenario(
-            "aircraft-later",
-            "Aircraft an hour later, radios reaching 30 km",
-            _aircraft(path, 28, 30e3, 7200.0),
-            3 * SPAN,
-            radio=True,
-        )
-        for path in _FLIGHTS
-    ),
+    *_aircraft("aircraft-later", "Aircraft an hour later, radios reaching 30 km", 28, 30e3, 7200.0),
     *(
         _scenario("mesh-elsewhere", "The mesh of another town", _mesh(path))
         for path in _MESHES[1:2]
