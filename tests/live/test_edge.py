@@ -166,7 +166,7 @@ class Numberings(RuleBasedStateMachine):
         self.numbers, self.numbered = Numbers(), Numbered()
         self.model: dict[int, AttributeFilter] = {}
 
-    @rule(number=st.integers(0, 2**62), filter=st.sampled_from(FILTERS))
+    @rule(number=st.integers(0, 2**31), filter=st.sampled_from(FILTERS))
     def put(self, number: int, filter: AttributeFilter) -> None:
         assert (number in self.numbered) == (number in self.model)
         if number not in self.model:
@@ -177,7 +177,7 @@ class Numberings(RuleBasedStateMachine):
     @rule(data=st.data())
     def pop(self, data: st.DataObject) -> None:
         known = st.sampled_from(sorted(self.model)) if self.model else st.nothing()
-        number = data.draw(known | st.integers(0, 2**62))
+        number = data.draw(known | st.integers(0, 2**31))
         assert self.numbers.remove(number) == (number in self.model)
         assert self.numbered.pop(number) == self.model.pop(number, None)
 
