@@ -72,6 +72,8 @@ class EdgeTable(ReadableTable):
         self._arrival: dict[Source, list[int]] = {}
         """Per source its rank and number of entries."""
         self._arrivals = 0
+        self._only: Source | None = None
+        """The only source, where there is just one: which of its filters match hardly matters."""
         self._last: Content | None = None
         self._local: list[int] = []
 
@@ -120,6 +122,7 @@ class EdgeTable(ReadableTable):
         if arrived is None:
             self._arrivals += 1
             arrived = self._arrival[source] = [self._arrivals, 0]
+            self._only = source if len(self._arrival) == 1 else None
         arrived[1] += 1
 
     def remove(self, source: Source, filter: Filter) -> None:
@@ -140,6 +143,7 @@ class EdgeTable(ReadableTable):
         arrived[1] -= 1
         if not arrived[1]:
             del self._arrival[source]
+            self._only = next(iter(self._arrival)) if len(self._arrival) == 1 else None
             entries.forget_source(source)
         if not len(entries):
             # What was large stays so: start afresh.
@@ -193,6 +197,8 @@ class EdgeTable(ReadableTable):
 
     def match(self, content: Content) -> list[Source]:
         """See :class:`~shoal.content.tables.FilterTable`."""
+        if self._only is not None and self._index is not None and not self._plain:
+            return self._match_only(self._only, self._index, content)
         found: dict[Source, None] = {}
         local: list[int] = []
         if self._by_handle:
@@ -222,6 +228,17 @@ class EdgeTable(ReadableTable):
             return list(found)
         rank = self._arrival
         return sorted(found, key=lambda source: rank[source][0])
+
+    def _match_only(self, source: Source, index: MatchIndex, content: Content) -> list[Source]:
+        """As :meth:`match`, where all filters are of one source and in the index."""
+        values = getattr(content, "values", None)
+        if source != LOCAL:
+            return [source] if values is not None and index.matches(values) else []
+        by_handle = self._by_handle
+        handles = [] if values is None else index.match(values)
+        self._local = [by_handle[handle >> CHUNK][handle & LOW] for handle in handles]
+        self._last = content
+        return [LOCAL] if handles else []
 
     def _found(self, place: int, found: dict[Source, None], local: list[int]) -> None:
         for source in self.entries.sources[place]:
