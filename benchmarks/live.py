@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -25,10 +25,11 @@ from shoal.live.client import connect
 from shoal.live.messages import VERSIONS, Accepted, Beat, Consumed, Hello, Known, Publish, Subscribe
 from shoal.live.wire import LENGTH, encode
 
+run_loop: Callable[[Coroutine[Any, Any, Any]], Any]
 try:  # the load must not be what is measured
     from uvloop import run as run_loop
 except ImportError:
-    from asyncio import run as run_loop
+    run_loop = asyncio.run
 
 
 def _beside(name: str) -> ModuleType:
@@ -320,7 +321,7 @@ async def idle(subscriptions: int, distinct: int) -> float:
 
         small = await fill(0, 5000)
         large = await fill(5000, 5000 + subscriptions)
-        grown = large - small - work.index_bytes(max(0, distinct - 5000))
+        grown: int = large - small - work.index_bytes(max(0, distinct - 5000))
         return grown / subscriptions
     finally:
         broker.stop()
