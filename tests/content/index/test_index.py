@@ -64,7 +64,6 @@ def test_any_filters_on_any_events(expressions: list[Any], events: list[Event]) 
     for event in events:
         expected = [h for h, e in zip(handles, expressions, strict=True) if holds(e, event)]
         assert sorted(index.match(event)) == expected
-        assert index.matches(event) == bool(expected)
     index.compact()
     for event in events:
         expected = [h for h, e in zip(handles, expressions, strict=True) if holds(e, event)]
@@ -270,6 +269,20 @@ def test_tiles_of_events_find_what_single_events_do(
         ::20
     ]:
         assert found == wanted(forms, event)
+
+
+def test_a_large_batch_lays_out_the_newest_filters() -> None:
+    workload, index = WORKLOADS["W1"], MatchIndex()
+    forms = Forms()
+    for form in workload.forms(700):
+        forms[index.insert(form)] = form
+    index.match_batch(workload.events(10))
+    assert not index.segments
+    batch = workload.events(2_000)
+    found = index.match_batch(batch).lists()
+    assert index.segments
+    for event, handles in list(zip(batch.to_pylist(), found, strict=True))[::100]:
+        assert handles == wanted(forms, event)
 
 
 def test_an_empty_index_and_an_empty_batch() -> None:

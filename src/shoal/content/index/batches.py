@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,8 +22,10 @@ TILED_COLUMNS: Final = 16_384  # unless so many columns would take too much room
 PORTION_IDS: Final = 1 << 20  # ids handed out at a time
 
 
-def stream(index: MatchIndex, batch: object, *, reuse: bool) -> Iterator[Matches]:
+def stream(index: MatchIndex, batch: Any, *, reuse: bool) -> Iterator[Matches]:
     """What each row of a record batch matches, in portions."""
+    index.publish()
+    index.pay(batch.num_rows)
     index.streams += 1
     try:
         yield from _stream(index, batch, reuse=reuse)
@@ -31,7 +33,7 @@ def stream(index: MatchIndex, batch: object, *, reuse: bool) -> Iterator[Matches
         index.streams -= 1
 
 
-def _stream(index: MatchIndex, batch: object, *, reuse: bool) -> Iterator[Matches]:
+def _stream(index: MatchIndex, batch: Any, *, reuse: bool) -> Iterator[Matches]:
     table = index.publish()
     events = Events(batch, index.vocabulary)
     lanes, scratch = index.lanes, index.scratch

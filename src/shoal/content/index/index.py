@@ -116,7 +116,7 @@ class MatchIndex:
             flags = f.SHARED
             self._shared += len(lanes.boxes)
         for box in lanes.boxes:
-            self._recent.add(handle, flags, box)
+            self._recent.add(handle, flags, [number for predicate in box for number in predicate])
 
     def remove(self, handle: int) -> bool:
         """Take a filter away; whether it was there."""
@@ -204,12 +204,6 @@ class MatchIndex:
         found: list[int] = self.scratch.ids[:count].tolist()
         return self._decide(found, attributes) if self.opaque else found
 
-    def matches(self, attributes: Mapping[str, object]) -> bool:
-        """Whether any filter matches an event: as :meth:`match`, for those who ask no more."""
-        if self.opaque:
-            return bool(self.match(attributes))
-        return self._find(attributes) > 0
-
     def match_ids(self, attributes: Mapping[str, object]) -> Array:
         """As :meth:`match`, as an array."""
         count = self._find(attributes)
@@ -222,7 +216,7 @@ class MatchIndex:
         """Write the ids that match to the scratch space; how many."""
         levels = self._levels
         if levels.merges or self._renting:
-            self._pay()
+            self.pay(1)
         if self._dirty or levels.changed:
             self.publish()
         scratch, brief, index = self.scratch, self.vocabulary.brief, self._address
@@ -237,24 +231,23 @@ class MatchIndex:
         )  # fmt: skip
         return found
 
-    def _pay(self) -> None:
-        """Let this event pay for order: for a merge under way, or towards the next."""
+    def pay(self, events: int) -> None:
+        """Let events pay for order: towards laying out the recent lanes, and for merges."""
         if self.streams:
             return
-        levels = self._levels
-        if levels.merges:
-            levels.credit += INSERTION
-            if levels.credit >= PORTION:
-                self.maintain()
-            return
-        rent, rates = self._rent, self._rates
-        rent[0] += rates[0]
-        rent[1] += rates[1]
+        levels, rent, rates = self._levels, self._rent, self._rates
+        rent[0] += events * rates[0]
         if rent[0] >= FLUSH_COST:
             self.flush()
-        elif rent[1] >= MERGE_COST * levels.settled:
-            rent[1] = 0
-            levels.merge(0, len(levels.segments), self.vocabulary)
+        if not levels.merges:
+            rent[1] += events * rates[1]
+            if rent[1] >= MERGE_COST * levels.settled > 0:
+                rent[1] = 0
+                levels.merge(0, len(levels.segments), self.vocabulary)
+        if levels.merges:
+            levels.credit += events * INSERTION
+            if levels.credit >= PORTION:
+                self.maintain()
 
     def _decide(self, found: list[int], attributes: Mapping[str, object]) -> list[int]:
         """Let the reference say which of the filters that only may match do."""
@@ -281,9 +274,9 @@ class MatchIndex:
             self._recent.publish(self.table)
             self._reshape()
             others = max(0, len(self.segments) - 1)
+            self._rates = (len(self._recent), SEGMENT_RENT * others)
             # Without segments all is recent, and the compiled code may not even be loaded.
-            self._rates = (len(self._recent), SEGMENT_RENT * others) if self.segments else (0, 0)
-            self._renting = self._rates != (0, 0)
+            self._renting = bool(self.segments) and self._rates != (0, 0)
             self.scratch.out(self.lanes)
         return self._address
 
@@ -340,5 +333,5 @@ class MatchIndex:
     @property
     def nbytes(self) -> int:
         """Memory that the index holds, the names in its vocabulary aside."""
-        recent = 8 * len(self._recent) + 20 * len(self._recent.columns)
-        return self._levels.nbytes + sum(array.nbytes for array in self._arrays.values()) + recent
+        own = sum(array.nbytes for array in self._arrays.values())
+        return self._levels.nbytes + self._recent.nbytes + own

@@ -7,7 +7,6 @@ from bisect import bisect_left
 import numpy as np
 
 from shoal.content.index import fields as f
-from shoal.content.index.lanes import Predicate
 from shoal.content.index.segments import Array, Flat
 
 
@@ -18,9 +17,7 @@ class Recent:
         self.ids: list[int] = []
         self.handles: list[int] = []
         self.start: list[int] = [0]
-        self.columns: list[int] = []
-        self.low: list[float] = []
-        self.high: list[float] = []
+        self.numbers: list[float] = []
         self._copied = 0
         self._arrays: list[Array] = []
         self._room = (0, 0)
@@ -28,13 +25,10 @@ class Recent:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def add(self, handle: int, flags: int, box: list[Predicate]) -> None:
-        """Append a lane; handles must not descend."""
-        for column, low, high in box:
-            self.columns.append(column)
-            self.low.append(low)
-            self.high.append(high)
-        self.start.append(len(self.columns))
+    def add(self, handle: int, flags: int, box: list[float]) -> None:
+        """Append a lane: column, lowest and highest key of each predicate. No handle descends."""
+        self.numbers += box
+        self.start.append(len(self.numbers) // 3)
         self.ids.append(handle | flags)
         self.handles.append(handle)
 
@@ -52,6 +46,11 @@ class Recent:
             at += 1
         return found | flags
 
+    def _predicates(self, first: int) -> tuple[Array, Array, Array]:
+        """Columns, lowest and highest keys of the predicates from one on."""
+        numbers = np.array(self.numbers[3 * first :], np.float64).reshape(-1, 3)
+        return numbers[:, 0].astype(np.uint32), numbers[:, 1], numbers[:, 2]
+
     def flat(self) -> Flat:
         """The live lanes as a list of their own."""
         ids = np.array(self.ids, np.uint32)
@@ -59,17 +58,13 @@ class Recent:
         live = ids != f.DEAD
         counts = np.diff(start)
         kept = np.repeat(live, counts)
-        return Flat(
-            ids[live],
-            np.concatenate([[0], np.cumsum(counts[live])]).astype(np.uint32),
-            np.array(self.columns, np.uint32)[kept],
-            np.array(self.low, np.float64)[kept],
-            np.array(self.high, np.float64)[kept],
-        )
+        columns, low, high = (array[kept] for array in self._predicates(0))
+        start = np.concatenate([[0], np.cumsum(counts[live])]).astype(np.uint32)
+        return Flat(ids[live], start, columns, low, high)
 
     def publish(self, table: Array) -> None:
         """Show the kernels what has been added since the last time."""
-        lanes, predicates = len(self.ids), len(self.columns)
+        lanes, predicates = len(self.ids), self.start[-1]
         if lanes > self._room[0] or predicates > self._room[1] or not self._arrays:
             self._room = (2 * lanes + 16, 2 * predicates + 64)
             self._arrays = [
@@ -84,18 +79,22 @@ class Recent:
             for slot, array in zip(slots, self._arrays, strict=True):
                 table[slot] = array.ctypes.data
         first, at = self._copied, self.start[self._copied]
-        ids, start, columns, low, high = self._arrays
+        ids, start, *bounds = self._arrays
         ids[first:lanes] = self.ids[first:]
         start[first + 1 : lanes + 1] = self.start[first + 1 :]
-        columns[at:predicates] = self.columns[at:]
-        low[at:predicates] = self.low[at:]
-        high[at:predicates] = self.high[at:]
+        for array, added in zip(bounds, self._predicates(at), strict=True):
+            array[at:predicates] = added
         self._copied = lanes
         table[f.RECENT] = lanes
 
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return 8 * len(self.ids) + 20 * self.start[-1]
+
     def clear(self) -> None:
         """Forget all lanes."""
-        for held in (self.ids, self.handles, self.columns, self.low, self.high):
+        for held in (self.ids, self.handles, self.numbers):
             held.clear()
         self.start[:] = [0]
         self._copied = 0
