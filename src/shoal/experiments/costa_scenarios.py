@@ -83,9 +83,6 @@ _DUAL: Mapping[str, Any] = {
     "ttl_rule": OWN,
 }
 
-_BRIEFLY = publishing(SPAN / 2)
-"""For the quick tier, where no total is compared with a printed one."""
-
 GRAPH = (
     Experiment(
         "static",
@@ -129,7 +126,6 @@ GRAPH = (
         axis_label=TAU,
         seeds=10,
         quick_seeds=2,
-        quick=_BRIEFLY,
     ),
     Experiment(
         "dynamic",
@@ -183,7 +179,7 @@ GRAPH = (
             **horizons(" dual", (1, 2, 3), **_DUAL),
         },
         seeds=10,
-        quick_seeds=1,
+        quick_seeds=2,
     ),
     Experiment(
         "receivers",
@@ -196,7 +192,6 @@ GRAPH = (
         axis_label=N,
         seeds=10,
         quick_seeds=2,
-        quick=_BRIEFLY,
     ),
 )
 

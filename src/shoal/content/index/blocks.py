@@ -90,7 +90,7 @@ def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
 
 
 @kernel
-def _emit(out: Any, ids: Any, chosen: Any) -> Any:
+def emit(out: Any, ids: Any, chosen: Any) -> Any:
     """Write the chosen ids of 64; the buffer has room for 16 more."""
     if COMPRESS and count_bits(chosen) > 5:
         for quarter in range(4):
@@ -107,18 +107,19 @@ def _emit(out: Any, ids: Any, chosen: Any) -> Any:
 
 
 @kernel
-def _slot(at: Any, codes: Any, step: Any, chosen: Any) -> Any:
+def _slot(at: Any, stride: Any, codes: Any, step: Any, chosen: Any) -> Any:
     """The chosen lanes whose predicate in this slot holds, without a branch per lane.
 
     A predicate is a column, a lowest code and a width, modulo 2**16: a negated one wraps around.
+    ``stride``: bytes from one lane to the next.
     """
     kept = _U0
     while chosen != _U0:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
-        here = at + 2 * lane
+        here = at + stride * lane
         code = np.int64(load_u16(codes + 2 * step * np.int64(load_u16(here))))
-        low, width = np.int64(load_u16(here + 256)), np.int64(load_u16(here + 512))
+        low, width = np.int64(load_u16(here + 2)), np.int64(load_u16(here + 4))
         kept |= np.uint64(((code - low) & 65535) <= width) << np.uint64(lane)
     return kept
 
@@ -236,8 +237,8 @@ def match_block(
             if exact3 != 0 and (c3 & _ODD) == 0:
                 chosen = _refine(group, 3, c3, keys, step, part, at + 1536, offset, chosen)
             for slot in range(slot_count):
-                at = slots + 768 * (slot_count * block + slot) + offset
-                chosen = _slot(at, codes, step, chosen)
+                at = slots + 6 * (64 * slot_count * part + slot)
+                chosen = _slot(at, 6 * slot_count, codes, step, chosen)
             if residual != 0 and chosen != _U0:
                 chosen = _residual(group, codes, keys, step, 64 * part, chosen)
         if special != 0:
@@ -248,5 +249,5 @@ def match_block(
             copy64(out, here)
             out += 256
         else:
-            out = _emit(out, here, chosen)
+            out = emit(out, here, chosen)
     return out

@@ -22,6 +22,7 @@ Building is a generator: it yields every few milliseconds, so that a merge never
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ STEP = 1 << 13  # lanes handled between two yields
 GROUP_AT = {4: 512, 3: 256, 2: 128, 1: 1}  # how many lanes justify a group of so many columns
 RARE = 64  # a column with fewer predicates is no key, as long as
 SLOTS = 3  # predicates beside the keys that lie in the block; more lie elsewhere
+APART = 128  # lanes of one number of such predicates that make a group of their own
 STRAY = 1024  # at most so many lanes have no other and must be looked at for every event
 
 
@@ -95,6 +97,7 @@ def _groups(
         left = np.concatenate(rest)
     group_of[left] = len(sets)  # no plain predicate at all: these are looked at for every event
     sets.append(())
+    sets = yield from _set_apart(flat, sets, group_of)
     # Groups of one first column lie side by side, those without columns in front.
     by_column = sorted(range(len(sets)), key=lambda g: sets[g][:1] or (-1,))
     rank = np.empty(len(sets), np.int32)
@@ -111,6 +114,39 @@ def _groups(
         ordering.scatter(group_of, begin, end, filled, lanes)
         yield end - begin
     return [sets[g] for g in by_column], lanes, starts
+
+
+def _set_apart(
+    flat: Flat, sets: list[tuple[int, ...]], group_of: Array
+) -> Generator[int, None, list[tuple[int, ...]]]:
+    """Split groups by how much there is to a lane beside its keys, so that none makes room for it
+    in vain; renumbers ``group_of`` and gives the key columns of each group.
+    """
+    widths = np.array([len(keys) for keys in sets], np.int64)
+    kinds = SLOTS + 1
+    kind = np.empty(len(flat), np.int64)
+    sizes = np.zeros((len(sets), kinds), np.int64)
+    for a, b in steps(len(flat), 2 * STEP):
+        beside = np.diff(flat.start[a : b + 1]) - widths[group_of[a:b]]
+        kind[a:b] = kinds * group_of[a:b] + np.minimum(beside, SLOTS)
+        sizes += np.bincount(kind[a:b], minlength=sizes.size).reshape(sizes.shape)
+        yield b - a
+    if not sizes[:, 1:].any():
+        return sets
+    joins = np.tile(np.arange(kinds), (len(sets), 1))
+    for one, other in [*pairwise(range(kinds)), *pairwise(reversed(range(kinds)))]:
+        others = sizes[:, one + 1 :] if other > one else sizes[:, :one]
+        few = (sizes[:, one] > 0) & (sizes[:, one] < APART) & others.any(axis=1)
+        sizes[few, other] += sizes[few, one]
+        sizes[few, one] = 0
+        joins[few[:, None] & (joins == one)] = other
+    numbers = np.cumsum(sizes.ravel() > 0) - 1
+    numbers = np.take_along_axis(numbers.reshape(sizes.shape), joins, axis=1).ravel()
+    yield sizes.size
+    for a, b in steps(len(flat), 4 * STEP):
+        group_of[a:b] = numbers[kind[a:b]]
+        yield b - a
+    return [sets[group] for group in np.nonzero(sizes)[0].tolist()]
 
 
 def _arrange(bounds: Array) -> Generator[int, None, Array]:
@@ -256,7 +292,7 @@ def _fill(
     if special.any():
         keep(f.SPECIAL, "special", special)
     if slot_count:
-        slots = keep(f.SLOTS, "slots", np.zeros((blocks, slot_count, 3, ordering.BLOCK), np.uint16))
+        slots = keep(f.SLOTS, "slots", np.zeros((blocks, ordering.BLOCK, slot_count, 3), np.uint16))
         row[f.SLOT_COUNT] = slot_count
         for a, b in steps(count):
             ordering.fill_slots(flat.columns, low, high, a, b, picked, slots)

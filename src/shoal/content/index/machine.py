@@ -191,6 +191,55 @@ def _pack16(typingctx: Any, target: Any, source: Any, chosen: Any) -> Any:
     return types.void(types.int64, types.int64, types.uint16), codegen
 
 
+def _above16(typingctx: Any, source: Any, limit: Any) -> Any:
+    """Bit i: ``source[i] > limit``, of 16 ids."""
+    kind = ir.VectorType(_I32, 16)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = builder.load(_pointer(builder, args[0], kind), typ=kind)
+        found.align = 4
+        above = builder.icmp_unsigned(">", found, _splat(builder, args[1], kind))
+        return builder.bitcast(above, _I16)
+
+    return types.uint16(types.int64, types.uint32), codegen
+
+
+def _transpose64(typingctx: Any, address: Any) -> Any:
+    """Bit j of word i changes places with bit i of word j, of 64 words of 64 bits each."""
+    kind = ir.VectorType(_I64, LANES)
+    rows = range(LANES)
+
+    def constant(word: int) -> Any:
+        return ir.Constant(kind, [word] * LANES)
+
+    def order(numbers: Any) -> Any:
+        return ir.Constant(ir.VectorType(_I32, LANES), list(numbers))
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        words = builder.load(_pointer(builder, args[0], kind), typ=kind)
+        words.align = 8
+        for step in (32, 16, 8, 4, 2, 1):  # one bit of a row's number for one of the column's
+            low = sum(1 << bit for bit in rows if not bit & step)
+            high = low << step
+            other = builder.shuffle_vector(words, words, order(row ^ step for row in rows))
+            upper = builder.or_(
+                builder.and_(words, constant(low)),
+                builder.and_(builder.shl(other, constant(step)), constant(high)),
+            )
+            lower = builder.or_(
+                builder.and_(words, constant(high)),
+                builder.and_(builder.lshr(other, constant(step)), constant(low)),
+            )
+            words = builder.shuffle_vector(
+                upper, lower, order(row + LANES if row & step else row for row in rows)
+            )
+        done = builder.store(words, _pointer(builder, args[0], kind))
+        done.align = 8
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
 def _unary(name: str) -> Any:
     def operate(typingctx: Any, word: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -212,3 +261,5 @@ all_within64 = intrinsic(_all_within64)
 all_around64 = intrinsic(_all_around64)
 copy64 = intrinsic(_copy64)
 pack16 = intrinsic(_pack16)
+above16 = intrinsic(_above16)
+transpose64 = intrinsic(_transpose64)

@@ -40,8 +40,8 @@ def _survey(
             inside = position - (row[f.IDS] - ids) // 4
             slots = row[f.SLOT_COUNT]
             for slot in range(slots):
-                here = row[f.SLOTS] + 768 * (slots * (inside // BLOCK) + slot)
-                counts[i] += 1 if load_u16(here + 512 + 2 * (inside % BLOCK)) != 65535 else 0
+                here = row[f.SLOTS] + 6 * (slots * inside + slot)
+                counts[i] += 1 if load_u16(here + 4) != 65535 else 0
             if row[f.RESIDUAL_START] != 0:
                 at = row[f.RESIDUAL_START] + 4 * inside
                 counts[i] += np.int64(load_u32(at + 4)) - np.int64(load_u32(at))
@@ -93,9 +93,9 @@ def _unfold(
             high[at] = _value(np.int64(load_u16(bounds + 256)), cuts, exact + 8)
             at += 1
         for slot in range(row[f.SLOT_COUNT]):
-            here = row[f.SLOTS] + 768 * (row[f.SLOT_COUNT] * block + slot) + 2 * lane
-            lower = np.int64(load_u16(here + 256))
-            upper = lower + np.int64(load_u16(here + 512))
+            here = row[f.SLOTS] + 6 * (row[f.SLOT_COUNT] * inside + slot)
+            lower = np.int64(load_u16(here + 2))
+            upper = lower + np.int64(load_u16(here + 4))
             if upper - lower != 65535:
                 column = np.int64(load_u16(here))
                 cuts = snapshot + 8 * f.CUT_SIZE * column

@@ -319,7 +319,7 @@ def fill_slots(
     """Write the picked predicates as column, lowest code and width; without one anything holds."""
     for position in range(begin, end):
         block, spot = position // BLOCK, position % BLOCK
-        for slot in range(slots.shape[1]):
+        for slot in range(slots.shape[2]):
             at = picked[position, slot]
             column, lower, width = np.int64(0), np.int64(0), np.int64(65535)
             if at >= 0:
@@ -328,8 +328,8 @@ def fill_slots(
                 width = upper - lower
                 if columns[at] >= np.uint32(NEGATED):  # all other codes, around the end
                     lower, width = upper + 1, (lower - upper - 2) & 65535
-            slots[block, slot, 0, spot] = column
-            slots[block, slot, 1, spot], slots[block, slot, 2, spot] = lower, width
+            slots[block, spot, slot, 0] = column
+            slots[block, spot, slot, 1], slots[block, spot, slot, 2] = lower, width
 
 
 @kernel

@@ -76,6 +76,13 @@ static inline uint64_t within8(const uint16_t *low, const uint16_t *high, uint16
 }
 
 typedef uint64_t (*within)(const uint16_t *, const uint16_t *, uint16_t);
+typedef uint32_t *(*emit)(uint32_t *, const uint32_t *, uint64_t);
+
+static inline uint32_t *emit_any(uint32_t *out, const uint32_t *ids, uint64_t chosen)
+{
+    for (; chosen; chosen &= chosen - 1) *out++ = ids[__builtin_ctzll(chosen)];
+    return out;
+}
 
 static inline uint64_t within_any(const uint16_t *low, const uint16_t *high, uint16_t code)
 {
@@ -95,6 +102,16 @@ WIDE static inline uint64_t within_avx512(const uint16_t *low, const uint16_t *h
     uint64_t b = _mm512_cmple_epu16_mask(_mm512_loadu_si512(low + 32), x)
                & _mm512_cmpge_epu16_mask(_mm512_loadu_si512(high + 32), x);
     return a | b << 32;
+}
+WIDE static inline uint32_t *emit_avx512(uint32_t *out, const uint32_t *ids, uint64_t chosen)
+{
+    if (__builtin_popcountll(chosen) <= 5) return emit_any(out, ids, chosen);
+    for (int i = 0; i < 64; i += 16) { /* there is room for 16 more than are found */
+        __mmask16 some = (__mmask16)(chosen >> i);
+        _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(some, _mm512_loadu_si512(ids + i)));
+        out += __builtin_popcount(some);
+    }
+    return out;
 }
 #define HALF __attribute__((target("avx2")))
 HALF static inline uint64_t within_avx2(const uint16_t *low, const uint16_t *high, uint16_t code)
@@ -163,9 +180,9 @@ static uint64_t residual(table group, const uint16_t *codes, const double *keys,
 
 static inline __attribute__((always_inline)) uint32_t *
 scan_group(int64_t *index, table group, const uint16_t *codes, const double *keys, uint32_t *out,
-           within within64)
+           int64_t width, within within64, emit emit64)
 {
-    int64_t width = FIELD(group, WIDTH), blocks = FIELD(group, BLOCKS);
+    int64_t blocks = FIELD(group, BLOCKS);
     uint16_t code[4] = {0, 0, 0, 0};
     for (int64_t i = 0; i < width; i++) {
         code[i] = codes[group[at[KEYS] + i]];
@@ -231,12 +248,14 @@ scan_group(int64_t *index, table group, const uint16_t *codes, const double *key
                             }
                         }
                         for (int64_t s = 0; s < slot_count && chosen; s++) {
-                            const uint16_t *slot = slots + 384 * (slot_count * block + s) + 64 * half;
+                            const uint16_t *slot =
+                                slots + 3 * (slot_count * (128 * block + 64 * half) + s);
                             uint64_t kept = 0;
                             for (; chosen; chosen &= chosen - 1) {
                                 int lane = __builtin_ctzll(chosen);
-                                uint16_t offset = (uint16_t)(codes[slot[lane]] - slot[128 + lane]);
-                                kept |= (uint64_t)(offset <= slot[256 + lane]) << lane;
+                                const uint16_t *mine = slot + 3 * slot_count * lane;
+                                uint16_t offset = (uint16_t)(codes[mine[0]] - mine[1]);
+                                kept |= (uint64_t)(offset <= mine[2]) << lane;
                             }
                             chosen = kept;
                         }
@@ -250,7 +269,7 @@ scan_group(int64_t *index, table group, const uint16_t *codes, const double *key
                             out = emit_flagged(index, out, here[__builtin_ctzll(odd)]);
                     }
                     if (chosen == ~0ull) { memcpy(out, here, 256); out += 64; }
-                    else for (; chosen; chosen &= chosen - 1) *out++ = here[__builtin_ctzll(chosen)];
+                    else out = emit64(out, here, chosen);
                 }
             }
         }
@@ -258,10 +277,20 @@ scan_group(int64_t *index, table group, const uint16_t *codes, const double *key
     return out;
 }
 
+/* One copy of the scan for each number of keys: their loops are unrolled. */
+#define SCAN(within64, emit64)                                                                \
+    switch (FIELD(group, WIDTH)) {                                                            \
+    case 0: return scan_group(index, group, codes, keys, out, 0, within64, emit64);           \
+    case 1: return scan_group(index, group, codes, keys, out, 1, within64, emit64);           \
+    case 2: return scan_group(index, group, codes, keys, out, 2, within64, emit64);           \
+    case 3: return scan_group(index, group, codes, keys, out, 3, within64, emit64);           \
+    default: return scan_group(index, group, codes, keys, out, 4, within64, emit64);          \
+    }
+
 static uint32_t *group_any(int64_t *index, table group, const uint16_t *codes, const double *keys,
                            uint32_t *out)
 {
-    return scan_group(index, group, codes, keys, out, within_any);
+    SCAN(within_any, emit_any)
 }
 
 static uint32_t *(*match_group)(int64_t *, table, const uint16_t *, const double *, uint32_t *) =
@@ -271,12 +300,12 @@ static uint32_t *(*match_group)(int64_t *, table, const uint16_t *, const double
 WIDE static uint32_t *group_avx512(int64_t *index, table group, const uint16_t *codes,
                                    const double *keys, uint32_t *out)
 {
-    return scan_group(index, group, codes, keys, out, within_avx512);
+    SCAN(within_avx512, emit_avx512)
 }
 HALF static uint32_t *group_avx2(int64_t *index, table group, const uint16_t *codes,
                                  const double *keys, uint32_t *out)
 {
-    return scan_group(index, group, codes, keys, out, within_avx2);
+    SCAN(within_avx2, emit_any)
 }
 #endif
 

@@ -1,9 +1,10 @@
-"""The kernel for many events and many groups: group by group, a tile of 64 events at a time.
+"""The kernel for many events and many groups: group by group, a tile of events at a time.
 
 Event by event, an index with thousands of groups is read from memory again for each event, and what
-is not a key is checked lane by lane. Here a block is read once for a whole tile. Where few events
-fall into its zone they are matched one by one. Where many do, the tables are turned: a lane's
-predicates are compared with the codes of all 64 events at once.
+is not a key is checked lane by lane. Here a group is read once for a whole tile of 256 events, and
+matched with 64 of them at a time. Where few of these fall into a block's zone they are matched one
+by one. Where many do, the tables are turned: a lane's predicates are compared with the codes of all
+64 at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.content.index.blocks import beside, clear_seen, match_block
+from shoal.content.index.blocks import beside, clear_seen, emit, match_block
 from shoal.content.index.fields import (
     ABSENT,
     ALIVE,
@@ -47,6 +48,8 @@ from shoal.content.index.fields import (
 )
 from shoal.content.index.kernels import match_recent
 from shoal.content.index.machine import (
+    COMPRESS,
+    above16,
     all_around64,
     all_within64,
     count_bits,
@@ -56,9 +59,11 @@ from shoal.content.index.machine import (
     load_u16,
     load_u32,
     load_u64,
+    pack16,
     store_i64,
     store_u32,
     store_u64,
+    transpose64,
     within64,
 )
 from shoal.content.index.spreading import forget_tile, spread_tile
@@ -84,19 +89,19 @@ def _lane_by_lane(
     """Append a block's lanes that hold to the ids of those of the given events they hold for.
 
     First the keys of all lanes, then the other predicates of those that are left: whether a lane
-    is left is as good as random, and a branch on it in between would cost more than it saves.
+    is left is as good as random, and a branch on it in between would cost more than it saves. Then
+    events by lane are turned into lanes by event.
     """
     width, slot_count = load_i64(group + 8 * WIDTH), load_i64(group + 8 * SLOT_COUNT)
     residual = load_i64(group + 8 * RESIDUAL_START)
-    alive = load_i64(group + 8 * ALIVE) + 16 * block
     first = _key(group, codes, 0)
     for half in range(2):
         bounds = load_i64(group + 8 * BOUNDS) + 512 * width * block + 128 * half
-        slots = load_i64(group + 8 * SLOTS) + 768 * slot_count * block + 128 * half
-        ids = load_i64(group + 8 * IDS) + 512 * block + 256 * half
-        left = _U0
+        slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * (2 * block + half)
+        alive = load_u64(load_i64(group + 8 * ALIVE) + 16 * block + 8 * half)
+        left = any_event = _U0
         for lane in range(64):
-            holds = events
+            holds = events if (alive >> np.uint64(lane)) & _ONE else _U0
             at = bounds + 2 * lane
             if width > 0:
                 holds &= all_within64(first, load_u16(at), load_u16(at + 256))
@@ -105,38 +110,49 @@ def _lane_by_lane(
                 holds &= all_within64(_key(group, codes, key), load_u16(at), load_u16(at + 256))
             store_u64(masks + 8 * lane, holds)
             left |= np.uint64(holds != _U0) << np.uint64(lane)
-        left &= load_u64(alive + 8 * half)
-        hit = left if slot_count == 0 else _U0
-        while slot_count > 0 and left != _U0:
-            lane = first_bit(left)
-            left &= left - _ONE
-            holds = load_u64(masks + 8 * lane)
-            at = slots + 2 * lane
-            for _ in range(slot_count):
-                column = np.int64(load_u16(at))
-                holds &= all_around64(
-                    codes + 2 * TILE * column, load_u16(at + 256), load_u16(at + 512)
-                )
-                at += 768
-            store_u64(masks + 8 * lane, holds)
-            hit |= np.uint64(holds != _U0) << np.uint64(lane)
-        while hit != _U0:
-            lane = first_bit(hit)
-            hit &= hit - _ONE
-            holds = load_u64(masks + 8 * lane)
-            position = BLOCK * block + 64 * half + lane
-            more = residual != 0 and load_u32(residual + 4 * position) != load_u32(
-                residual + 4 * position + 4
-            )
-            identity = load_u32(ids + 4 * lane)
-            while holds != _U0:
-                event = first_bit(holds)
-                holds &= holds - _ONE
-                if more and not beside(group, codes + 2 * event, keys + 8 * event, TILE, position):
-                    continue
-                head = load_i64(heads + 8 * event)
-                store_u32(head, identity)
-                store_i64(heads + 8 * event, head + 4)
+            any_event |= holds
+        if slot_count > 0 or residual != 0:
+            any_event = _U0
+            while left != _U0:
+                lane = first_bit(left)
+                left &= left - _ONE
+                holds = load_u64(masks + 8 * lane)
+                at = slots + 6 * slot_count * lane
+                for _ in range(slot_count):
+                    column = np.int64(load_u16(at))
+                    holds &= all_around64(
+                        codes + 2 * TILE * column, load_u16(at + 2), load_u16(at + 4)
+                    )
+                    at += 6
+                if residual != 0:
+                    position = BLOCK * block + 64 * half + lane
+                    holds = _left_beside(group, codes, keys, position, holds)
+                store_u64(masks + 8 * lane, holds)
+                any_event |= holds
+        if any_event == _U0:
+            continue
+        transpose64(masks)
+        ids = load_i64(group + 8 * IDS) + 512 * block + 256 * half
+        while any_event != _U0:
+            event = first_bit(any_event)
+            any_event &= any_event - _ONE
+            head = load_i64(heads + 8 * event)
+            store_i64(heads + 8 * event, emit(head, ids, load_u64(masks + 8 * event)))
+
+
+@kernel
+def _left_beside(group: Any, codes: Any, keys: Any, position: Any, events: Any) -> Any:
+    """Those of the given events for which the residual predicates of one lane hold."""
+    starts = load_i64(group + 8 * RESIDUAL_START) + 4 * position
+    if load_u32(starts) == load_u32(starts + 4):
+        return events
+    left = events
+    while events != _U0:
+        event = first_bit(events)
+        events &= events - _ONE
+        if not beside(group, codes + 2 * event, keys + 8 * event, TILE, position):
+            left &= ~(_ONE << np.uint64(event))
+    return left
 
 
 @kernel
@@ -185,17 +201,17 @@ def _sparse(group: Any, block: Any, codes: Any, keys: Any, events: Any, heads: A
             for key in range(width):
                 chosen &= within64(at, at + 256, load_u16(_key(group, mine, key)))
                 at += 512
-            slots = load_i64(group + 8 * SLOTS) + 768 * slot_count * block + 128 * half
+            slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * (2 * block + half)
             ids = load_i64(group + 8 * IDS) + 512 * block + 256 * half
             while chosen != _U0:
                 lane = first_bit(chosen)
                 chosen &= chosen - _ONE
-                at, holds = slots + 2 * lane, np.int64(1)
+                at, holds = slots + 6 * slot_count * lane, np.int64(1)
                 for _ in range(slot_count):
                     code = np.int64(load_u16(mine + 2 * TILE * np.int64(load_u16(at))))
-                    low, span = np.int64(load_u16(at + 256)), np.int64(load_u16(at + 512))
+                    low, span = np.int64(load_u16(at + 2)), np.int64(load_u16(at + 4))
                     holds &= np.int64(((code - low) & 65535) <= span)
-                    at += 768
+                    at += 6
                 if residual != 0 and holds != 0:
                     position = BLOCK * block + 64 * half + lane
                     holds = np.int64(beside(group, mine, keys + 8 * event, TILE, position))
@@ -222,10 +238,60 @@ def _crowded(group: Any, block: Any, codes: Any, events: Any) -> Any:
 
 
 @kernel
-def _match_groups(index: Any, events: Any, codes: Any, keys: Any, found: Any, heads: Any) -> Any:
+def _match_group(
+    group: Any, codes: Any, keys: Any, events: Any, found: Any, heads: Any, most: Any, masks: Any
+) -> Any:
+    """Match 64 events on a group.
+
+    ``most``: ids that any of them has found at most; returned as it is afterwards, -1 if there may
+    be no room for those of some event.
+    """
+    width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
+    exact = np.int64(0)
+    for key in range(width):
+        events &= all_within64(_key(group, codes, key), _FIRST, _LAST)
+        exact |= load_i64(group + 8 * (EXACT + key))
+    if events == _U0:
+        return most
+    plain = (load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_START)) == 0
+    page = SMALL if blocks <= SMALL else 64
+    for block in range(blocks):
+        at = load_i64(group + 8 * ZONES) + 2 * (block % page)
+        at += 8 * page * width * (block // page)
+        outer, inner = events, _ALL if plain else _U0
+        for key in range(width):
+            here = _key(group, codes, key)
+            outer &= all_within64(here, load_u16(at), load_u16(at + 2 * page))
+            if plain:
+                inner &= all_within64(here, load_u16(at + 4 * page), load_u16(at + 6 * page))
+            at += 8 * page
+        if outer == _U0:
+            continue
+        if most + BLOCK > ROOM:
+            most = 0
+            for event in range(64):
+                most = max(most, (load_i64(heads + 8 * event) - found - STRIDE * event) >> 2)
+            if most + BLOCK > ROOM:
+                return -1
+        most += BLOCK
+        inner &= outer
+        if inner != _U0:
+            _event_by_event(group, block, codes, keys, inner, True, heads)
+            outer &= ~inner
+        if exact == 0 and outer != _U0 and _crowded(group, block, codes, outer):
+            _lane_by_lane(group, block, codes, keys, outer, heads, masks)
+        elif outer != _U0 and (plain or exact != 0):
+            _event_by_event(group, block, codes, keys, outer, False, heads)
+        elif outer != _U0:
+            _sparse(group, block, codes, keys, outer, heads)
+    return most
+
+
+@kernel
+def _match_groups(index: Any, count: Any, codes: Any, keys: Any, found: Any, heads: Any) -> Any:
     """Match a tile on every group; whether the ids of each event fit its room."""
     columns, table = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SEGMENT_TABLE)
-    most = 0
+    most = np.zeros(TILE // 64, np.int64)
     held = np.empty(64, np.uint64)
     masks = held.ctypes.data
     for number in range(load_i64(index + 8 * SEGMENTS)):
@@ -234,48 +300,15 @@ def _match_groups(index: Any, events: Any, codes: Any, keys: Any, found: Any, he
         groups = load_i64(segment + 8 * GROUP_TABLE)
         for g in range(load_i64(segment + 8 * GROUP_COUNT)):
             group = groups + 8 * GROUP_SIZE * g
-            width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
-            there, exact = events, np.int64(0)
-            for key in range(width):
-                there &= all_within64(_key(group, mine, key), _FIRST, _LAST)
-                exact |= load_i64(group + 8 * (EXACT + key))
-            if there == _U0:
-                continue
-            plain = (load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_START)) == 0
-            page = SMALL if blocks <= SMALL else 64
-            for block in range(blocks):
-                at = load_i64(group + 8 * ZONES) + 2 * (block % page)
-                at += 8 * page * width * (block // page)
-                outer, inner = there, _ALL if plain else _U0
-                for key in range(width):
-                    here = _key(group, mine, key)
-                    outer &= all_within64(here, load_u16(at), load_u16(at + 2 * page))
-                    if plain:
-                        inner &= all_within64(
-                            here, load_u16(at + 4 * page), load_u16(at + 6 * page)
-                        )
-                    at += 8 * page
-                if outer == _U0:
-                    continue
-                if most + BLOCK > ROOM:
-                    most = 0
-                    for event in range(TILE):
-                        most = max(
-                            most, (load_i64(heads + 8 * event) - found - STRIDE * event) >> 2
-                        )
-                    if most + BLOCK > ROOM:
-                        return False
-                most += BLOCK
-                inner &= outer
-                if inner != _U0:
-                    _event_by_event(group, block, mine, keys, inner, True, heads)
-                    outer &= ~inner
-                if exact == 0 and outer != _U0 and _crowded(group, block, mine, outer):
-                    _lane_by_lane(group, block, mine, keys, outer, heads, masks)
-                elif outer != _U0 and (plain or exact != 0):
-                    _event_by_event(group, block, mine, keys, outer, False, heads)
-                elif outer != _U0:
-                    _sparse(group, block, mine, keys, outer, heads)
+            for part in range((count + 63) // 64):
+                first = 64 * part
+                events = _ALL if count - first >= 64 else (_ONE << np.uint64(count - first)) - _ONE
+                most[part] = _match_group(
+                    group, mine + 2 * first, keys + 8 * first, events,
+                    found + STRIDE * first, heads + 8 * first, most[part], masks,
+                )  # fmt: skip
+                if most[part] < 0:
+                    return False
     return True
 
 
@@ -283,26 +316,39 @@ def _match_groups(index: Any, events: Any, codes: Any, keys: Any, found: Any, he
 def _settle_event(index: Any, begin: Any, end: Any, out: Any) -> Any:
     """Write an event's ids, each filter once.
 
-    Which of them are shared with other lanes is as good as random, so no branch depends on it.
+    Most are of filters with one lane and are written as they are. Whether another has been met
+    before is as good as random, so no branch depends on it.
     """
     seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
     count = load_i64(index + 8 * TOUCHED_COUNT)
     while begin < end:
-        flagged = np.int64(load_u32(begin))
-        begin += 4
-        if flagged & OPAQUE:
-            store_u32(out, np.uint32(flagged))
-            out += 4
-            continue
-        identity, shared = flagged & ID_MASK, flagged >> 31
-        at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
-        word = load_u64(at)
-        fresh = np.int64((word & bit) == _U0)
-        store_u64(at, word | bit)
-        store_u32(touched + 4 * count, np.uint32(identity))
-        count += shared & fresh
-        store_u32(out, np.uint32(identity))
-        out += 4 * fresh
+        there = np.uint64(0xFFFF)
+        if end - begin < 64:
+            there = (_ONE << np.uint64((end - begin) >> 2)) - _ONE
+        odd = there & np.uint64(above16(begin, np.uint32(ID_MASK)))
+        plain = there & ~odd
+        if COMPRESS:
+            pack16(out, begin, np.uint16(plain))
+            out += 4 * count_bits(plain)
+        else:
+            odd = there
+        while odd != _U0:
+            flagged = np.int64(load_u32(begin + 4 * first_bit(odd)))
+            odd &= odd - _ONE
+            if flagged & OPAQUE:
+                store_u32(out, np.uint32(flagged))
+                out += 4
+                continue
+            identity, shared = flagged & ID_MASK, flagged >> 31
+            at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
+            word = load_u64(at)
+            fresh = np.int64((word & bit) == _U0)
+            store_u64(at, word | bit)
+            store_u32(touched + 4 * count, np.uint32(identity))
+            count += shared & fresh
+            store_u32(out, np.uint32(identity))
+            out += 4 * fresh
+        begin += 64
     store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count))
     return out
 
@@ -333,8 +379,7 @@ def match_tile(
     heads = np.empty(TILE, np.int64)
     for event in range(TILE):
         heads[event] = found + STRIDE * event
-    events = _ALL if count == TILE else (_ONE << np.uint64(count)) - _ONE
-    fits = _match_groups(index, events, codes, keys, found, heads.ctypes.data)
+    fits = _match_groups(index, count, codes, keys, found, heads.ctypes.data)
     if fits:
         here = out
         for event in range(count):
