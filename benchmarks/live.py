@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -25,8 +25,27 @@ from shoal.live.client import connect
 from shoal.live.messages import VERSIONS, Accepted, Beat, Consumed, Hello, Known, Publish, Subscribe
 from shoal.live.wire import LENGTH, encode
 
-SUBSCRIBERS = 100
-FILTERS = 10_000
+run_loop: Callable[[Coroutine[Any, Any, Any]], Any]
+try:  # the load must not be what is measured
+    from uvloop import run as run_loop
+except ImportError:
+    run_loop = asyncio.run
+
+
+def _beside(name: str) -> ModuleType:
+    """A module beside this one, wherever the benchmarks are."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = spec_from_file_location(f"shoal.benchmarks.{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+work = _beside("_live_workload")
+SUBSCRIBERS: int = work.SUBSCRIBERS
+FILTERS: int = work.FILTERS
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -136,32 +155,6 @@ async def clients(port: int, count: int) -> list[Client]:
     return [(await loop.create_connection(Client, "127.0.0.1", port))[1] for _ in range(count)]
 
 
-def mixed_filters(chance: random.Random) -> list[str]:
-    """Equalities, ranges, prefixes and alternatives over five attributes."""
-    found = []
-    for i in range(FILTERS):
-        symbol, low = f"S{chance.randrange(500):03}", chance.uniform(0, 100)
-        found.append(
-            [
-                f"symbol = '{symbol}' AND price BETWEEN {low:.2f} AND {low + 20:.2f}",
-                f"symbol = '{symbol}' AND volume > {chance.randint(800, 990)}",
-                f"symbol LIKE '{symbol}%' AND price > {50 + low / 2:.2f} AND side = 'buy'",
-                f"price BETWEEN {low:.2f} AND {low + 0.5:.2f} AND venue = 'V{i % 100}'",
-            ][i % 4]
-        )
-    return found
-
-
-def mixed_event(chance: random.Random) -> dict[str, Any]:
-    return {
-        "symbol": f"S{chance.randrange(500):03}",
-        "price": round(chance.uniform(0, 110), 2),
-        "volume": chance.randrange(1000),
-        "side": chance.choice(["buy", "sell"]),
-        "venue": f"V{chance.randrange(100)}",
-    }
-
-
 async def load(
     broker: Broker, filters: list[str], event: Any, events: int, rate: float = 0.0
 ) -> dict[str, float]:
@@ -246,29 +239,6 @@ async def latencies(
     }
 
 
-def equality_values(number: int) -> tuple[str, str, int]:
-    chance = random.Random(number)
-    return f"S{chance.randrange(1000)}", f"V{chance.randrange(10)}", number
-
-
-def equality_filters() -> list[str]:
-    """What a headers exchange can express: all of several attributes are equal."""
-    found = []
-    for number in range(FILTERS):
-        symbol, venue, lot = equality_values(number)
-        found.append(f"symbol = '{symbol}' AND venue = '{venue}' AND lot = {lot}")
-    return found
-
-
-def equality_event(chance: random.Random) -> dict[str, Any]:
-    symbol, venue, lot = equality_values(chance.randrange(FILTERS))
-    return {"symbol": symbol, "venue": venue, "lot": lot}
-
-
-def topic_event(chance: random.Random) -> dict[str, Any]:
-    return {"topic": f"t{chance.randrange(100)}"}
-
-
 async def chain(filters: list[str], event: Any, events: int) -> tuple[float, float]:
     """Events through five brokers: published at one end, the clients at the other.
 
@@ -295,10 +265,14 @@ async def chain(filters: list[str], event: Any, events: int) -> tuple[float, flo
                 await asyncio.sleep(0.05)
         chance = random.Random(5)
         contents = [event(chance) for _ in range(10_000)]
-        frames = [encode(Publish(i + 1, contents[i % 10_000])) for i in range(events)]
+        sent = [contents[i % 10_000] for i in range(events)]
         step = 1000
         for at in range(step - 1, events, step):  # marks, by which to see how far events have come
-            frames[at] = encode(Publish(at + 1, {"last": True}))
+            sent[at] = {"last": True}
+        owed = sum(work.deliveries(filters, sent))
+        frames = [encode(Publish(i + 1, values)) for i, values in enumerate(sent)]
+        await asyncio.sleep(1.0)
+        base = sum(s.count for s in subscribers)
         began, used = time.monotonic(), [broker.cpu() for broker in brokers]
         for at in range(0, events, 100):
             publisher.transport.write(b"".join(frames[at : at + 100]))
@@ -309,20 +283,14 @@ async def chain(filters: list[str], event: Any, events: int) -> tuple[float, flo
         through = step * last.count
         seconds = time.monotonic() - began
         busiest = max(broker.cpu() - before for broker, before in zip(brokers, used, strict=True))
+        await asyncio.sleep(0.5)
+        got = sum(s.count for s in subscribers) - base
+        if got != owed:
+            raise RuntimeError(f"{owed} deliveries were due at the end of the chain, not {got}")
         return through / seconds, through / busiest
     finally:
         for broker in brokers:
             broker.stop()
-
-
-def idle_filter(number: int) -> str:
-    """A filter like no other, of words that others use too."""
-    return f"symbol = 'S{number % 1000}' AND price > {number // 1000} AND volume < {number % 7}"
-
-
-def idle_event(chance: random.Random) -> dict[str, Any]:
-    """An event that no idle subscription wants."""
-    return {"symbol": f"S{chance.randrange(1000)}", "price": -1, "volume": 9}
 
 
 async def idle(subscriptions: int, distinct: int) -> float:
@@ -340,7 +308,7 @@ async def idle(subscriptions: int, distinct: int) -> float:
 
         async def fill(first: int, last: int) -> int:
             for at in range(first, last):
-                text = idle_filter(at % distinct)
+                text = work.idle_filter(at % distinct)
                 client.transport.write(encode(Subscribe(at + 1, text)))
                 if at % 500 == 0:
                     await client.drained.wait()
@@ -348,40 +316,29 @@ async def idle(subscriptions: int, distinct: int) -> float:
             async with connect(broker.address, patience=120) as bus:
                 while (await bus.inspect()).clients[0].subscriptions < last:
                     await asyncio.sleep(0.2)
-            await ready(broker, min(last, distinct), client, idle_event)
+            await ready(broker, min(last, distinct), client, work.idle_event)
             return memory(broker.process.pid)
 
         small = await fill(0, 5000)
         large = await fill(5000, 5000 + subscriptions)
-        grown = large - small - index_bytes(max(0, distinct - 5000))
+        grown: int = large - small - work.index_bytes(max(0, distinct - 5000))
         return grown / subscriptions
     finally:
         broker.stop()
 
 
-def index_bytes(filters: int) -> int:
-    """Bytes that the index alone takes for such filters."""
-    from shoal.content import AttributeFilter
-    from shoal.content.index import MatchIndex
-
-    index = MatchIndex()
-    for at in range(filters):
-        index.insert(AttributeFilter(idle_filter(at)).normal)
-    return index.nbytes
-
-
 def run(quick: bool = False) -> Iterator[dict[str, float]]:
     """All of it."""
     events = 50_000 if quick else 200_000
-    filters = mixed_filters(random.Random(1))
-    content = _one_broker("content", filters, mixed_event, events)
+    filters = work.mixed_filters(random.Random(1))
+    content = _one_broker("content", filters, work.mixed_event, events)
     yield content
     topics = [f"topic = 't{i}'" for i in range(SUBSCRIBERS)]
-    plain = _one_broker("topic", topics, topic_event, events)
+    plain = _one_broker("topic", topics, work.topic_event, events)
     yield plain
-    equality = _one_broker("equality", equality_filters(), equality_event, events)
+    equality = _one_broker("equality", work.equality_filters(), work.equality_event, events)
     yield equality
-    rate, each = asyncio.run(chain(filters, mixed_event, events // 2))
+    rate, each = run_loop(chain(filters, work.mixed_event, events // 2))
     yield {
         "chain_of_5_events_per_second": rate,
         "chain_share": rate / content["content_events_per_second"],
@@ -390,8 +347,8 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
     }
     many = 20_000 if quick else 100_000
     yield {
-        "idle_subscription_bytes": asyncio.run(idle(many, 5000)),
-        "idle_subscription_bytes_if_all_differ": asyncio.run(idle(many, 5000 + many)),
+        "idle_subscription_bytes": run_loop(idle(many, 5000)),
+        "idle_subscription_bytes_if_all_differ": run_loop(idle(many, 5000 + many)),
     }
     peers = _beside("_live_peers")
     if shutil.which("mosquitto"):
@@ -406,7 +363,7 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
     rabbit = _beside("_live_rabbit")
     if Path(rabbit.SERVER).exists():
         keys = ("symbol", "venue", "lot")
-        values = [dict(zip(keys, equality_values(n), strict=True)) for n in range(FILTERS)]
+        values = [dict(zip(keys, work.equality_values(n), strict=True)) for n in range(FILTERS)]
         sent = [values[n * 37 % FILTERS] for n in range(300 if quick else 1000)]
         theirs = rabbit.rabbitmq(values, sent, peers.free_port)
         yield theirs
@@ -420,18 +377,7 @@ def _one_broker(
     """What one broker makes of a load, each number with the load's name."""
     broker = Broker("--routing", "subscription-forwarding")
     try:
-        numbers = asyncio.run(load(broker, filters, event, events))
+        numbers = run_loop(load(broker, filters, event, events))
     finally:
         broker.stop()
     return {f"{name}_{key}": value for key, value in numbers.items()}
-
-
-def _beside(name: str) -> ModuleType:
-    """A module beside this one, wherever the benchmarks are."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = spec_from_file_location(f"shoal.benchmarks.{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

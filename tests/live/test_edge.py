@@ -87,6 +87,17 @@ class Model(RuleBasedStateMachine):
         self.table.add(source, AttributeFilter(filter.text))
         self.beyond[source, filter] = None
 
+    @rule(source=st.integers(1, 3), many=st.integers(10, 70))
+    def hear_much_from_neighbour(self, source: int, many: int) -> None:
+        for filter in FILTERS[:many]:
+            self.hear_from_neighbour(source, filter)
+
+    @rule(source=st.integers(1, 3))
+    def neighbour_leaves(self, source: int) -> None:
+        for filter in self.table.filters_of(source):
+            self.table.remove(source, filter)
+        self.beyond = {key: None for key in self.beyond if key[0] != source}
+
     @rule(source=st.integers(1, 3), filter=st.sampled_from(FILTERS))
     def neighbour_no_longer(self, source: int, filter: AttributeFilter) -> None:
         self.table.remove(source, filter)
@@ -102,6 +113,8 @@ class Model(RuleBasedStateMachine):
         assert len(self.edge) == len(set(self.wanted.values()))
         assert set(self.edge.filters()) == set(self.wanted.values())
         assert len(self.table) == len(self.beyond) + len(self.edge)
+        here = {(LOCAL, filter) for filter in self.wanted.values()}
+        assert self.table.entries() == {*self.beyond, *here}
 
     @rule(a=st.integers(0, 7), b=st.integers(0, 70))
     def publish(self, a: int, b: int) -> None:
@@ -166,7 +179,7 @@ class Numberings(RuleBasedStateMachine):
         self.numbers, self.numbered = Numbers(), Numbered()
         self.model: dict[int, AttributeFilter] = {}
 
-    @rule(number=st.integers(0, 2**62), filter=st.sampled_from(FILTERS))
+    @rule(number=st.integers(0, 2**31), filter=st.sampled_from(FILTERS))
     def put(self, number: int, filter: AttributeFilter) -> None:
         assert (number in self.numbered) == (number in self.model)
         if number not in self.model:
@@ -177,7 +190,7 @@ class Numberings(RuleBasedStateMachine):
     @rule(data=st.data())
     def pop(self, data: st.DataObject) -> None:
         known = st.sampled_from(sorted(self.model)) if self.model else st.nothing()
-        number = data.draw(known | st.integers(0, 2**62))
+        number = data.draw(known | st.integers(0, 2**31))
         assert self.numbers.remove(number) == (number in self.model)
         assert self.numbered.pop(number) == self.model.pop(number, None)
 

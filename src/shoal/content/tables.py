@@ -36,6 +36,19 @@ class FilterTable:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReadableTable(FilterTable):
+    """A table that can be read by filter as well, so that nobody need keep that beside it."""
+
+    def sources(self, filter: Filter) -> tuple[Source, ...]:
+        """The sources of exactly this filter, in the order in which they came."""
+        raise NotImplementedError
+
+    def filters(self) -> list[Filter]:
+        """Every filter that some source has."""
+        raise NotImplementedError
+
+
 class NaiveTable(FilterTable):
     """The reference: ask every filter. Right for any content model, and slow."""
 

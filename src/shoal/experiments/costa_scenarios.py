@@ -83,6 +83,9 @@ _DUAL: Mapping[str, Any] = {
     "ttl_rule": OWN,
 }
 
+_BRIEFLY = publishing(SPAN / 2)
+"""For the quick tier, where no total is compared with a printed one."""
+
 GRAPH = (
     Experiment(
         "static",
@@ -126,6 +129,7 @@ GRAPH = (
         axis_label=TAU,
         seeds=10,
         quick_seeds=2,
+        quick=_BRIEFLY,
     ),
     Experiment(
         "dynamic",
@@ -179,7 +183,7 @@ GRAPH = (
             **horizons(" dual", (1, 2, 3), **_DUAL),
         },
         seeds=10,
-        quick_seeds=2,
+        quick_seeds=1,
     ),
     Experiment(
         "receivers",
@@ -192,6 +196,7 @@ GRAPH = (
         axis_label=N,
         seeds=10,
         quick_seeds=2,
+        quick=_BRIEFLY,
     ),
 )
 

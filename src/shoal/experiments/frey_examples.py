@@ -302,7 +302,7 @@ INVARIANTS = (
             record=[*CLOSE, "publications"],
         ),
         chosen(*FIVE),
-        quick_seeds=4,
+        quick_seeds=2,
     ),
     Experiment(
         "replacements",
@@ -314,7 +314,7 @@ INVARIANTS = (
             record=CLOSE,
         ),
         chosen(*FIVE),
-        quick_seeds=4,
+        quick_seeds=2,
     ),
     Experiment(
         "concurrent",
@@ -336,7 +336,7 @@ INVARIANTS = (
         values=(3, 10, 30, 100, 300),
         quick_values=(10, 100),
         axis_label="reconfigurations per second ρ",
-        quick_seeds=4,
+        quick_seeds=3,
     ),
     Experiment(
         "condition-6.1",

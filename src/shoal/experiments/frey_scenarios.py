@@ -97,6 +97,9 @@ TIMER = "reconfiguration.unsubscription_timer"
 TIMES = (0.0, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 RATES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2)
 
+_BRIEFLY = {"overlay": {"window": [3.0, 5.0]}, "duration": 6.0}
+"""For the quick tier, where there are replacements enough in half the time."""
+
 OVERHEAD = (
     Experiment(
         "default",
@@ -105,7 +108,7 @@ OVERHEAD = (
         chosen(*FIVE),
     ),
     Experiment(
-        "quiet", "Repair alone, every message", quiet(record=CLOSE), chosen(*FIVE), quick_seeds=4
+        "quiet", "Repair alone, every message", quiet(record=CLOSE), chosen(*FIVE), quick_seeds=3
     ),
     Experiment(
         "scale",
@@ -167,6 +170,7 @@ OVERHEAD = (
         quick_values=(1, 3, 30, 400),
         axis_label=RHO,
         quick_seeds=3,
+        quick=_BRIEFLY,
     ),
     Experiment(
         "rate-extreme",
@@ -189,6 +193,7 @@ OVERHEAD = (
         axis_label=T_U,
         fixed=("SM",),
         quick_seeds=3,
+        quick=_BRIEFLY,
     ),
     Experiment(
         "unsubscription-timer-isolated",
@@ -252,7 +257,7 @@ _SETTLED = merge(
     },
 )
 
-_LESS = {"workload": {"publish_rate": 5.0}}
+_LESS = {"workload": {"publish_rate": 3.0}}
 
 EVENTS = (
     Experiment(
@@ -260,7 +265,7 @@ EVENTS = (
         "Delivery, isolated reconfigurations",
         _DELIVERY,
         chosen(*FIVE),
-        quick_seeds=3,
+        quick_seeds=2,
         quick=_LESS,
     ),
     Experiment(
@@ -268,7 +273,7 @@ EVENTS = (
         "Delivery, overlapping reconfigurations",
         merge(_DELIVERY, {"overlay": {"rate": 30.0}}),
         chosen(*FOUR),
-        quick_seeds=3,
+        quick_seeds=2,
         quick=_LESS,
     ),
     Experiment(
@@ -290,7 +295,7 @@ EVENTS = (
         values=RATES,
         quick_values=(0.2, 3.2, 51.2),
         axis_label=EPSILON,
-        quick_seeds=3,
+        quick_seeds=2,
     ),
     Experiment(
         "publish-high-rate",
@@ -313,7 +318,7 @@ EVENTS = (
         quick_values=(0.05, 0.08, 0.12, 0.5),
         axis_label=T_U,
         quick_seeds=3,
-        quick={"workload": {"publish_rate": 20.0}},
+        quick={"workload": {"publish_rate": 10.0}},
     ),
     Experiment(
         "timer-light-load",

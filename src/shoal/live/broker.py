@@ -24,7 +24,8 @@ import msgspec
 from shoal.content import AnyContent, Attributes, Event, Filter
 from shoal.live import security
 from shoal.live.connection import Connection
-from shoal.live.edge import Edge, Listener, Subscriber
+from shoal.live.edge import Edge, Listener
+from shoal.live.entries import Subscriber
 from shoal.live.errors import LiveError, ProtocolError, RefusedError
 from shoal.live.greeting import Greeter
 from shoal.live.host import LiveHost

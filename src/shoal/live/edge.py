@@ -7,12 +7,13 @@ routing asks remembers which local filters matched, and the delivery that follow
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from shoal.content import AttributeFilter, Content, Event, Filter
-from shoal.content.tables import FilterTable, Source
-from shoal.live.numbers import Numbers
+from shoal.content.tables import ReadableTable, Source
+from shoal.live.entries import HERE, Entries, Several, Subscriber
 from shoal.live.wire import content_of
 from shoal.stack import LOCAL
 
@@ -22,62 +23,9 @@ if TYPE_CHECKING:
 FEW: Final = 48
 """Filters that are simply asked one after the other; the index is loaded when there are more."""
 CHUNK: Final = 8
-"""Handles of the index are kept in lists of two to the power of this many."""
+"""Handles of the index are kept in arrays of two to the power of this many."""
 LOW: Final = (1 << CHUNK) - 1
-HERE: Final = (LOCAL,)
-"""The sources of a filter that only this node wants: one object, since most are."""
-
-
-class Subscriber(Protocol):
-    """Whoever takes deliveries at the edge."""
-
-    def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
-        """An event for the subscriptions of these numbers, and its encoding."""
-
-
-class Entry:
-    """A filter in a table: who wants it among neighbours, and who among this node's clients.
-
-    There may be a million of these, so one client is kept without any container.
-    """
-
-    __slots__ = ("filter", "handle", "number", "others", "sources", "who")
-
-    def __init__(self, filter: Filter) -> None:
-        self.filter = filter
-        self.handle = -1
-        """In the index."""
-        self.sources: tuple[Source, ...] = ()
-        self.who: Subscriber | None = None
-        self.number = 0
-        """The only client that wants it, and under which number."""
-        self.others: dict[Subscriber, Numbers] | None = None
-        """All of them if there are several."""
-
-    def add(self, subscriber: Subscriber, number: int) -> None:
-        """One more client."""
-        if self.others is None:
-            if self.who is None:
-                self.who, self.number = subscriber, number
-                return
-            self.others = {self.who: Numbers((self.number,))}
-            self.who = None
-        self.others.setdefault(subscriber, Numbers()).add(number)
-
-    def remove(self, subscriber: Subscriber, number: int) -> None:
-        """One fewer."""
-        if self.others is not None:
-            numbers = self.others.get(subscriber)
-            if numbers is not None and numbers.remove(number) and not len(numbers):
-                del self.others[subscriber]
-                self.others = self.others or None
-        elif self.who is subscriber and self.number == number:
-            self.who = None
-
-    @property
-    def wanted(self) -> bool:
-        """Whether any client wants it."""
-        return self.who is not None or self.others is not None
+NOBODY: Final = array("i", [-1]) * (1 << CHUNK)
 
 
 class IndexLoader:
@@ -110,22 +58,24 @@ class IndexLoader:
 INDEX: Final = IndexLoader()
 
 
-class EdgeTable(FilterTable):
+class EdgeTable(ReadableTable):
     """A routing table of a live broker. Small ones ask every filter, large ones the index."""
 
-    def __init__(self, coming: dict[Filter, Entry] | None = None) -> None:
-        self._coming = {} if coming is None else coming
-        self._entries: dict[Filter, Entry] = {}
-        self._plain: dict[Filter, Entry] = {}
-        """Entries that are asked one by one."""
-        self._by_handle: dict[int, list[Entry | None]] = {}
-        """Entries in the index, by the upper part of their handle: handles only ever ascend."""
+    def __init__(self, coming: Entries | None = None) -> None:
+        self._coming = Entries() if coming is None else coming
+        self.entries = Entries()
+        self._plain: dict[int, Filter] = {}
+        """Filters that are asked one by one, by their place."""
+        self._by_handle: dict[int, array[int]] = {}
+        """Places of those in the index, by the upper part of the handle: handles only ascend."""
         self._index: MatchIndex | None = None
         self._arrival: dict[Source, list[int]] = {}
         """Per source its rank and number of entries."""
         self._arrivals = 0
+        self._only: Source | None = None
+        """The only source, where there is just one: which of its filters match hardly matters."""
         self._last: Content | None = None
-        self._local: list[Entry] = []
+        self._local: list[int] = []
 
     def __len__(self) -> int:
         return sum(count for _, count in self._arrival.values())
@@ -135,88 +85,98 @@ class EdgeTable(FilterTable):
         """How many filters this node's clients want."""
         return self._arrival.get(LOCAL, (0, 0))[1]
 
-    def find(self, filter: Filter) -> Entry | None:
-        """The entry of a filter."""
-        return self._entries.get(filter)
+    def sources(self, filter: Filter) -> tuple[Source, ...]:
+        """See :class:`~shoal.content.tables.ReadableTable`."""
+        place = self.entries.find(filter)
+        return () if place < 0 else self.entries.sources[place]
+
+    def filters(self) -> list[Filter]:
+        """See :class:`~shoal.content.tables.ReadableTable`."""
+        return [self.entries.filter(place) for place in self.entries]
 
     def filters_here(self) -> list[Filter]:
         """The filters that this node's clients want."""
-        return [entry.filter for entry in self._entries.values() if LOCAL in entry.sources]
+        entries = self.entries
+        return [entries.filter(place) for place in entries if LOCAL in entries.sources[place]]
 
     def insert(self, source: Source, filter: Filter) -> None:
         """See :class:`~shoal.content.tables.FilterTable`."""
-        entry = self._entries.get(filter)
-        if entry is not None and source in entry.sources:
-            return
-        coming = self._coming.pop(filter, None) if source == LOCAL else None
-        if entry is None:
-            entry = coming or Entry(filter)
-            entry.sources = HERE if source == LOCAL else (source,)
-            self._entries[filter] = entry
-            if self._index is None:
-                self._plain[filter] = entry
-                if len(self._plain) > FEW:
+        entries = self.entries
+        place = entries.find(filter)
+        if place < 0:
+            place = entries.add(filter)
+            if self._index is None or not self._indexed(place):
+                self._plain[place] = filter
+                if self._index is None and len(self._plain) > FEW:
                     self._to_index()
-            elif not self._indexed(entry):
-                self._plain[filter] = entry
-        else:
-            entry.sources = (*entry.sources, source)
-            if coming is not None:
-                entry.who, entry.number, entry.others = coming.who, coming.number, coming.others
+        elif source in entries.sources[place]:
+            return
+        entries.add_source(place, source)
+        if source == LOCAL:
+            coming = self._coming.find(filter)
+            if coming >= 0:
+                self._coming.move_clients(coming, entries, place)
+                self._coming.drop(coming)
         self._last = None
         arrived = self._arrival.get(source)
         if arrived is None:
             self._arrivals += 1
             arrived = self._arrival[source] = [self._arrivals, 0]
+            self._only = source if len(self._arrival) == 1 else None
         arrived[1] += 1
 
     def remove(self, source: Source, filter: Filter) -> None:
         """See :class:`~shoal.content.tables.FilterTable`."""
-        entry = self._entries.get(filter)
-        if entry is None or source not in entry.sources:
+        entries = self.entries
+        place = entries.find(filter)
+        if place < 0 or source not in entries.sources[place]:
             return
         self._last = None
-        entry.sources = tuple([other for other in entry.sources if other != source])
-        if source == LOCAL and entry.wanted:  # by clients, whatever routing thinks: keep them
-            kept = self._coming[filter] = Entry(entry.filter)
-            kept.who, kept.number, kept.others = entry.who, entry.number, entry.others
-            entry.who = entry.others = None
-        if not entry.sources:
-            del self._entries[filter]
-            self._unindexed(entry)
+        entries.remove_source(place, source)
+        if source == LOCAL and entries.who[place] is not None:
+            # Clients want it, whatever routing thinks: keep them.
+            entries.move_clients(place, self._coming, self._coming.add(entries.filter(place)))
+        if not entries.sources[place]:
+            self._unindexed(place)
+            entries.drop(place)
         arrived = self._arrival[source]
         arrived[1] -= 1
         if not arrived[1]:
             del self._arrival[source]
-        if not self._entries:
-            self._index = None  # an index that was large stays so; start afresh
+            self._only = next(iter(self._arrival)) if len(self._arrival) == 1 else None
+            entries.forget_source(source)
+        if not len(entries):
+            # What was large stays so: start afresh.
+            self.entries, self._index = Entries(), None
+            self._by_handle.clear()
 
-    def _indexed(self, entry: Entry) -> bool:
-        """Bring an entry into the index, if it is for such filters."""
-        if self._index is None or not isinstance(entry.filter, AttributeFilter):
+    def _indexed(self, place: int) -> bool:
+        """Bring a filter into the index, if that is for such filters."""
+        filter = self.entries.filter(place)
+        if self._index is None or not isinstance(filter, AttributeFilter):
             return False
         try:
-            handle = entry.handle = self._index.insert(entry.filter.normalised())
+            handle = self.entries.handles[place] = self._index.insert(filter.normalised())
         except OverflowError:  # after a thousand million insertions
             self._index = None
             self._by_handle.clear()
-            self._plain = dict(self._entries)
+            self._plain = {place: self.entries.filter(place) for place in self.entries}
             self._to_index()
             return True
         chunk = self._by_handle.get(handle >> CHUNK)
         if chunk is None:
-            chunk = self._by_handle[handle >> CHUNK] = [None] * (1 << CHUNK)
-        chunk[handle & LOW] = entry
+            chunk = self._by_handle[handle >> CHUNK] = NOBODY[:]
+        chunk[handle & LOW] = place
         return True
 
-    def _unindexed(self, entry: Entry) -> None:
-        if self._plain.pop(entry.filter, None) is not None or self._index is None:
+    def _unindexed(self, place: int) -> None:
+        if self._plain.pop(place, None) is not None or self._index is None:
             return
-        handle = entry.handle
+        handle = self.entries.handles[place]
         self._index.remove(handle)
         chunk = self._by_handle[handle >> CHUNK]
-        chunk[handle & LOW] = None
-        if handle >> CHUNK != self._index.next_handle >> CHUNK and not any(chunk):
+        chunk[handle & LOW] = -1
+        if handle >> CHUNK != self._index.next_handle >> CHUNK and chunk == NOBODY:
             del self._by_handle[handle >> CHUNK]
 
     def _to_index(self) -> None:
@@ -227,35 +187,37 @@ class EdgeTable(FilterTable):
                 return
             self._index = make()
         plain, self._plain = self._plain, {}
-        for filter, entry in plain.items():
-            if self._indexed(entry):
-                if filter in self._plain:
+        for place, filter in plain.items():
+            if self._indexed(place):
+                if place in self._plain:
                     return  # all of them were brought into a new one
                 vars(filter).clear()  # what was worked out for asking it
             else:
-                self._plain[filter] = entry
+                self._plain[place] = filter
 
     def match(self, content: Content) -> list[Source]:
         """See :class:`~shoal.content.tables.FilterTable`."""
+        if self._only is not None and self._index is not None and not self._plain:
+            return self._match_only(self._only, self._index, content)
         found: dict[Source, None] = {}
-        local: list[Entry] = []
+        local: list[int] = []
         if self._by_handle:
             values = getattr(content, "values", None)
             if values is not None and self._index is not None:
-                by_handle = self._by_handle
+                by_handle, all_sources = self._by_handle, self.entries.sources
                 for handle in self._index.match(values):
-                    entry: Entry = by_handle[handle >> CHUNK][handle & LOW]  # type: ignore[assignment]  # the index has it
-                    sources = entry.sources
+                    place = by_handle[handle >> CHUNK][handle & LOW]
+                    sources = all_sources[place]
                     if sources is HERE:
-                        local.append(entry)
+                        local.append(place)
                     elif len(sources) == 1:
                         found[sources[0]] = None
                     else:
-                        self._found(entry, found, local)
+                        self._found(place, found, local)
         if self._plain:
-            for entry in self._plain.values():
-                if entry.filter.matches(content):
-                    self._found(entry, found, local)
+            for place, filter in self._plain.items():
+                if filter.matches(content):
+                    self._found(place, found, local)
             if len(self._plain) > FEW:
                 self._to_index()
         if local:
@@ -267,16 +229,26 @@ class EdgeTable(FilterTable):
         rank = self._arrival
         return sorted(found, key=lambda source: rank[source][0])
 
-    @staticmethod
-    def _found(entry: Entry, found: dict[Source, None], local: list[Entry]) -> None:
-        for source in entry.sources:
+    def _match_only(self, source: Source, index: MatchIndex, content: Content) -> list[Source]:
+        """As :meth:`match`, where all filters are of one source and in the index."""
+        values = getattr(content, "values", None)
+        if source != LOCAL:
+            return [source] if values is not None and index.matches(values) else []
+        by_handle = self._by_handle
+        handles = [] if values is None else index.match(values)
+        self._local = [by_handle[handle >> CHUNK][handle & LOW] for handle in handles]
+        self._last = content
+        return [LOCAL] if handles else []
+
+    def _found(self, place: int, found: dict[Source, None], local: list[int]) -> None:
+        for source in self.entries.sources[place]:
             if source == LOCAL:
-                local.append(entry)
+                local.append(place)
             else:
                 found[source] = None
 
-    def local(self, content: Content) -> list[Entry]:
-        """Which entries of this node's clients match; mostly known from the question just asked."""
+    def local(self, content: Content) -> list[int]:
+        """Where the filters of this node's clients are that match; mostly just found out."""
         if LOCAL not in self._arrival:
             return []
         if content is not self._last:
@@ -292,7 +264,7 @@ class Edge:
 
     def __init__(self) -> None:
         self.tables: list[EdgeTable] = []
-        self._coming: dict[Filter, Entry] = {}
+        self._coming = Entries()
         """What clients want and routing has not put into a table yet."""
 
     def __len__(self) -> int:
@@ -304,58 +276,61 @@ class Edge:
         self.tables.append(table)
         return table
 
-    def _wanted(self, filter: Filter) -> Entry | None:
-        """The entry of a filter that some client wants."""
-        for table in self.tables:
-            entry = table.find(filter)
-            if entry is not None and LOCAL in entry.sources:
-                return entry
-        return self._coming.get(filter)
-
-    def add(self, subscriber: Subscriber, number: int, filter: Filter) -> tuple[Filter, bool]:
+    def add(self, client: Subscriber, number: int, filter: Filter) -> tuple[Filter, bool]:
         """A client wants this: the one copy of the filter, and whether nobody here did so far."""
-        entry = self._wanted(filter)
-        new = entry is None
-        if entry is None:
-            held = next((e for t in self.tables if (e := t.find(filter)) is not None), None)
-            if held is not None:
-                filter = held.filter
-            elif isinstance(filter, AttributeFilter):
-                filter = filter.slim()
-            entry = self._coming[filter] = Entry(filter)
-        entry.add(subscriber, number)
-        return entry.filter, new
+        held = None
+        for entries, place in self._places(filter):
+            held = entries.filter(place)
+            if entries is self._coming or LOCAL in entries.sources[place]:
+                entries.add_client(place, client, number)
+                return held, False
+        if held is not None:
+            filter = held
+        elif isinstance(filter, AttributeFilter):
+            filter = filter.slim()
+        self._coming.add_client(self._coming.add(filter), client, number)
+        return filter, True
 
-    def remove(self, subscriber: Subscriber, number: int, filter: Filter) -> bool:
+    def remove(self, client: Subscriber, number: int, filter: Filter) -> bool:
         """It no longer does; True if nobody here does any more."""
-        entry = self._wanted(filter)
-        if entry is None:
-            return False
-        entry.remove(subscriber, number)
-        if entry.wanted:
-            return False
-        self._coming.pop(filter, None)
-        return True
+        for entries, place in self._places(filter):
+            if entries is self._coming or LOCAL in entries.sources[place]:
+                entries.remove_client(place, client, number)
+                if entries.who[place] is not None:
+                    return False
+                if entries is self._coming:
+                    entries.drop(place)
+                return True
+        return False
+
+    def _places(self, filter: Filter) -> Iterator[tuple[Entries, int]]:
+        """Wherever a filter is."""
+        for entries in (*(table.entries for table in self.tables), self._coming):
+            place = entries.find(filter)
+            if place >= 0:
+                yield entries, place
 
     def filters(self) -> list[Filter]:
         """What clients here want, each filter once."""
-        return [*self._coming, *(f for table in self.tables for f in table.filters_here())]
+        coming = [self._coming.filter(place) for place in self._coming]
+        return [*coming, *(f for table in self.tables for f in table.filters_here())]
 
     def deliver(self, event: Event) -> int:
         """Hand an event to all subscribers here; how many there were."""
         found: dict[Subscriber, list[int]] = {}
         content = event.content
         for table in self.tables:
-            for entry in table.local(content):
-                who = entry.who
-                if who is not None:
+            entries = table.entries
+            for place in table.local(content):
+                who = entries.who[place]
+                if isinstance(who, Several):
+                    for one, numbers in who.items():
+                        found.setdefault(one, []).extend(numbers)
+                elif who is not None:
                     if who in found:
-                        found[who].append(entry.number)
+                        found[who].append(entries.numbers[place])
                     else:
-                        found[who] = [entry.number]
-                elif entry.others is not None:
-                    for who, numbers in entry.others.items():
-                        found.setdefault(who, []).extend(numbers)
+                        found[who] = [entries.numbers[place]]
         if found:
             raw = content_of(event)
             for subscriber, mine in found.items():
@@ -370,5 +345,5 @@ class Listener:
         self._callback = callback
 
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
-        """See :class:`~shoal.live.edge.Subscriber`."""
+        """See :class:`~shoal.live.entries.Subscriber`."""
         self._callback(event)

@@ -1,4 +1,4 @@
-"""Numbers of subscriptions in eight bytes each, instead of the hundred that a ``dict`` takes.
+"""Numbers of subscriptions in four bytes each, instead of the hundred that a ``dict`` takes.
 
 They are kept sorted. Clients count upwards, so a new one nearly always goes to the end.
 """
@@ -20,7 +20,7 @@ class Numbers:
     __slots__ = ("_sorted",)
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:
-        self._sorted = array("q", sorted(numbers))
+        self._sorted = array("I", sorted(numbers))
 
     def __len__(self) -> int:
         return len(self._sorted)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.live.connection import Connection
 from shoal.live.messages import Beat, Bye, Known, Shuffle
-from shoal.live.wire import ENVELOPE, LENGTH, content_of, encode
+from shoal.live.wire import ENVELOPE, LENGTH, encode
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
     from shoal.live.security import Principal
+
+_OWN: Final = frozenset({Beat, Shuffle, Bye})
+"""The links' own messages; all others are routing's."""
 
 
 class Peer:
@@ -41,6 +44,7 @@ class Peer:
         self.since = connection.loop.time()
         self.sent = self.received_count = self.beats = self.dropped = 0
         self._congested = False
+        self._largest = connection.limits.frame + ENVELOPE + LENGTH.size
 
     @property
     def node(self) -> int:
@@ -54,40 +58,41 @@ class Peer:
         self.received_count += len(frames)
         for frame in frames:
             message = decode(frame)
-            if type(message) is Beat:
+            if type(message) not in _OWN:
+                broker.routed(self, message)
+            elif isinstance(message, Beat):
                 self.degree = message.degree
                 self.beats += 1
             elif isinstance(message, Shuffle):
                 self.beats += 1
                 broker.shuffled(self, message)
-            elif isinstance(message, Bye):
+            else:
                 self.connection.close(f"left: {message.reason}", polite=False)
                 return
-            else:
-                broker.routed(self, message)
 
     def send(self, message: Any) -> int:
         """Send a message of the routing: its bytes, 0 if it was dropped.
 
         Events are dropped where the neighbour does not read.
         """
-        content = content_of(message)
-        size = len(content)
-        if size > self.connection.limits.frame + ENVELOPE:
-            self.connection.close(f"a message of {size} bytes was to be sent; raise limits.frame")
+        frame = encode(message)
+        connection = self.connection
+        if len(frame) > self._largest:
+            size = len(frame) - LENGTH.size
+            connection.close(f"a message of {size} bytes was to be sent; raise limits.frame")
             return 0
         if self._congested:
-            room = self.connection.limits.queue_bytes
-            if self.connection.waiting() > room:
+            room = connection.limits.queue_bytes
+            if connection.waiting() > room:
                 if getattr(message, "event", None) is not None:
                     self.dropped += 1
                     return 0
                 # Tables would go wrong if these were dropped; without the link they are right.
-                self.connection.close(f"does not read: {room} bytes wait", polite=False)
+                connection.close(f"does not read: {room} bytes wait", polite=False)
                 return 0
         self.sent += 1
-        self.connection.send(LENGTH.pack(size) + content)
-        return size + LENGTH.size
+        connection.send(frame)
+        return len(frame)
 
     def tell(self, message: Any) -> None:
         """Send a message of the links' own."""

@@ -238,7 +238,7 @@ class Session:
     # To the client
 
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
-        """See :class:`~shoal.live.edge.Subscriber`."""
+        """See :class:`~shoal.live.entries.Subscriber`."""
         if len(numbers) == 1:
             head = _ONE.pack(ONE_LENGTH + len(raw), _HEAD, numbers[0])
         else:

@@ -206,6 +206,10 @@ def estimate(config: RunConfig) -> float:
     repairs = config.duration * (rate if isinstance(rate, int | float) else 0.0)
     repairs = min(repairs, MANY_REPAIRS)
     control = nodes * (5e-4 + 1e-5 * repairs)
+    # Subscriptions that travel some hops of a graph: a message each for the nodes within them.
+    horizon, degree = config.routing.get("horizon", 0), config.overlay.get("degree", 5)
+    if isinstance(horizon, int) and isinstance(degree, int) and 0 < horizon < 8:
+        control += 1e-5 * nodes * workload.patterns_per_subscriber * min(nodes, degree**horizon)
     return control + events * (1.2e-7 * nodes * reach + 2e-7 * repairs)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from shoal.content.tables import FilterTable, Source
+from shoal.content.tables import FilterTable, ReadableTable, Source
 
 if TYPE_CHECKING:
     from shoal.content import Content, Filter
@@ -39,6 +39,7 @@ class SubscriptionTable:
         self._host = host
         """Makes the table that matches; without it, the first filter does."""
         self._sources: dict[Filter, tuple[Source, ...]] = {}
+        """Unless the table that matches can be asked for that."""
         self._alone: dict[Source, tuple[Source, ...]] = {}
         """Most filters have one source: they share one tuple, which costs a large table nothing."""
         self._filters: dict[Source, list[Filter]] = {}
@@ -46,6 +47,7 @@ class SubscriptionTable:
         self._held: dict[Source, int] = {}
         """Per source how many of these are there."""
         self._matching: FilterTable | None = None
+        self._readable: ReadableTable | None = None
         self.watcher: TableWatcher | None = None
 
     def __len__(self) -> int:
@@ -53,17 +55,15 @@ class SubscriptionTable:
 
     def add(self, source: Source, filter: Filter) -> bool:
         """Add an entry; False if it was there."""
-        sources = self._sources.get(filter)
-        if sources is None:
-            alone = self._alone.get(source)
-            if alone is None:
-                alone = (source,)
-                self._alone[source] = alone
-            self._sources[filter] = alone
-        elif source in sources:
+        sources = self._sources_of(filter)
+        if source in sources:
             return False
-        else:
-            self._sources[filter] = (*sources, source)
+        if self._matching is None:
+            matching = filter.table() if self._host is None else self._host.table(filter)
+            self._matching = matching
+            self._readable = matching if isinstance(matching, ReadableTable) else None
+        if self._readable is None:
+            self._sources[filter] = (*sources, source) if sources else self._only(source)
         filters = self._filters.get(source)
         if filters is None:
             self._filters[source] = [filter]
@@ -71,8 +71,6 @@ class SubscriptionTable:
         else:
             filters.append(filter)
             self._held[source] += 1
-        if self._matching is None:
-            self._matching = filter.table() if self._host is None else self._host.table(filter)
         self._matching.insert(source, filter)
         if self.watcher is not None:
             self.watcher.added(source, filter)
@@ -80,13 +78,16 @@ class SubscriptionTable:
 
     def remove(self, source: Source, filter: Filter) -> bool:
         """Remove an entry; False if it was not there."""
-        sources = self._sources.get(filter)
-        if sources is None or source not in sources:
+        sources = self._sources_of(filter)
+        if source not in sources:
             return False
-        if len(sources) == 1:
-            del self._sources[filter]
-        else:
-            self._sources[filter] = tuple([other for other in sources if other != source])
+        if self._readable is None:
+            if len(sources) == 1:
+                del self._sources[filter]
+            else:
+                self._sources[filter] = tuple([other for other in sources if other != source])
+        if self._matching is not None:
+            self._matching.remove(source, filter)
         held = self._held[source] - 1
         if not held:
             del self._filters[source], self._held[source]
@@ -95,8 +96,6 @@ class SubscriptionTable:
             self._held[source] = held
             if len(self._filters[source]) > 2 * held + 16:
                 self._tidy(source)
-        if self._matching is not None:
-            self._matching.remove(source, filter)
         if self.watcher is not None:
             self.watcher.removed(source, filter)
         return True
@@ -112,24 +111,36 @@ class SubscriptionTable:
         self._filters[source] = filters
         return filters
 
+    def _only(self, source: Source) -> tuple[Source, ...]:
+        """The sources of a filter that nobody else wants."""
+        alone = self._alone.get(source)
+        if alone is None:
+            alone = (source,)
+            self._alone[source] = alone
+        return alone
+
+    def _sources_of(self, filter: Filter) -> tuple[Source, ...]:
+        if self._readable is not None:
+            return self._readable.sources(filter)
+        sources = self._sources.get(filter)
+        return () if sources is None else sources
+
     def has(self, source: Source, filter: Filter) -> bool:
         """Whether the entry is there."""
-        sources = self._sources.get(filter)
-        return sources is not None and source in sources
+        return source in self._sources_of(filter)
 
     def sources(self, filter: Filter) -> list[Source]:
         """Who wants exactly this filter, in the order they came."""
-        sources = self._sources.get(filter)
-        return [] if sources is None else list(sources)
+        return list(self._sources_of(filter))
 
     def wanted_beside(self, filter: Filter, source: Source) -> bool:
         """Whether anybody other than ``source`` wants this filter."""
-        sources = self._sources.get(filter)
-        return sources is not None and (len(sources) > 1 or source not in sources)
+        sources = self._sources_of(filter)
+        return len(sources) > 1 or (len(sources) == 1 and sources[0] != source)
 
     def filters(self) -> list[Filter]:
-        """Every distinct filter, in the order they came."""
-        return list(self._sources)
+        """Every distinct filter, in the order they came where the table knows it."""
+        return list(self._sources) if self._readable is None else self._readable.filters()
 
     def filters_of(self, source: Source) -> list[Filter]:
         """What one source wants, in the order it came."""
@@ -146,4 +157,4 @@ class SubscriptionTable:
 
     def entries(self) -> set[tuple[Source, Filter]]:
         """The table as a set, for comparison with another."""
-        return {(s, f) for f, sources in self._sources.items() for s in sources}
+        return {(source, filter) for filter in self.filters() for source in self.sources(filter)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from shoal.simulation.draws import uniform_array
+from shoal.simulation.draws import bits_array, uniform_array
 from shoal.simulation.kernel import NANOSECONDS, to_ns
 from shoal.stack import Chance, StackError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
+AHEAD = 32  # draws made for all events at once
 
 
 def plan_publications(
@@ -102,11 +103,14 @@ def _choose_receivers(
     wanted: list[set[int]] = [set() for _ in range(parameters.patterns)]
     for _, node, number, _ in workload.by_number():
         wanted[number].add(node)
-    chance = Chance(seed, "receivers")
+    events = np.arange(len(workload.publishers), dtype=np.uint64)
+    ahead = np.arange(AHEAD, dtype=np.uint64)
+    draws = bits_array(seed, "receivers", events[:, None], ahead[None, :]).tolist()
+    chance = Chance(seed, "receivers")  # for the few events that need more draws
     numbers: list[int] = []
     ends: list[int] = []
     for event, publisher in enumerate(workload.publishers.tolist()):
-        _one_content(wanted, publisher, receivers, chance, event, numbers)
+        _one_content(wanted, publisher, receivers, chance, event, draws[event], numbers)
         ends.append(len(numbers))
     workload.numbers = np.array(numbers, np.int64)
     workload.ends = np.array(ends, np.int64)
@@ -118,17 +122,22 @@ def _one_content(
     receivers: int,
     chance: Chance,
     event: int,
+    draws: list[int],
     numbers: list[int],
 ) -> None:
     chosen: set[int] = set()
-    pool = list(range(len(wanted)))
-    for i in range(len(pool)):
-        j = i + chance.below(len(pool) - i, event, i)
-        pool[i], pool[j] = pool[j], pool[i]
-        number = pool[i]
-        both = chosen | wanted[number]
+    moved: dict[int, int] = {}  # a shuffle of all patterns, of which only the first are looked at
+    for i in range(len(wanted)):
+        drawn = draws[i] if i < AHEAD else chance.bits(event, i)
+        j = i + (drawn * (len(wanted) - i) >> 64)
+        number = moved.get(j, j)
+        moved[j] = moved.get(i, i)
+        asking = wanted[number]
+        if len(asking) > receivers + 1:  # one of them may be the publisher
+            continue
+        both = chosen | asking
         both.discard(publisher)
-        if len(both) <= receivers and len(both) > len(chosen):
+        if len(chosen) < len(both) <= receivers:
             chosen = both
             numbers.append(number)
             if len(chosen) == receivers:

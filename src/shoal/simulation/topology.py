@@ -6,9 +6,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+import numpy as np
+
+from shoal.simulation.draws import bits_array
 from shoal.stack import Chance
 
 Edge: TypeAlias = tuple[int, int]
+_THREE = np.arange(3, dtype=np.uint64)
 
 
 def balanced_tree(nodes: int, max_degree: int) -> list[Edge]:
@@ -63,24 +67,31 @@ def random_regular_graph(nodes: int, degree: int, chance: Chance) -> list[Edge]:
         ring = chance.sample(range(nodes), nodes)
         return list(zip(ring, ring[1:] + ring[:1], strict=True))
     edges = _ring_lattice(nodes, degree)
-    present = {frozenset(edge) for edge in edges}
+    present = {_between(nodes, a, b) for a, b in edges}
     question = 0
     while True:
-        for _ in range(10 * len(edges)):
-            question += 1
-            i = chance.below(len(edges), question, 0)
-            j = chance.below(len(edges), question, 1)
+        asked = np.arange(question + 1, question + 1 + 10 * len(edges), dtype=np.uint64)[:, None]
+        question += len(asked)
+        for one, other, side in bits_array(chance.seed, chance.purpose, asked, _THREE).tolist():
+            i, j = (one * len(edges)) >> 64, (other * len(edges)) >> 64
             (a, b), (c, d) = edges[i], edges[j]
-            if chance.below(2, question, 2):
+            if side >> 63:
                 c, d = d, c
-            first, second = frozenset((a, d)), frozenset((c, b))
-            if i == j or len(first) < 2 or len(second) < 2 or {first, second} & present:
+            first, second = _between(nodes, a, d), _between(nodes, c, b)
+            if i == j or a == d or b == c or first in present or second in present:
                 continue
-            present -= {frozenset((a, b)), frozenset((c, d))}
-            present |= {first, second}
+            present.remove(_between(nodes, a, b))
+            present.remove(_between(nodes, c, d))
+            present.add(first)
+            present.add(second)
             edges[i], edges[j] = (a, d), (c, b)
         if connected(nodes, edges):
             return edges
+
+
+def _between(nodes: int, a: int, b: int) -> int:
+    """A link as one number, whichever end comes first: sets of those are quick."""
+    return a * nodes + b if a < b else b * nodes + a
 
 
 def _ring_lattice(nodes: int, degree: int) -> list[Edge]:

@@ -64,6 +64,7 @@ def test_any_filters_on_any_events(expressions: list[Any], events: list[Event]) 
     for event in events:
         expected = [h for h, e in zip(handles, expressions, strict=True) if holds(e, event)]
         assert sorted(index.match(event)) == expected
+        assert index.matches(event) == bool(expected)
     index.compact()
     for event in events:
         expected = [h for h, e in zip(handles, expressions, strict=True) if holds(e, event)]

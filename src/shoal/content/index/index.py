@@ -204,6 +204,12 @@ class MatchIndex:
         found: list[int] = self.scratch.ids[:count].tolist()
         return self._decide(found, attributes) if self.opaque else found
 
+    def matches(self, attributes: Mapping[str, object]) -> bool:
+        """Whether any filter matches an event: as :meth:`match`, for those who ask no more."""
+        if self.opaque:
+            return bool(self.match(attributes))
+        return self._find(attributes) > 0
+
     def match_ids(self, attributes: Mapping[str, object]) -> Array:
         """As :meth:`match`, as an array."""
         count = self._find(attributes)
