@@ -109,6 +109,8 @@ class EdgeTable(ReadableTable):
                 self._plain[place] = filter
                 if self._index is None and len(self._plain) > FEW:
                     self._to_index()
+            elif source != LOCAL:
+                vars(filter).clear()  # what was worked out when it was read from the wire
         elif source in entries.sources[place]:
             return
         entries.add_source(place, source)

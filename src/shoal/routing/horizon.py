@@ -40,6 +40,8 @@ class HorizonTable:
         self._host = host
         """Makes the tables that match; without it, the filters do."""
         self._distances: dict[Filter, dict[Source, int]] = {}
+        self._alone: dict[tuple[Source, int], dict[Source, int]] = {}
+        """Most filters have one source: those alike share one of these, which is never changed."""
         self._filters: dict[Source, dict[Filter, None]] = {}
         self._matching: dict[int, FilterTable] = {}
         self._leaves: dict[Source, tuple[Filter, ...]] = {}
@@ -53,14 +55,17 @@ class HorizonTable:
     def put(self, source: Source, filter: Filter, distance: int) -> bool:
         """Add an entry or change its distance; False if it was there just so."""
         distances = self._distances.get(filter)
-        if distances is None:
-            distances = {}
-            self._distances[filter] = distances
-        before = distances.get(source, -1)
+        before = -1 if distances is None else distances.get(source, -1)
         if before == distance:
             return False
         self.changes += 1
-        distances[source] = distance
+        if distances is None or (before >= 0 and len(distances) == 1):
+            self._distances[filter] = self._only(source, distance)
+        else:
+            if len(distances) == 1:
+                distances = distances.copy()
+                self._distances[filter] = distances
+            distances[source] = distance
         if before >= 0:
             self._matching[before].remove(source, filter)
         else:
@@ -84,9 +89,11 @@ class HorizonTable:
         if distances is None or source not in distances:
             return False
         self.changes += 1
-        before = distances.pop(source)
-        if not distances:
+        before = distances[source]
+        if len(distances) == 1:
             del self._distances[filter]
+        else:
+            del distances[source]
         filters = self._filters[source]
         del filters[filter]
         if not filters:
@@ -95,6 +102,16 @@ class HorizonTable:
         if self.watcher is not None:
             self.watcher.entry(source, filter, before, -1)
         return True
+
+    def _only(self, source: Source, distance: int) -> dict[Source, int]:
+        """The distances of a filter that only one source wants."""
+        alone = self._alone.get((source, distance))
+        if alone is None:
+            alone = {source: distance}
+            if len(self._alone) >= 1024:  # of sources that are gone, mostly
+                self._alone.clear()
+            self._alone[source, distance] = alone
+        return alone
 
     def nearest(self, filter: Filter, horizon: int) -> tuple[Source, int, int]:
         """The nearest source within the horizon, its distance, and that of the nearest other one.
