@@ -67,7 +67,7 @@ class MatchIndex:
         handle = self._add(form)
         levels = self._levels
         levels.credit += INSERTION
-        if len(self._recent) >= RECENT or levels.credit >= PORTION:
+        if levels.credit >= PORTION or len(self._recent.ids) >= RECENT:
             self.maintain()
         return handle
 
@@ -129,10 +129,11 @@ class MatchIndex:
         if not found:
             return False
         self._count -= 1
-        if found & f.SHARED:
-            self._shared -= found & f.ID_MASK
-        elif found & f.OPAQUE:
-            del self.opaque[handle]
+        if found > f.ID_MASK:
+            if found & f.SHARED:
+                self._shared -= found & f.ID_MASK
+            else:
+                del self.opaque[handle]
         levels.credit += REMOVAL
         if levels.credit >= PORTION:
             self.maintain()

@@ -303,7 +303,10 @@ def match_many(
 
 @kernel
 def bury(handles: Any, count: Any, place: Any, ids: Any, alive: Any, handle: Any) -> Any:
-    """Clear the live bits of a handle's lanes: how many there were, and their flags."""
+    """Clear the live bits of a handle's lanes: how many there were, and their flags.
+
+    ``ids`` may be 0: no lane here has flags.
+    """
     low, high = np.int64(0), np.int64(count)
     guess = handle - np.int64(load_u32(handles))  # right if none was left out and all have one lane
     if (
@@ -325,7 +328,8 @@ def bury(handles: Any, count: Any, place: Any, ids: Any, alive: Any, handle: Any
         bit = _ONE << np.uint64(position & 63)
         if load_u64(word) & bit != _U0:
             store_u64(word, load_u64(word) & ~bit)
-            flags |= np.int64(load_u32(ids + 4 * position)) & (SHARED | OPAQUE)
+            if ids != 0:
+                flags |= np.int64(load_u32(ids + 4 * position)) & (SHARED | OPAQUE)
             found += 1
         low += 1
     return found | flags

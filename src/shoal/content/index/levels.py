@@ -35,6 +35,7 @@ class Levels:
         """Whether segments came or went since this was last set to False."""
         self._snapshot = Snapshot()
         self._firsts: list[int] = []
+        self._tiers: list[int] = []
 
     @property
     def snapshots(self) -> list[Snapshot]:
@@ -77,11 +78,12 @@ class Levels:
     def work(self, vocabulary: Vocabulary) -> None:
         """Do as much of what is due as is paid for."""
         self._plan(vocabulary)
-        while self.credit > 0:
-            if not self.merges and not self._plan(vocabulary):
-                self.credit = 0
-                return
+        while self.credit > 0 and self.merges:
             self._advance()
+            if not self.merges:
+                self._plan(vocabulary)
+        if not self.merges:
+            self.credit = min(self.credit, 0)
 
     def settle(self, vocabulary: Vocabulary) -> None:
         """Do all that is due."""
@@ -108,6 +110,7 @@ class Levels:
     def _note(self) -> None:
         self.settled = sum(s.ids.size for s in self.segments)
         self._firsts = [int(s.handles[0]) for s in self.segments]
+        self._tiers = [_tier(len(s.handles)) for s in self.segments]
         self.changed = True
 
     def _plan(self, vocabulary: Vocabulary) -> bool:
@@ -118,7 +121,7 @@ class Levels:
         elif not all(s.live for s in self.segments):
             self.segments = [s for s in self.segments if s.live]
             self._note()
-        tiers = [_tier(len(s.handles)) for s in self.segments]
+        tiers = self._tiers
         for end in range(len(tiers), floor, -1):
             begin = end - 1
             while begin > floor and tiers[begin - 1] <= tiers[end - 1] and end - begin < FAN_OUT:

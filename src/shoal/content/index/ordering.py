@@ -51,11 +51,11 @@ def choose_keys(
 @kernel
 def sign(columns: Any, chosen: Any, lanes: Any, level: int, signature: Any) -> None:
     """The set of columns of each lane's ``level`` narrowest predicates as one number; 0: fewer."""
+    picked = np.zeros(MAX_KEYS, np.uint64)
     for i in range(len(lanes)):
         lane = lanes[i]
         found = np.uint64(0)
         if chosen[lane, level - 1] >= 0:
-            picked = np.zeros(MAX_KEYS, np.uint64)
             for rank in range(level):
                 column = np.uint64(columns[chosen[lane, rank]]) + np.uint64(1)
                 at = rank
@@ -286,6 +286,9 @@ def pick_residuals(
     """Per lane the narrowest exact predicates beside the keys, and how many others there are."""
     for position in range(begin, end):
         lane = lanes[index[position]]
+        if start[lane + 1] - start[lane] == len(keys):  # there is nothing beside the keys
+            picked[position] = -1
+            continue
         for slot in range(picked.shape[1]):
             best, count = np.int64(-1), 0
             for at in range(start[lane], start[lane + 1]):

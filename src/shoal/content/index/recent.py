@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 
 import numpy as np
@@ -17,7 +18,7 @@ class Recent:
         self.ids: list[int] = []
         self.handles: list[int] = []
         self.start: list[int] = [0]
-        self.numbers: list[float] = []
+        self.numbers = array("d")
         self._copied = 0
         self._arrays: list[Array] = []
         self._room = (0, 0)
@@ -27,7 +28,7 @@ class Recent:
 
     def add(self, handle: int, flags: int, box: list[float]) -> None:
         """Append a lane: column, lowest and highest key of each predicate. No handle descends."""
-        self.numbers += box
+        self.numbers.fromlist(box)
         self.start.append(len(self.numbers) // 3)
         self.ids.append(handle | flags)
         self.handles.append(handle)
@@ -48,7 +49,7 @@ class Recent:
 
     def _predicates(self, first: int) -> tuple[Array, Array, Array]:
         """Columns, lowest and highest keys of the predicates from one on."""
-        numbers = np.array(self.numbers[3 * first :], np.float64).reshape(-1, 3)
+        numbers = np.array(self.numbers[3 * first :]).reshape(-1, 3)
         return numbers[:, 0].astype(np.uint32), numbers[:, 1], numbers[:, 2]
 
     def flat(self) -> Flat:
@@ -94,7 +95,8 @@ class Recent:
 
     def clear(self) -> None:
         """Forget all lanes."""
-        for held in (self.ids, self.handles, self.numbers):
-            held.clear()
+        self.ids.clear()
+        self.handles.clear()
+        del self.numbers[:]
         self.start[:] = [0]
         self._copied = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -91,10 +92,12 @@ class Segment:
     table: Array = field(default_factory=lambda: np.zeros(f.SEGMENT_SIZE, np.int64))
     live: int = 0
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def addresses(self) -> tuple[int, int, int, int, int]:
+        """What the kernel that removes a handle asks for: no ids where none has a flag."""
         held = (self.handles, self.place, self.ids, self.alive)
         handles, place, ids, alive = (array.ctypes.data for array in held)
-        self.addresses = (handles, len(self.handles), place, ids, alive)
+        return handles, len(self.handles), place, ids if "special" in self.arrays else 0, alive
 
     @property
     def inexact(self) -> bool:

@@ -458,7 +458,7 @@ static PyObject *bury(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
         uint64_t bit = 1ull << (place[low] & 63), *word = alive + (place[low] >> 6);
         if (*word & bit) {
             *word &= ~bit;
-            flags |= ids[place[low]] & (SHARED | OPAQUE);
+            if (ids) flags |= ids[place[low]] & (SHARED | OPAQUE);
             found++;
         }
     }
