@@ -150,13 +150,17 @@ def _runner() -> Any:
 def _return_freed_memory() -> None:
     """Let arrays that the index no longer needs go back to the operating system.
 
-    The C library alone keeps what was freed for the next time: a quarter of a large broker.
+    The C library alone keeps what was freed for the next time: a quarter of a large broker. Arrays
+    of a few pages and more are to be mapped, which means that the heap must not grow by more than
+    that at a time, or they would be cut from what it has grown by.
     """
     import ctypes
 
-    mmap_threshold = -3  # M_MMAP_THRESHOLD of malloc.h
+    mmap_threshold, top_pad = -3, -2  # M_MMAP_THRESHOLD and M_TOP_PAD of malloc.h
     try:
-        ctypes.CDLL(None).mallopt(mmap_threshold, 128 * 1024)
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(mmap_threshold, 32 * 1024)
+        mallopt(top_pad, 16 * 1024)
     except (AttributeError, OSError, TypeError):
         return  # another C library
 
