@@ -30,6 +30,7 @@ from shoal.content.index.fields import (
 )
 from shoal.content.index.machine import (
     COMPRESS,
+    above16,
     copy64,
     count_bits,
     first_bit,
@@ -71,6 +72,47 @@ def clear_seen(index: Any) -> None:
     for i in range(load_i64(index + 8 * TOUCHED_COUNT)):
         store_u64(seen + 8 * (np.int64(load_u32(touched + 4 * i)) >> 6), _U0)
     store_u64(index + 8 * TOUCHED_COUNT, _U0)
+
+
+@kernel
+def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
+    """Write an event's ids, each filter once.
+
+    Most are of filters with one lane and are written as they are. Whether another has been met
+    before is as good as random, so no branch depends on it.
+    """
+    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
+    count = load_i64(index + 8 * TOUCHED_COUNT)
+    while begin < end:
+        there = np.uint64(0xFFFF)
+        if end - begin < 64:
+            there = (_ONE << np.uint64((end - begin) >> 2)) - _ONE
+        odd = there & np.uint64(above16(begin, np.uint32(ID_MASK)))
+        plain = there & ~odd
+        if COMPRESS:
+            pack16(out, begin, np.uint16(plain))
+            out += 4 * count_bits(plain)
+        else:
+            odd = there
+        while odd != _U0:
+            flagged = np.int64(load_u32(begin + 4 * first_bit(odd)))
+            odd &= odd - _ONE
+            if flagged & OPAQUE:
+                store_u32(out, np.uint32(flagged))
+                out += 4
+                continue
+            identity, shared = flagged & ID_MASK, flagged >> 31
+            at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
+            word = load_u64(at)
+            fresh = np.int64((word & bit) == _U0)
+            store_u64(at, word | bit)
+            store_u32(touched + 4 * count, np.uint32(identity))
+            count += shared & fresh
+            store_u32(out, np.uint32(identity))
+            out += 4 * fresh
+        begin += 64
+    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count))
+    return out
 
 
 @kernel

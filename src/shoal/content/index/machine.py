@@ -240,6 +240,23 @@ def _transpose64(typingctx: Any, address: Any) -> Any:
     return types.void(types.int64), codegen
 
 
+def _fetch(typingctx: Any, address: Any) -> Any:
+    """Bring a cache line near that will be read soon."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        fetch = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]  # as above
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]),
+            "llvm.prefetch.p0",
+        )
+        hints = [ir.Constant(_I32, hint) for hint in (0, 2, 1)]  # to read, second level, data
+        builder.call(fetch, [builder.inttoptr(args[0], byte), *hints])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
 def _unary(name: str) -> Any:
     def operate(typingctx: Any, word: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -260,6 +277,7 @@ touching64 = intrinsic(_touching64)
 all_within64 = intrinsic(_all_within64)
 all_around64 = intrinsic(_all_around64)
 copy64 = intrinsic(_copy64)
+fetch = intrinsic(_fetch)
 pack16 = intrinsic(_pack16)
 above16 = intrinsic(_above16)
 transpose64 = intrinsic(_transpose64)

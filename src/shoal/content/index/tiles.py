@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.content.index.blocks import beside, clear_seen, emit, match_block
+from shoal.content.index.blocks import beside, clear_seen, emit, match_block, settle
 from shoal.content.index.fields import (
     ABSENT,
     ALIVE,
@@ -24,14 +24,11 @@ from shoal.content.index.fields import (
     GROUP_COUNT,
     GROUP_SIZE,
     GROUP_TABLE,
-    ID_MASK,
     IDS,
     KEYS,
-    OPAQUE,
     RECENT,
     RESIDUAL_START,
     ROOM,
-    SEEN,
     SEGMENT_TABLE,
     SEGMENTS,
     SLACK,
@@ -41,25 +38,22 @@ from shoal.content.index.fields import (
     SNAPSHOT,
     SNAPSHOTS,
     TILE,
-    TOUCHED,
     TOUCHED_COUNT,
     WIDTH,
     ZONES,
 )
 from shoal.content.index.kernels import match_recent
 from shoal.content.index.machine import (
-    COMPRESS,
-    above16,
     all_around64,
     all_within64,
     count_bits,
+    fetch,
     first_bit,
     kernel,
     load_i64,
     load_u16,
     load_u32,
     load_u64,
-    pack16,
     store_i64,
     store_u32,
     store_u64,
@@ -69,6 +63,7 @@ from shoal.content.index.machine import (
 from shoal.content.index.spreading import forget_tile, spread_tile
 
 BLOCK = 128
+NEAR = 64  # cache lines of a group fetched ahead
 # What matching a block costs, in about nanoseconds: lane by lane; an event; a lane it may match
 TURNED, EVENT, LANE = 800, 15, 6
 STRIDE = 4 * (ROOM + SLACK)  # bytes from one event's ids to the next one's
@@ -288,6 +283,17 @@ def _match_group(
 
 
 @kernel
+def _fetch_group(group: Any) -> None:
+    """Bring the zones and the first blocks of a group near."""
+    width = load_i64(group + 8 * WIDTH)
+    zones, bounds = load_i64(group + 8 * ZONES), load_i64(group + 8 * BOUNDS)
+    for line in range(width):
+        fetch(zones + 64 * line)
+    for line in range(min(8 * width * load_i64(group + 8 * BLOCKS), NEAR)):
+        fetch(bounds + 64 * line)
+
+
+@kernel
 def _match_groups(index: Any, count: Any, codes: Any, keys: Any, found: Any, heads: Any) -> Any:
     """Match a tile on every group; whether the ids of each event fit its room."""
     columns, table = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SEGMENT_TABLE)
@@ -298,8 +304,11 @@ def _match_groups(index: Any, count: Any, codes: Any, keys: Any, found: Any, hea
         segment = load_i64(table + 8 * number)
         mine = codes + 2 * TILE * columns * load_i64(segment + 8 * SNAPSHOT)
         groups = load_i64(segment + 8 * GROUP_TABLE)
-        for g in range(load_i64(segment + 8 * GROUP_COUNT)):
+        last = load_i64(segment + 8 * GROUP_COUNT) - 1
+        for g in range(last + 1):
             group = groups + 8 * GROUP_SIZE * g
+            if g < last:
+                _fetch_group(group + 8 * GROUP_SIZE)
             for part in range((count + 63) // 64):
                 first = 64 * part
                 events = _ALL if count - first >= 64 else (_ONE << np.uint64(count - first)) - _ONE
@@ -310,47 +319,6 @@ def _match_groups(index: Any, count: Any, codes: Any, keys: Any, found: Any, hea
                 if most[part] < 0:
                     return False
     return True
-
-
-@kernel
-def _settle_event(index: Any, begin: Any, end: Any, out: Any) -> Any:
-    """Write an event's ids, each filter once.
-
-    Most are of filters with one lane and are written as they are. Whether another has been met
-    before is as good as random, so no branch depends on it.
-    """
-    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
-    count = load_i64(index + 8 * TOUCHED_COUNT)
-    while begin < end:
-        there = np.uint64(0xFFFF)
-        if end - begin < 64:
-            there = (_ONE << np.uint64((end - begin) >> 2)) - _ONE
-        odd = there & np.uint64(above16(begin, np.uint32(ID_MASK)))
-        plain = there & ~odd
-        if COMPRESS:
-            pack16(out, begin, np.uint16(plain))
-            out += 4 * count_bits(plain)
-        else:
-            odd = there
-        while odd != _U0:
-            flagged = np.int64(load_u32(begin + 4 * first_bit(odd)))
-            odd &= odd - _ONE
-            if flagged & OPAQUE:
-                store_u32(out, np.uint32(flagged))
-                out += 4
-                continue
-            identity, shared = flagged & ID_MASK, flagged >> 31
-            at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
-            word = load_u64(at)
-            fresh = np.int64((word & bit) == _U0)
-            store_u64(at, word | bit)
-            store_u32(touched + 4 * count, np.uint32(identity))
-            count += shared & fresh
-            store_u32(out, np.uint32(identity))
-            out += 4 * fresh
-        begin += 64
-    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count))
-    return out
 
 
 @kernel
@@ -383,7 +351,7 @@ def match_tile(
     if fits:
         here = out
         for event in range(count):
-            here = _settle_event(index, found + STRIDE * event, heads[event], here)
+            here = settle(index, found + STRIDE * event, heads[event], here)
             if load_i64(index + 8 * RECENT) > 0:
                 here = match_recent(index, keys + 8 * event, TILE, here)
             if load_i64(index + 8 * TOUCHED_COUNT) > 0:
