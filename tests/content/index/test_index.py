@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from pathlib import Path
 from typing import Any
@@ -339,6 +340,16 @@ def test_more_columns_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 # Storage and the routing table
+
+
+def test_an_index_stored_by_another_version_is_refused(tmp_path: Path) -> None:
+    index = MatchIndex()
+    index.insert(NormalForm((Conjunction((Number("a", 1, 2),)),)))
+    save(index, tmp_path)
+    about = pickle.loads((tmp_path / "about.pickle").read_bytes())
+    (tmp_path / "about.pickle").write_bytes(pickle.dumps({**about, "layout": fields.LAYOUT - 1}))
+    with pytest.raises(ValueError, match="another version of Shoal; store it again"):
+        load(tmp_path)
 
 
 def test_a_stored_index_answers_the_same(tmp_path: Path) -> None:

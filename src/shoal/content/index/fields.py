@@ -6,6 +6,10 @@ segments, their groups, and the cuts of each column. A name here is a position i
 
 from __future__ import annotations
 
+# Goes up whenever what lies in memory comes to mean something else: stored indexes and the
+# extension (single.c) must agree with it.
+LAYOUT = 2
+
 # An id carries two flags: other lanes of its filter may match too; the reference must decide.
 ID_MASK, SHARED, OPAQUE, DEAD = 0x3FFFFFFF, 0x80000000, 0x40000000, 0xFFFFFFFF
 # Codes: odd on a cut, even between two; a bound with an odd code is exact.

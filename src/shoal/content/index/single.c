@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#define LAYOUT 2 /* as in fields.py */
 #define ABSENT 65535
 #define NEGATED 0x80000000u
 #define ID_MASK 0x3FFFFFFFu
@@ -493,5 +494,10 @@ PyMODINIT_FUNC PyInit__single(void)
     if (__builtin_cpu_supports("avx512bw")) match_group = group_avx512;
     else if (__builtin_cpu_supports("avx2")) match_group = group_avx2;
 #endif
-    return PyModule_Create(&module);
+    PyObject *created = PyModule_Create(&module);
+    if (created && PyModule_AddIntConstant(created, "LAYOUT", LAYOUT) < 0) {
+        Py_DECREF(created);
+        return NULL;
+    }
+    return created;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -28,6 +29,11 @@ def _load() -> Any:
     except ImportError:
         return None
     extension: Any = _single
+    if getattr(extension, "LAYOUT", None) != f.LAYOUT:
+        warnings.warn(
+            "the matching extension is of another version; install Shoal again", stacklevel=2
+        )
+        return None
     extension.configure(FIELDS)
     return extension
 

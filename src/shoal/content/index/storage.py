@@ -38,6 +38,7 @@ def save(index: MatchIndex, folder: Path) -> None:
     index.compact()
     folder.mkdir(parents=True, exist_ok=True)
     about = {
+        "layout": f.LAYOUT,
         "vocabulary": index.vocabulary,
         "opaque": index.opaque,
         "next": index.next_handle,
@@ -86,6 +87,10 @@ def _save_segment(segment: Segment, folder: Path) -> None:
 def load(folder: Path) -> MatchIndex:
     """Open an index that :func:`save` wrote; its arrays stay in the files."""
     about = pickle.loads((folder / "about.pickle").read_bytes())
+    if about.get("layout") != f.LAYOUT:
+        raise ValueError(
+            f"the index in {folder} was stored by another version of Shoal; store it again"
+        )
     segments = [_load_segment(folder, about["cuts"], about["columns"])] if about["count"] else []
     index = MatchIndex()
     index.adopt(
