@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.simulation.draws import bits_array, uniform_array
+from shoal.simulation.draws import below_array, bits_array, uniform_array
 from shoal.stack import Chance
 from shoal.stack.chance import mix, purpose_word
 
@@ -45,6 +45,9 @@ def test_arrays_draw_bit_for_bit_the_same(seed: int, purpose: str, counters: lis
     arrays = [np.array([counter], np.uint64) for counter in counters]
     assert bits_array(seed, purpose, *arrays).tolist() == [chance.bits(*counters)]
     assert uniform_array(seed, purpose, *arrays).tolist() == [chance.uniform(*counters)]
+    for limit in (1, 2, 750, 2**32 - 1):
+        below = below_array(bits_array(seed, purpose, *arrays), limit)
+        assert below.tolist() == [chance.below(limit, *counters)]
 
 
 def test_arrays_broadcast() -> None:

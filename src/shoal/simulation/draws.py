@@ -31,3 +31,9 @@ def uniform_array(seed: int, purpose: str, *counters: Words) -> npt.NDArray[np.f
     """``Chance(seed, purpose).uniform(...)`` for arrays of counters."""
     top = bits_array(seed, purpose, *counters) >> np.uint64(11)
     return top.astype(np.float64) * (1.0 / (1 << 53))
+
+
+def below_array(bits: Words, limit: int) -> Words:
+    """``Chance.below`` of these bits: their product with a limit under 2^32, less its lower word."""
+    high, low, wide = bits >> np.uint64(32), bits & np.uint64(0xFFFF_FFFF), np.uint64(limit)
+    return (high * wide + (low * wide >> np.uint64(32))) >> np.uint64(32)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from shoal.simulation.draws import bits_array
+from shoal.simulation.draws import below_array, bits_array
 from shoal.stack import Chance
 
 Edge: TypeAlias = tuple[int, int]
@@ -72,10 +72,11 @@ def random_regular_graph(nodes: int, degree: int, chance: Chance) -> list[Edge]:
     while True:
         asked = np.arange(question + 1, question + 1 + 10 * len(edges), dtype=np.uint64)[:, None]
         question += len(asked)
-        for one, other, side in bits_array(chance.seed, chance.purpose, asked, _THREE).tolist():
-            i, j = (one * len(edges)) >> 64, (other * len(edges)) >> 64
+        bits = bits_array(chance.seed, chance.purpose, asked, _THREE)
+        pairs, swapped = below_array(bits[:, :2], len(edges)), below_array(bits[:, 2], 2)
+        for (i, j), swap in zip(pairs.tolist(), swapped.tolist(), strict=True):
             (a, b), (c, d) = edges[i], edges[j]
-            if side >> 63:
+            if swap:
                 c, d = d, c
             first, second = _between(nodes, a, d), _between(nodes, c, b)
             if i == j or a == d or b == c or first in present or second in present:
