@@ -34,6 +34,6 @@ def uniform_array(seed: int, purpose: str, *counters: Words) -> npt.NDArray[np.f
 
 
 def below_array(bits: Words, limit: int) -> Words:
-    """``Chance.below`` of these bits: their product with a limit under 2^32, less its lower word."""
+    """``Chance.below`` of these bits: the upper word of their product with a limit below 2^32."""
     high, low, wide = bits >> np.uint64(32), bits & np.uint64(0xFFFF_FFFF), np.uint64(limit)
     return (high * wide + (low * wide >> np.uint64(32))) >> np.uint64(32)
