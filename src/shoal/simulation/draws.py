@@ -33,7 +33,11 @@ def uniform_array(seed: int, purpose: str, *counters: Words) -> npt.NDArray[np.f
     return top.astype(np.float64) * (1.0 / (1 << 53))
 
 
-def below_array(bits: Words, limit: int) -> Words:
-    """``Chance.below`` of these bits: the upper word of their product with a limit below 2^32."""
-    high, low, wide = bits >> np.uint64(32), bits & np.uint64(0xFFFF_FFFF), np.uint64(limit)
+def below_array(bits: Words, limit: int | Words) -> Words:
+    """``Chance.below`` of these bits: the upper word of their product with limits below 2^32."""
+    high, low, wide = (
+        bits >> np.uint64(32),
+        bits & np.uint64(0xFFFF_FFFF),
+        np.asarray(limit, np.uint64),
+    )
     return (high * wide + (low * wide >> np.uint64(32))) >> np.uint64(32)

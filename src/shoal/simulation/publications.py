@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from shoal.simulation.draws import bits_array, uniform_array
+from shoal.simulation.draws import below_array, bits_array, uniform_array
 from shoal.simulation.kernel import NANOSECONDS, to_ns
 from shoal.stack import Chance, StackError
 
@@ -104,8 +104,9 @@ def _choose_receivers(
     for _, node, number, _ in workload.by_number():
         wanted[number].add(node)
     events = np.arange(len(workload.publishers), dtype=np.uint64)
-    ahead = np.arange(AHEAD, dtype=np.uint64)
-    draws = bits_array(seed, "receivers", events[:, None], ahead[None, :]).tolist()
+    ahead = np.arange(min(AHEAD, len(wanted)), dtype=np.uint64)
+    bits = bits_array(seed, "receivers", events[:, None], ahead[None, :])
+    draws = below_array(bits, len(wanted) - ahead).tolist()
     chance = Chance(seed, "receivers")  # for the few events that need more draws
     numbers: list[int] = []
     ends: list[int] = []
@@ -128,8 +129,7 @@ def _one_content(
     chosen: set[int] = set()
     moved: dict[int, int] = {}  # a shuffle of all patterns, of which only the first are looked at
     for i in range(len(wanted)):
-        drawn = draws[i] if i < AHEAD else chance.bits(event, i)
-        j = i + (drawn * (len(wanted) - i) >> 64)
+        j = i + (draws[i] if i < AHEAD else chance.below(len(wanted) - i, event, i))
         number = moved.get(j, j)
         moved[j] = moved.get(i, i)
         asking = wanted[number]
