@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import shoal.stack.chance as chance_module
 from shoal.simulation.draws import below_array, bits_array, uniform_array
 from shoal.stack import Chance
 from shoal.stack.chance import mix, purpose_word
@@ -129,3 +131,8 @@ def test_draws_do_not_depend_on_the_hash_seed() -> None:
         for hash_seed in ("0", "1", "4242")
     }
     assert len(answers) == 1
+
+
+def test_it_is_not_compiled() -> None:
+    """Compiled, a product that Ctrl-C cuts short would abort the process."""
+    assert Path(chance_module.__file__).suffix == ".py"

@@ -183,8 +183,8 @@ def to_rows(values: pa.Table) -> Iterator[Row]:
     return zip(*columns, strict=True)
 
 
-def write_values(values: pa.Table, out: Path, name: str = "") -> Path:
+def write_values(values: pa.Table, out: Path) -> Path:
     """Keep the answers, for whoever wants to look further: ``measures.parquet``."""
-    path = out / (f"measures-{name}.parquet" if name else "measures.parquet")
+    path = out / "measures.parquet"
     pq.write_table(values, path, compression="zstd")
     return path

@@ -352,6 +352,13 @@ def test_an_index_stored_by_another_version_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+@pytest.mark.skipif(single.match is None, reason="the extension is not built")
+def test_an_extension_of_another_version_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fields, "LAYOUT", fields.LAYOUT + 1)
+    with pytest.warns(UserWarning, match="install Shoal again"):
+        assert single._load() is None
+
+
 def test_a_stored_index_answers_the_same(tmp_path: Path) -> None:
     chance, index, forms = random.Random(8), MatchIndex(), Forms()
     for _ in range(3_000):
