@@ -1,4 +1,4 @@
-"""Kernels for one block: which of its 128 lanes does an event satisfy?"""
+"""Kernels for one block: which of its 64 lanes does an event satisfy?"""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from shoal.content.index.fields import (
     RESIDUAL_CODES,
     RESIDUAL_COLUMNS,
     RESIDUAL_EXACT,
+    RESIDUAL_LANES,
     RESIDUAL_START,
     SEEN,
     SHARED,
@@ -190,34 +191,26 @@ def beside(group: Any, codes: Any, keys: Any, step: Any, position: Any) -> Any:
 
 
 @kernel
-def _residual(group: Any, codes: Any, keys: Any, step: Any, position: Any, chosen: Any) -> Any:
-    """The chosen lanes whose residual predicates hold too."""
-    kept = chosen
+def _fails(group: Any, codes: Any, keys: Any, step: Any, position: Any, chosen: Any) -> Any:
+    """The chosen lanes whose residual predicates do not hold."""
+    fails = _U0
     while chosen != _U0:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
         if not beside(group, codes, keys, step, position + lane):
-            kept &= ~(_ONE << np.uint64(lane))
-    return kept
+            fails |= _ONE << np.uint64(lane)
+    return fails
 
 
 @kernel
 def _refine(
-    group: Any,
-    key: Any,
-    code: Any,
-    keys: Any,
-    step: Any,
-    block_half: Any,
-    bounds: Any,
-    half: Any,
-    chosen: Any,
+    group: Any, key: Any, code: Any, keys: Any, step: Any, block: Any, bounds: Any, chosen: Any
 ) -> Any:
     """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
     exact = load_i64(group + 8 * (EXACT + key))
-    touched = chosen & touching64(bounds + half, bounds + 256 + half, code)
+    touched = chosen & touching64(bounds, bounds + 128, code)
     value = load_f64(keys + 8 * step * load_i64(group + 8 * (KEYS + key)))
-    at = exact + 1024 * block_half
+    at = exact + 1024 * block
     while touched != _U0:
         lane = first_bit(touched)
         touched &= touched - _ONE
@@ -250,46 +243,42 @@ def match_block(
     bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
     alive, special = load_i64(group + 8 * ALIVE), load_i64(group + 8 * SPECIAL)
     slots, slot_count = load_i64(group + 8 * SLOTS), load_i64(group + 8 * SLOT_COUNT)
-    residual = load_i64(group + 8 * RESIDUAL_START)
+    residual = load_i64(group + 8 * RESIDUAL_LANES)
     exact0, exact1 = load_i64(group + 8 * EXACT), load_i64(group + 8 * (EXACT + 1))
     exact2, exact3 = load_i64(group + 8 * (EXACT + 2)), load_i64(group + 8 * (EXACT + 3))
-    for half in range(2):
-        chosen = load_u64(alive + 16 * block + 8 * half)
-        here = ids + 512 * block + 256 * half
-        if not whole:
-            offset, part = 128 * half, 2 * block + half
-            at = bounds + (512 * width) * block + offset
-            if width > 0:
-                chosen &= within64(at, at + 256, c0)
-            if width > 1:
-                chosen &= within64(at + 512, at + 768, c1)
-            if width > 2:
-                chosen &= within64(at + 1024, at + 1280, c2)
-            if width > 3:
-                chosen &= within64(at + 1536, at + 1792, c3)
-            if chosen == _U0:
-                continue
-            at -= offset
-            if exact0 != 0 and (c0 & _ODD) == 0:
-                chosen = _refine(group, 0, c0, keys, step, part, at, offset, chosen)
-            if exact1 != 0 and (c1 & _ODD) == 0:
-                chosen = _refine(group, 1, c1, keys, step, part, at + 512, offset, chosen)
-            if exact2 != 0 and (c2 & _ODD) == 0:
-                chosen = _refine(group, 2, c2, keys, step, part, at + 1024, offset, chosen)
-            if exact3 != 0 and (c3 & _ODD) == 0:
-                chosen = _refine(group, 3, c3, keys, step, part, at + 1536, offset, chosen)
-            for slot in range(slot_count):
-                at = slots + 6 * (64 * slot_count * part + slot)
-                chosen = _slot(at, 6 * slot_count, codes, step, chosen)
-            if residual != 0 and chosen != _U0:
-                chosen = _residual(group, codes, keys, step, 64 * part, chosen)
-        if special != 0:
-            odd = chosen & load_u64(special + 16 * block + 8 * half)
-            out = _emit_special(index, out, here, odd)
-            chosen &= ~odd
-        if chosen == _ALL:
-            copy64(out, here)
-            out += 256
-        else:
-            out = emit(out, here, chosen)
-    return out
+    chosen = load_u64(alive + 8 * block)
+    here = ids + 256 * block
+    if not whole:
+        at = bounds + 256 * width * block
+        if width > 0:
+            chosen &= within64(at, at + 128, c0)
+        if width > 1:
+            chosen &= within64(at + 256, at + 384, c1)
+        if width > 2:
+            chosen &= within64(at + 512, at + 640, c2)
+        if width > 3:
+            chosen &= within64(at + 768, at + 896, c3)
+        if chosen == _U0:
+            return out
+        if exact0 != 0 and (c0 & _ODD) == 0:
+            chosen = _refine(group, 0, c0, keys, step, block, at, chosen)
+        if exact1 != 0 and (c1 & _ODD) == 0:
+            chosen = _refine(group, 1, c1, keys, step, block, at + 256, chosen)
+        if exact2 != 0 and (c2 & _ODD) == 0:
+            chosen = _refine(group, 2, c2, keys, step, block, at + 512, chosen)
+        if exact3 != 0 and (c3 & _ODD) == 0:
+            chosen = _refine(group, 3, c3, keys, step, block, at + 768, chosen)
+        for slot in range(slot_count):
+            at = slots + 6 * (64 * slot_count * block + slot)
+            chosen = _slot(at, 6 * slot_count, codes, step, chosen)
+        if residual != 0:
+            more = chosen & load_u64(residual + 8 * block)
+            chosen &= ~_fails(group, codes, keys, step, 64 * block, more)
+    if special != 0:
+        odd = chosen & load_u64(special + 8 * block)
+        out = _emit_special(index, out, here, odd)
+        chosen &= ~odd
+    if chosen == _ALL:
+        copy64(out, here)
+        return out + 256
+    return emit(out, here, chosen)

@@ -69,7 +69,8 @@ class Events:
             keys = np.array([*(names.get(text, nan) for text in distinct), nan])
             self._dense.append((attribute.text, keys.take(at, mode="wrap"), keys, at))
             return
-        parts = [attribute.pack(value) for value in distinct]
+        known = {} if numeric or kind == "bool" else attribute.memory  # where 1 is not True
+        parts = [known.get(value) or attribute.pack(value) for value in distinct]
         start = np.zeros(len(parts) + 1, np.uint32)
         np.cumsum([len(part) >> 4 for part in parts], out=start[1:])
         entries = np.frombuffer(b"".join(parts), _ENTRIES)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # Goes up whenever what lies in memory comes to mean something else: stored indexes and the
 # extension (single.c) must agree with it.
-LAYOUT = 2
+LAYOUT = 3
 
 # An id carries two flags: other lanes of its filter may match too; the reference must decide.
 ID_MASK, SHARED, OPAQUE, DEAD = 0x3FFFFFFF, 0x80000000, 0x40000000, 0xFFFFFFFF
@@ -18,6 +18,7 @@ ABSENT = 65535  # the code of an attribute that is not there: above every bound
 MAX_CUTS = 32764
 NEGATED = 0x80000000  # a predicate that must not hold, flagged in its column
 MAX_KEYS = 4  # columns of a group
+BLOCK = 64  # lanes of a block: as many as are compared at once
 TILE = 128  # events matched together on one group after the other, 64 at a time
 ROOM = 1 << 16  # ids that an event of a tile may find; beyond, events are matched one by one
 SLACK = 64  # ids that a kernel may write beyond the last
@@ -62,11 +63,12 @@ WIDTH, BLOCKS, BOUNDS, ZONES, KEYS = range(5)
     SPECIAL,
     SLOTS,
     SLOT_COUNT,
+    RESIDUAL_LANES,
     RESIDUAL_START,
     RESIDUAL_COLUMNS,
     RESIDUAL_CODES,
     RESIDUAL_EXACT,
-) = (KEYS + MAX_KEYS, *range(KEYS + 2 * MAX_KEYS, KEYS + 2 * MAX_KEYS + 10))
+) = (KEYS + MAX_KEYS, *range(KEYS + 2 * MAX_KEYS, KEYS + 2 * MAX_KEYS + 11))
 GROUP_SIZE = 24
 SMALL = 8  # blocks of a group whose zone maps are packed into a few cache lines
 

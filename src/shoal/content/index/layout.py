@@ -4,12 +4,12 @@
 
     segment                                  one generation of lanes, written once
       group   symbol, price, volume          lanes whose narrowest predicates are on these columns
-        super  [min low, max high] x 64      zone maps of 64 supers: skip 8,192 lanes at a time
+        super  [min low, max high] x 64      zone maps of 64 supers: skip 4,096 lanes at a time
           zone [min low, max high]           outer zone: skip the block
                [max low, min high]           inner zone: take the block whole
-            block  low  u16 x 128            128 lanes by column, 64 tested at once
-                   high u16 x 128
-                   ids  u32 x 128, alive 128 bits
+            block  low  u16 x 64             64 lanes by column, tested at once
+                   high u16 x 64
+                   ids  u32 x 64, alive 64 bits
 
 Bounds are 16-bit codes: ranks among a column's *cuts*. A constant on a cut has an odd code and is
 exact; one between two cuts has an even code, shared by the values around it, and then the exact
@@ -191,15 +191,15 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
     cut = snapshot.table[:columns, f.CUT_COUNT].astype(np.float64)
     sets, lanes, starts = yield from _groups(flat, low, high, cut)
     sizes = np.diff(starts)
-    blocks = -(-sizes // ordering.BLOCK)
+    blocks = -(-sizes // f.BLOCK)
     first_block = np.concatenate([[0], np.cumsum(blocks)])
     total = int(first_block[-1])
     segment = Segment(
         snapshot=snapshot,
         handles=flat.ids & np.uint32(f.ID_MASK),
         place=np.empty(count, np.uint32),
-        ids=aligned((total, ordering.BLOCK), np.uint32, f.DEAD),
-        alive=np.zeros((total, 2), np.uint64),
+        ids=aligned((total, f.BLOCK), np.uint32, f.DEAD),
+        alive=np.zeros(total, np.uint64),
         groups=np.zeros((len(sets), f.GROUP_SIZE), np.int64),
         block_group=np.repeat(np.arange(len(sets), dtype=np.uint32), blocks),
         live=count,
@@ -239,7 +239,7 @@ def _fill(
 ) -> Generator[int, None, None]:
     """Order one group's lanes and write its blocks."""
     count, width = len(lanes), len(keys)
-    blocks = -(-count // ordering.BLOCK)
+    blocks = -(-count // f.BLOCK)
     key_columns = np.array(keys, np.uint32)
     bounds = np.zeros((count, 2 * width), np.uint16)
     for a, b in steps(count):
@@ -247,7 +247,7 @@ def _fill(
         yield b - a
     index = (yield from _arrange(bounds)) if width else np.arange(count, dtype=np.uint32)
 
-    residual = np.zeros(blocks * ordering.BLOCK + 1, np.uint32)
+    residual = np.zeros(blocks * f.BLOCK + 1, np.uint32)
     picked = np.empty((count, SLOTS), np.int32)
     for a, b in steps(count):
         ordering.pick_residuals(
@@ -255,6 +255,7 @@ def _fill(
             cut, picked, residual,
         )  # fmt: skip
         yield 2 * (b - a)
+    more = np.packbits(residual[1:].reshape(blocks, -1) > 0, axis=1, bitorder="little")
     np.cumsum(residual, out=residual)
     yield count // 4 + 512  # a group costs something however small it is
     slot_count = int((picked >= 0).any(axis=0).sum())  # they are filled from the first on
@@ -270,7 +271,7 @@ def _fill(
 
     supers_count = -(-blocks // 64)
     page = f.SMALL if blocks <= f.SMALL else 64
-    grid = keep(f.BOUNDS, "bounds", aligned((blocks, width, 2, ordering.BLOCK), np.uint16))
+    grid = keep(f.BOUNDS, "bounds", aligned((blocks, width, 2, f.BLOCK), np.uint16))
     grid[-1:, :, 0], grid[-1:, :, 1] = 65535, 0
     zones = keep(f.ZONES, "zones", aligned((supers_count, width, 4, page), np.uint16, 0))
     supers = aligned((-(-supers_count // 64), width, 2, 64), np.uint16, 0)
@@ -279,21 +280,21 @@ def _fill(
         keep(f.SUPERS, "supers", supers)
     ids, alive = segment.ids[base : base + blocks], segment.alive[base : base + blocks]
     row[f.BLOCKS], row[f.IDS], row[f.ALIVE] = blocks, ids.ctypes.data, alive.ctypes.data
-    for a, b in steps(blocks, STEP // ordering.BLOCK):
+    for a, b in steps(blocks, STEP // f.BLOCK):
         ordering.fill_blocks(
             bounds, index, lanes, flat.ids, a, b, plain, base,
             grid, zones, supers, ids, alive, segment.place,
         )  # fmt: skip
-        yield 2 * ordering.BLOCK * (b - a)
-    special = np.zeros((blocks, 2), np.uint64)
-    for a, b in steps(blocks, 8 * STEP // ordering.BLOCK):
+        yield 2 * f.BLOCK * (b - a)
+    special = np.zeros(blocks, np.uint64)
+    for a, b in steps(blocks, 8 * STEP // f.BLOCK):
         flagged = (ids[a:b] != f.DEAD) & (ids[a:b] > f.ID_MASK)
-        special[a:b] = np.packbits(flagged, axis=1, bitorder="little").view(np.uint64)
-        yield ordering.BLOCK * (b - a) // 4
+        special[a:b] = np.packbits(flagged, axis=1, bitorder="little").view(np.uint64)[:, 0]
+        yield f.BLOCK * (b - a) // 4
     if special.any():
         keep(f.SPECIAL, "special", special)
     if slot_count:
-        slots = keep(f.SLOTS, "slots", np.zeros((blocks, ordering.BLOCK, slot_count, 3), np.uint16))
+        slots = keep(f.SLOTS, "slots", np.zeros((blocks, f.BLOCK, slot_count, 3), np.uint16))
         row[f.SLOT_COUNT] = slot_count
         for a, b in steps(count):
             ordering.fill_slots(flat.columns, low, high, a, b, picked, slots)
@@ -304,13 +305,14 @@ def _fill(
         yield (b - a) // 4
     for key, column in enumerate(keys):
         if not odd[2 * key : 2 * key + 2].all():
-            exact = keep(f.EXACT + key, "exact", np.zeros((blocks * ordering.BLOCK, 2)))
+            exact = keep(f.EXACT + key, "exact", np.zeros((blocks * f.BLOCK, 2)))
             for a, b in steps(count):
                 ordering.fill_exact(
                     flat.start, flat.columns, flat.low, flat.high, lanes, index, a, b, column, exact
                 )
                 yield b - a
     if residual[-1]:
+        keep(f.RESIDUAL_LANES, "residual_lanes", more.view(np.uint64))
         keep(f.RESIDUAL_START, "residual_start", residual)
         yield from _fill_residuals(
             keep, flat, low, high, lanes, index, key_columns, cut, picked, residual

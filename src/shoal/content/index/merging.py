@@ -11,7 +11,6 @@ import numpy as np
 from shoal.content.index import fields as f
 from shoal.content.index.layout import lay_out, steps
 from shoal.content.index.machine import kernel, load_f64, load_i64, load_u16, load_u32, load_u64
-from shoal.content.index.ordering import BLOCK
 from shoal.content.index.segments import Array, Flat, Segment, Snapshot
 
 _ONE = np.uint64(1)
@@ -35,7 +34,7 @@ def _survey(
         word = load_u64(alive + 8 * (position >> 6))
         counts[i] = -1
         if (word >> np.uint64(position & 63)) & _ONE == _ONE:
-            row = groups[block_group[position // BLOCK]]
+            row = groups[block_group[position // f.BLOCK]]
             counts[i] = row[f.WIDTH]
             inside = position - (row[f.IDS] - ids) // 4
             slots = row[f.SLOT_COUNT]
@@ -77,20 +76,20 @@ def _unfold(
     """The predicates of the chosen lanes, with exact bounds."""
     for i in range(len(chosen)):
         position = np.int64(place[chosen[i]])
-        row = groups[block_group[position // BLOCK]]
+        row = groups[block_group[position // f.BLOCK]]
         inside = position - (row[f.IDS] - ids) // 4
-        block, lane = inside // BLOCK, inside % BLOCK
+        block, lane = inside // f.BLOCK, inside % f.BLOCK
         out_ids[i] = load_u32(ids + 4 * position)
         at = np.int64(start[i])
         width = row[f.WIDTH]
         for key in range(width):
             column = row[f.KEYS + key]
             cuts = snapshot + 8 * f.CUT_SIZE * column
-            bounds = row[f.BOUNDS] + 512 * (width * block + key) + 2 * lane
+            bounds = row[f.BOUNDS] + 256 * (width * block + key) + 2 * lane
             exact = row[f.EXACT + key] + 16 * inside
             columns[at] = column
             low[at] = _value(np.int64(load_u16(bounds)), cuts, exact)
-            high[at] = _value(np.int64(load_u16(bounds + 256)), cuts, exact + 8)
+            high[at] = _value(np.int64(load_u16(bounds + 128)), cuts, exact + 8)
             at += 1
         for slot in range(row[f.SLOT_COUNT]):
             here = row[f.SLOTS] + 6 * (row[f.SLOT_COUNT] * inside + slot)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from shoal.content.index.codes import code_of
-from shoal.content.index.fields import CUT_COUNT, CUT_SIZE, MAX_KEYS, NEGATED, UNBOUNDED
+from shoal.content.index.fields import BLOCK, CUT_COUNT, CUT_SIZE, MAX_KEYS, NEGATED, UNBOUNDED
 from shoal.content.index.machine import kernel, load_i64
 
-BLOCK = 128
 SAMPLE = 32  # lanes looked at to choose where to split
 
 
@@ -219,7 +218,7 @@ def fill_blocks(
             at = index[block * BLOCK + lane]
             out_ids[block, lane] = ids[lanes[at]]
             place[lanes[at]] = (base + block) * BLOCK + lane
-            alive[block, lane // 64] |= np.uint64(1) << np.uint64(lane % 64)
+            alive[block] |= np.uint64(1) << np.uint64(lane)
         for key in range(width):
             outer_low = inner_high = np.int64(65535)
             outer_high = inner_low = np.int64(0)

@@ -83,7 +83,7 @@ class Segment:
 
     snapshot: Snapshot
     handles: Array  # u32 ascending: whose lanes these are
-    place: Array  # u32: where each lies, block * 128 + lane
+    place: Array  # u32: where each lies, block * 64 + lane
     ids: Array
     alive: Array
     groups: Array  # i64 [groups, GROUP_SIZE]

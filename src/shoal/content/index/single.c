@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LAYOUT 2 /* as in fields.py */
+#define LAYOUT 3 /* as in fields.py */
 #define ABSENT 65535
 #define NEGATED 0x80000000u
 #define ID_MASK 0x3FFFFFFFu
@@ -227,51 +227,49 @@ scan_group(int64_t *index, table group, const uint16_t *codes, const double *key
             for (; outer; outer &= outer - 1) {
                 int bit = __builtin_ctzll(outer);
                 int64_t block = 64 * chunk + bit;
-                for (int half = 0; half < 2; half++) {
-                    uint64_t chosen = alive[2 * block + half];
-                    const uint32_t *here = ids + 128 * block + 64 * half;
-                    if (!(inner >> bit & 1)) {
-                        const uint16_t *b = bounds + 256 * width * block + 64 * half;
-                        for (int64_t i = 0; i < width; i++)
-                            chosen &= within64(b + 256 * i, b + 256 * i + 128, code[i]);
-                        if (!chosen) continue;
-                        for (int64_t i = 0; i < width; i++) {
-                            const double *exact = AS(const double, group[at[EXACT] + i]);
-                            if (!exact || code[i] & 1) continue;
-                            double value = keys[group[at[KEYS] + i]];
-                            const uint16_t *low = b + 256 * i, *high = low + 128;
-                            exact += 2 * (128 * block + 64 * half);
-                            for (uint64_t left = chosen; left; left &= left - 1) {
-                                int lane = __builtin_ctzll(left);
-                                if ((low[lane] == code[i] || high[lane] == code[i])
-                                    && !(exact[2 * lane] <= value && value <= exact[2 * lane + 1]))
-                                    chosen &= ~(1ull << lane);
-                            }
+                uint64_t chosen = alive[block];
+                const uint32_t *here = ids + 64 * block;
+                if (!(inner >> bit & 1)) {
+                    const uint16_t *b = bounds + 128 * width * block;
+                    for (int64_t i = 0; i < width; i++)
+                        chosen &= within64(b + 128 * i, b + 128 * i + 64, code[i]);
+                    if (!chosen) continue;
+                    for (int64_t i = 0; i < width; i++) {
+                        const double *exact = AS(const double, group[at[EXACT] + i]);
+                        if (!exact || code[i] & 1) continue;
+                        double value = keys[group[at[KEYS] + i]];
+                        const uint16_t *low = b + 128 * i, *high = low + 64;
+                        exact += 2 * 64 * block;
+                        for (uint64_t left = chosen; left; left &= left - 1) {
+                            int lane = __builtin_ctzll(left);
+                            if ((low[lane] == code[i] || high[lane] == code[i])
+                                && !(exact[2 * lane] <= value && value <= exact[2 * lane + 1]))
+                                chosen &= ~(1ull << lane);
                         }
-                        for (int64_t s = 0; s < slot_count && chosen; s++) {
-                            const uint16_t *slot =
-                                slots + 3 * (slot_count * (128 * block + 64 * half) + s);
-                            uint64_t kept = 0;
-                            for (; chosen; chosen &= chosen - 1) {
-                                int lane = __builtin_ctzll(chosen);
-                                const uint16_t *mine = slot + 3 * slot_count * lane;
-                                uint16_t offset = (uint16_t)(codes[mine[0]] - mine[1]);
-                                kept |= (uint64_t)(offset <= mine[2]) << lane;
-                            }
-                            chosen = kept;
+                    }
+                    for (int64_t s = 0; s < slot_count && chosen; s++) {
+                        const uint16_t *slot =
+                            slots + 3 * (slot_count * 64 * block + s);
+                        uint64_t kept = 0;
+                        for (; chosen; chosen &= chosen - 1) {
+                            int lane = __builtin_ctzll(chosen);
+                            const uint16_t *mine = slot + 3 * slot_count * lane;
+                            uint16_t offset = (uint16_t)(codes[mine[0]] - mine[1]);
+                            kept |= (uint64_t)(offset <= mine[2]) << lane;
                         }
-                        if (rest && chosen)
-                            chosen = residual(group, codes, keys, 128 * block + 64 * half, chosen);
+                        chosen = kept;
                     }
-                    if (special) {
-                        uint64_t odd = chosen & special[2 * block + half];
-                        chosen &= ~odd;
-                        for (; odd; odd &= odd - 1)
-                            out = emit_flagged(index, out, here[__builtin_ctzll(odd)]);
-                    }
-                    if (chosen == ~0ull) { memcpy(out, here, 256); out += 64; }
-                    else out = emit64(out, here, chosen);
+                    if (rest && chosen)
+                        chosen = residual(group, codes, keys, 64 * block, chosen);
                 }
+                if (special) {
+                    uint64_t odd = chosen & special[block];
+                    chosen &= ~odd;
+                    for (; odd; odd &= odd - 1)
+                        out = emit_flagged(index, out, here[__builtin_ctzll(odd)]);
+                }
+                if (chosen == ~0ull) { memcpy(out, here, 256); out += 64; }
+                else out = emit64(out, here, chosen);
             }
         }
     }

@@ -1,7 +1,7 @@
 """The kernel for many events and many groups: group by group, a tile of events at a time.
 
 Event by event, an index with thousands of groups is read from memory again for each event, and what
-is not a key is checked lane by lane. Here a group is read once for a whole tile of 256 events, and
+is not a key is checked lane by lane. Here a group is read once for a whole tile of 128 events, and
 matched with 64 of them at a time. Where few of these fall into a block's zone they are matched one
 by one. Where many do, the tables are turned: a lane's predicates are compared with the codes of all
 64 at once.
@@ -17,6 +17,7 @@ from shoal.content.index.blocks import beside, clear_seen, emit, match_block, se
 from shoal.content.index.fields import (
     ABSENT,
     ALIVE,
+    BLOCK,
     BLOCKS,
     BOUNDS,
     COLUMNS,
@@ -27,7 +28,7 @@ from shoal.content.index.fields import (
     IDS,
     KEYS,
     RECENT,
-    RESIDUAL_START,
+    RESIDUAL_LANES,
     ROOM,
     SEGMENT_TABLE,
     SEGMENTS,
@@ -62,10 +63,9 @@ from shoal.content.index.machine import (
 )
 from shoal.content.index.spreading import forget_tile, spread_tile
 
-BLOCK = 128
 NEAR = 64  # cache lines of a group fetched ahead
 # What matching a block costs, in about nanoseconds: lane by lane; an event; a lane it may match
-TURNED, EVENT, LANE = 800, 15, 6
+TURNED, EVENT, LANE = 400, 8, 6
 STRIDE = 4 * (ROOM + SLACK)  # bytes from one event's ids to the next one's
 _ONE, _ALL, _U0 = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0)
 _FIRST, _LAST = np.uint16(0), np.uint16(ABSENT - 1)
@@ -88,59 +88,53 @@ def _lane_by_lane(
     events by lane are turned into lanes by event.
     """
     width, slot_count = load_i64(group + 8 * WIDTH), load_i64(group + 8 * SLOT_COUNT)
-    residual = load_i64(group + 8 * RESIDUAL_START)
+    residual = load_i64(group + 8 * RESIDUAL_LANES)
     first = _key(group, codes, 0)
-    for half in range(2):
-        bounds = load_i64(group + 8 * BOUNDS) + 512 * width * block + 128 * half
-        slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * (2 * block + half)
-        alive = load_u64(load_i64(group + 8 * ALIVE) + 16 * block + 8 * half)
-        left = any_event = _U0
-        for lane in range(64):
-            holds = events if (alive >> np.uint64(lane)) & _ONE else _U0
-            at = bounds + 2 * lane
-            if width > 0:
-                holds &= all_within64(first, load_u16(at), load_u16(at + 256))
-            for key in range(1, width):
-                at += 512
-                holds &= all_within64(_key(group, codes, key), load_u16(at), load_u16(at + 256))
+    bounds = load_i64(group + 8 * BOUNDS) + 256 * width * block
+    alive = load_u64(load_i64(group + 8 * ALIVE) + 8 * block)
+    left = any_event = _U0
+    for lane in range(64):
+        holds = events if (alive >> np.uint64(lane)) & _ONE else _U0
+        at = bounds + 2 * lane
+        if width > 0:
+            holds &= all_within64(first, load_u16(at), load_u16(at + 128))
+        for key in range(1, width):
+            at += 256
+            holds &= all_within64(_key(group, codes, key), load_u16(at), load_u16(at + 128))
+        store_u64(masks + 8 * lane, holds)
+        left |= np.uint64(holds != _U0) << np.uint64(lane)
+        any_event |= holds
+    if slot_count > 0 or residual != 0:
+        more = load_u64(residual + 8 * block) if residual != 0 else _U0
+        slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * block
+        any_event = _U0
+        while left != _U0:
+            lane = first_bit(left)
+            left &= left - _ONE
+            holds = load_u64(masks + 8 * lane)
+            at = slots + 6 * slot_count * lane
+            for _ in range(slot_count):
+                column = np.int64(load_u16(at))
+                holds &= all_around64(codes + 2 * TILE * column, load_u16(at + 2), load_u16(at + 4))
+                at += 6
+            if (more >> np.uint64(lane)) & _ONE != _U0:
+                holds = _left_beside(group, codes, keys, 64 * block + lane, holds)
             store_u64(masks + 8 * lane, holds)
-            left |= np.uint64(holds != _U0) << np.uint64(lane)
             any_event |= holds
-        if slot_count > 0 or residual != 0:
-            any_event = _U0
-            while left != _U0:
-                lane = first_bit(left)
-                left &= left - _ONE
-                holds = load_u64(masks + 8 * lane)
-                at = slots + 6 * slot_count * lane
-                for _ in range(slot_count):
-                    column = np.int64(load_u16(at))
-                    holds &= all_around64(
-                        codes + 2 * TILE * column, load_u16(at + 2), load_u16(at + 4)
-                    )
-                    at += 6
-                if residual != 0:
-                    position = BLOCK * block + 64 * half + lane
-                    holds = _left_beside(group, codes, keys, position, holds)
-                store_u64(masks + 8 * lane, holds)
-                any_event |= holds
-        if any_event == _U0:
-            continue
-        transpose64(masks)
-        ids = load_i64(group + 8 * IDS) + 512 * block + 256 * half
-        while any_event != _U0:
-            event = first_bit(any_event)
-            any_event &= any_event - _ONE
-            head = load_i64(heads + 8 * event)
-            store_i64(heads + 8 * event, emit(head, ids, load_u64(masks + 8 * event)))
+    if any_event == _U0:
+        return
+    transpose64(masks)
+    ids = load_i64(group + 8 * IDS) + 256 * block
+    while any_event != _U0:
+        event = first_bit(any_event)
+        any_event &= any_event - _ONE
+        head = load_i64(heads + 8 * event)
+        store_i64(heads + 8 * event, emit(head, ids, load_u64(masks + 8 * event)))
 
 
 @kernel
 def _left_beside(group: Any, codes: Any, keys: Any, position: Any, events: Any) -> Any:
     """Those of the given events for which the residual predicates of one lane hold."""
-    starts = load_i64(group + 8 * RESIDUAL_START) + 4 * position
-    if load_u32(starts) == load_u32(starts + 4):
-        return events
     left = events
     while events != _U0:
         event = first_bit(events)
@@ -178,40 +172,51 @@ def _event_by_event(
 
 
 @kernel
-def _sparse(group: Any, block: Any, codes: Any, keys: Any, events: Any, heads: Any) -> None:
-    """The same where keys are exact and there is more to a lane: few lanes are left by their keys,
-    and all else about each is looked at in one go, without a branch on what holds.
+def _sparse(
+    group: Any, block: Any, codes: Any, keys: Any, events: Any, heads: Any, masks: Any
+) -> None:
+    """The same where keys are exact: few lanes are left by them, and for most events none.
+
+    These events are dropped first; then all else about each lane is looked at in one go. No branch
+    depends on whether a lane holds, which is as good as random.
     """
     width, slot_count = load_i64(group + 8 * WIDTH), load_i64(group + 8 * SLOT_COUNT)
-    residual = load_i64(group + 8 * RESIDUAL_START)
-    alive = load_i64(group + 8 * ALIVE) + 16 * block
+    residual = load_i64(group + 8 * RESIDUAL_LANES)
+    more = load_u64(residual + 8 * block) if residual != 0 else _U0
+    alive = load_u64(load_i64(group + 8 * ALIVE) + 8 * block)
+    bounds = load_i64(group + 8 * BOUNDS) + 256 * width * block
+    slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * block
+    ids = load_i64(group + 8 * IDS) + 256 * block
+    count = np.int64(0)
     while events != _U0:
         event = first_bit(events)
         events &= events - _ONE
+        chosen, at = alive, bounds
+        for key in range(width):
+            chosen &= within64(at, at + 128, load_u16(_key(group, codes + 2 * event, key)))
+            at += 256
+        store_u64(masks + 16 * count, chosen)
+        store_i64(masks + 16 * count + 8, event)
+        count += np.int64(chosen != _U0)
+    for i in range(count):
+        chosen, event = load_u64(masks + 16 * i), load_i64(masks + 16 * i + 8)
         mine = codes + 2 * event
         out = load_i64(heads + 8 * event)
-        for half in range(2):
-            chosen = load_u64(alive + 8 * half)
-            at = load_i64(group + 8 * BOUNDS) + 512 * width * block + 128 * half
-            for key in range(width):
-                chosen &= within64(at, at + 256, load_u16(_key(group, mine, key)))
-                at += 512
-            slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * (2 * block + half)
-            ids = load_i64(group + 8 * IDS) + 512 * block + 256 * half
-            while chosen != _U0:
-                lane = first_bit(chosen)
-                chosen &= chosen - _ONE
-                at, holds = slots + 6 * slot_count * lane, np.int64(1)
-                for _ in range(slot_count):
-                    code = np.int64(load_u16(mine + 2 * TILE * np.int64(load_u16(at))))
-                    low, span = np.int64(load_u16(at + 2)), np.int64(load_u16(at + 4))
-                    holds &= np.int64(((code - low) & 65535) <= span)
-                    at += 6
-                if residual != 0 and holds != 0:
-                    position = BLOCK * block + 64 * half + lane
-                    holds = np.int64(beside(group, mine, keys + 8 * event, TILE, position))
-                store_u32(out, load_u32(ids + 4 * lane))
-                out += 4 * holds
+        while True:
+            lane = first_bit(chosen)
+            chosen &= chosen - _ONE
+            at, holds = slots + 6 * slot_count * lane, np.int64(1)
+            for _ in range(slot_count):
+                code = np.int64(load_u16(mine + 2 * TILE * np.int64(load_u16(at))))
+                low, span = np.int64(load_u16(at + 2)), np.int64(load_u16(at + 4))
+                holds &= np.int64(((code - low) & 65535) <= span)
+                at += 6
+            if holds != 0 and (more >> np.uint64(lane)) & _ONE != _U0:
+                holds = np.int64(beside(group, mine, keys + 8 * event, TILE, 64 * block + lane))
+            store_u32(out, load_u32(ids + 4 * lane))
+            out += 4 * holds
+            if chosen == _U0:
+                break
         store_i64(heads + 8 * event, out)
 
 
@@ -222,14 +227,13 @@ def _crowded(group: Any, block: Any, codes: Any, events: Any) -> Any:
     if many * (EVENT + BLOCK * LANE) <= TURNED:
         return False
     width, event = load_i64(group + 8 * WIDTH), first_bit(events)
-    bounds = load_i64(group + 8 * BOUNDS) + 512 * width * block
-    first, second = _ALL, _ALL
+    bounds = load_i64(group + 8 * BOUNDS) + 256 * width * block
+    chosen = _ALL
     for key in range(width):
         code = load_u16(_key(group, codes, key) + 2 * event)
-        first &= within64(bounds, bounds + 256, code)
-        second &= within64(bounds + 128, bounds + 384, code)
-        bounds += 512
-    return many * (EVENT + LANE * (count_bits(first) + count_bits(second))) > TURNED
+        chosen &= within64(bounds, bounds + 128, code)
+        bounds += 256
+    return many * (EVENT + LANE * count_bits(chosen)) > TURNED
 
 
 @kernel
@@ -248,7 +252,7 @@ def _match_group(
         exact |= load_i64(group + 8 * (EXACT + key))
     if events == _U0:
         return most
-    plain = (load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_START)) == 0
+    plain = (load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_LANES)) == 0
     page = SMALL if blocks <= SMALL else 64
     for block in range(blocks):
         at = load_i64(group + 8 * ZONES) + 2 * (block % page)
@@ -278,19 +282,24 @@ def _match_group(
         elif outer != _U0 and (plain or exact != 0):
             _event_by_event(group, block, codes, keys, outer, False, heads)
         elif outer != _U0:
-            _sparse(group, block, codes, keys, outer, heads)
+            _sparse(group, block, codes, keys, outer, heads, masks)
     return most
 
 
 @kernel
 def _fetch_group(group: Any) -> None:
     """Bring the zones and the first blocks of a group near."""
-    width = load_i64(group + 8 * WIDTH)
+    width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
     zones, bounds = load_i64(group + 8 * ZONES), load_i64(group + 8 * BOUNDS)
     for line in range(width):
         fetch(zones + 64 * line)
-    for line in range(min(8 * width * load_i64(group + 8 * BLOCKS), NEAR)):
+    for line in range(min(4 * width * blocks, NEAR)):
         fetch(bounds + 64 * line)
+    ids, slots = load_i64(group + 8 * IDS), load_i64(group + 8 * SLOTS)
+    for line in range(min(4 * blocks, NEAR)):
+        fetch(ids + 64 * line)
+    for line in range(min(6 * load_i64(group + 8 * SLOT_COUNT) * blocks, NEAR)):
+        fetch(slots + 64 * line)
 
 
 @kernel
@@ -298,7 +307,7 @@ def _match_groups(index: Any, count: Any, codes: Any, keys: Any, found: Any, hea
     """Match a tile on every group; whether the ids of each event fit its room."""
     columns, table = load_i64(index + 8 * COLUMNS), load_i64(index + 8 * SEGMENT_TABLE)
     most = np.zeros(TILE // 64, np.int64)
-    held = np.empty(64, np.uint64)
+    held = np.empty(128, np.uint64)
     masks = held.ctypes.data
     for number in range(load_i64(index + 8 * SEGMENTS)):
         segment = load_i64(table + 8 * number)
