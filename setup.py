@@ -14,6 +14,8 @@ from setuptools import Extension, find_packages, setup
 # cut short by Ctrl-C for a lack of memory, and aborts.
 COMPILED = [
     "src/shoal/content/tables.py",
+    "src/shoal/content/index/lanes.py",
+    "src/shoal/content/index/recent.py",
     "src/shoal/stack/host.py",
     "src/shoal/stack/layer.py",
     "src/shoal/routing/table.py",

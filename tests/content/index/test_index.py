@@ -149,7 +149,7 @@ def some_event(chance: random.Random) -> Event:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("recent", [16, 200])
+@pytest.mark.parametrize("recent", [16, 80])
 def test_a_long_history(seed: int, recent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "RECENT", recent)
     monkeypatch.setattr(levels, "RECENT", recent)

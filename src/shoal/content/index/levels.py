@@ -1,4 +1,4 @@
-"""The segments of an index as a log-structured store: four neighbours of a size become one.
+"""The segments of an index as a log-structured store: eight neighbours of a size become one.
 
 Merges are generators. Every change of the index pays for a portion of the work, so that none of
 them takes long; what was removed while a merge was under way is removed from its result as well.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shoal.content.index.merging import Merge
 
 RECENT: Final = 1024  # lanes of the smallest segment
-FAN_OUT: Final = 4
+FAN_OUT: Final = 8
 
 
 class Levels:
@@ -35,6 +35,7 @@ class Levels:
         """Whether segments came or went since this was last set to False."""
         self._snapshot = Snapshot()
         self._firsts: list[int] = []
+        self._addresses: list[tuple[int, ...]] = []
         self._tiers: list[int] = []
 
     @property
@@ -68,7 +69,7 @@ class Levels:
         if number < 0:
             return 0
         segment = self.segments[number]
-        found = single.bury(*segment.addresses, handle)
+        found = single.bury(*self._addresses[number], handle)
         segment.live -= found & f.ID_MASK
         for work in self.merges:
             if segment in work.inputs:
@@ -110,6 +111,7 @@ class Levels:
     def _note(self) -> None:
         self.settled = sum(s.ids.size for s in self.segments)
         self._firsts = [int(s.handles[0]) for s in self.segments]
+        self._addresses = [s.addresses for s in self.segments]
         self._tiers = [_tier(len(s.handles)) for s in self.segments]
         self.changed = True
 
