@@ -83,7 +83,7 @@ _DUAL: Mapping[str, Any] = {
     "ttl_rule": OWN,
 }
 
-_BRIEFLY = publishing(SPAN / 2)
+_BRIEFLY = publishing(SPAN / 4)
 """For the quick tier, where no total is compared with a printed one."""
 
 GRAPH = (
