@@ -210,7 +210,8 @@ def estimate(config: RunConfig) -> float:
     horizon, degree = config.routing.get("horizon", 0), config.overlay.get("degree", 5)
     if isinstance(horizon, int) and isinstance(degree, int) and 0 < horizon < 8:
         control += 1e-5 * nodes * workload.patterns_per_subscriber * min(nodes, degree**horizon)
-    return control + events * (1.2e-7 * nodes * reach + 2e-7 * repairs)
+    hop = 1e-5 if config.routing["name"] == "broadcast" else 1.2e-7  # which knows no arrays
+    return control + events * (hop * nodes * reach + 2e-7 * repairs)
 
 
 def unique(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
