@@ -171,6 +171,7 @@ PAPER = Paper(
     name="adaptive",
     title="Adaptive routing against fixed settings",
     citation="Beyond Costa and Picco (2005), section 6: their stated goal.",
+    speaker="The aim",
     experiments=EXPERIMENTS,
     claims=tuple(
         claim

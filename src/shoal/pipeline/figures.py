@@ -146,7 +146,7 @@ def draw(panel: Panel, lines: Sequence[Line], style: Mapping[str, Style], x_labe
     with matplotlib.rc_context(_RC):
         canvas = Canvas(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = canvas.add_subplot()
-        if all(len(line.x) == 1 and math.isnan(line.x[0]) for line in lines):
+        if without_axis(lines):
             _bars(axes, lines, style)
             lying = len(lines) > 6
         else:
@@ -207,6 +207,11 @@ def _limit(axes: Axes, panel: Panel, means: Sequence[float]) -> None:
     if panel.y_from_zero:
         low, high = min(0.0, low), max(0.0, high)
     axes.set_ylim(low, high)
+
+
+def without_axis(lines: Sequence[Line]) -> bool:
+    """Whether there is one value per variant: bars are drawn, each with its name beside it."""
+    return all(len(line.x) == 1 and math.isnan(line.x[0]) for line in lines)
 
 
 def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:

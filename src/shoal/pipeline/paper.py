@@ -63,6 +63,8 @@ class Paper:
     figures: tuple[Figure, ...] = ()
     variants: Mapping[str, str] = field(default_factory=dict)
     """What the labels of variants stand for."""
+    speaker: str = "The paper"
+    """Whose words stand beside a figure."""
 
     def only(self, ids: Iterable[str]) -> Paper:
         """The same with only some claims, and the experiments and figures that these need."""

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 import shoal
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.figures import Style, draw, lines_of, styles, swatch
+from shoal.pipeline.figures import Style, draw, lines_of, styles, swatch, without_axis
 from shoal.pipeline.judge import VERDICTS, Judgement, Verdict
 from shoal.pipeline.paper import Figure, Paper
 from shoal.pipeline.plan import Experiment, PlannedRun, Tier
@@ -92,6 +92,7 @@ def _paper(result: Reproduced, out: Path) -> dict[str, Any]:
         "name": paper.name,
         "title": paper.title,
         "citation": paper.citation,
+        "speaker": paper.speaker,
         "tier": result.tier,
         "counts": [(verdict, counts[verdict]) for verdict in VERDICTS],
         "total": len(result.judgements),
@@ -136,11 +137,13 @@ def _figure(
     experiments = {experiment.name: experiment for experiment in result.paper.experiments}
     panels = []
     shown: dict[str, None] = {}
+    named_beside = True
     for panel in figure.panels:
         experiment = experiments[panel.experiment]
         lines = lines_of(panel, result.samples, list(experiment.variants))
         if lines:
             shown |= dict.fromkeys(line.variant for line in lines)
+            named_beside = named_beside and without_axis(lines)
             drawing = draw(panel, lines, looks, experiment.axis_label)
             panels.append({"title": panel.title, "svg": Markup(drawing)})
     names = list(dict.fromkeys(panel.experiment for panel in figure.panels))
@@ -156,7 +159,7 @@ def _figure(
                 "swatch": Markup(swatch(looks[variant])),
             }
             for variant in looks
-            if variant in shown
+            if variant in shown and (variant in result.paper.variants or not named_beside)
         ],
         "judgements": [by_id[name] for name in figure.claims if name in by_id],
         "configurations": [_configuration(experiments[name], result) for name in names],
