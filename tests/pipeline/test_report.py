@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -157,6 +158,20 @@ def test_drawings_follow_the_theme(page: str) -> None:
         )
     assert "prefers-color-scheme: dark" in page
     assert 'data-theme="dark"' in page
+
+
+def test_bars_are_named_beside_them_and_a_legend_explains_only_what_has_a_name() -> None:
+    variants = {"SM": EXPERIMENT.variants["SM"], "odd": EXPERIMENT.variants["TDU"]}
+    experiment = Experiment("e", "No axis", {}, variants, seeds=1)
+    figure = Figure("1", "Bars", (Panel("e", "m", "cost", tuple(variants)),), "We want it.", ())
+    paper = Paper("p", "T", "C", (experiment,), (), (figure,), {"SM": "Straw"}, speaker="The aim")
+    rows: list[Row] = [("m", "e", variant, math.nan, 0, 3.0) for variant in variants]
+    result = Reproduced(paper, "quick", [], Samples(rows), plan([experiment]), SweepOutcome())
+    page = render([result], Path("out"))
+    legend = re.findall(r'<ul class="legend">(.*?)</ul>', page, re.S)
+    assert ["Straw" in legend[0], "odd" in legend[0]] == [True, False]
+    assert "<h4>The aim</h4><p>We want it.</p>" in page
+    assert "2 simulations, one seed;" in page
 
 
 def test_commands_reproduce_and_replay(page: str) -> None:
