@@ -19,6 +19,7 @@ from shoal.content import AttributeFilter
 from shoal.content.index import MatchIndex
 from shoal.content.index.storage import load, save
 from shoal.content.language import FilterError
+from shoal.pipeline.settle import settle
 
 Output: TypeAlias = Literal["pairs", "counts"]
 EVENT, SUBSCRIPTION, MATCHES = "event", "subscription", "matches"
@@ -153,6 +154,7 @@ def match_batches(
                     )
         if output == "counts":
             yield pa.RecordBatch.from_arrays([events, pa.array(counts)], [EVENT, MATCHES])
+    settle()  # by now all that matching needs is loaded
 
 
 def write_matches(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shlex
 import socket
 import traceback
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from shoal.pipeline.settle import settle
 from shoal.pipeline.store import Store
 from shoal.simulation import InvariantViolation, RunConfig, RunResult, parse_config, simulate
 from shoal.simulation.config import code_version
@@ -32,8 +32,6 @@ MANIFEST = pa.schema([pa.field("run_id", pa.string()), pa.field("status", pa.str
 
 COMPLAINT = "shoal-worker: "
 """Begins the message of an error that is the worker's, not a run's."""
-
-_settled = False
 
 
 class WorkerError(Exception):
@@ -58,7 +56,7 @@ def simulate_bin(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     """Simulate the runs of one bin, in the order given; one row for each in return."""
     store = Store(Path(task.out))
     _check(task, store)
-    _settle()
+    settle()
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: row["position"])
     done = []
@@ -134,12 +132,3 @@ def _check(task: Task, store: Store) -> None:
             f"the worker on {here} has other sources of Shoal than this sweep began with",
             "start again; if it lasts, install the same version there",
         )
-
-
-def _settle() -> None:
-    """Once per process: take what was imported out of the collector's sight."""
-    global _settled
-    if not _settled:
-        gc.collect()
-        gc.freeze()
-        _settled = True

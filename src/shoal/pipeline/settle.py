@@ -1,0 +1,20 @@
+"""What a Spark worker has imported stays; it need not be looked at after every task."""
+
+from __future__ import annotations
+
+import gc
+
+_settled = False
+
+
+def settle() -> None:
+    """Once per process: take what there is out of the collector's sight.
+
+    Spark has its workers collect garbage after each task. With numba and pyarrow loaded that takes
+    longer than a small task itself.
+    """
+    global _settled
+    if not _settled:
+        gc.collect()
+        gc.freeze()
+        _settled = True
