@@ -14,7 +14,9 @@ from setuptools import Extension, find_packages, setup
 # cut short by Ctrl-C for a lack of memory, and aborts.
 COMPILED = [
     "src/shoal/content/tables.py",
+    "src/shoal/content/index/index.py",
     "src/shoal/content/index/lanes.py",
+    "src/shoal/content/index/levels.py",
     "src/shoal/content/index/recent.py",
     "src/shoal/stack/host.py",
     "src/shoal/stack/layer.py",

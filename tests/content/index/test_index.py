@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from filter_strategies import PAIRS, conditions
 from shoal.content import AttributeFilter, Attributes
-from shoal.content.index import IndexTable, MatchIndex, batches, fields, levels, single, vocabulary
+from shoal.content.index import IndexTable, MatchIndex, fields, levels, single, vocabulary
 from shoal.content.index import index as index_module
 from shoal.content.index.storage import load, save
 from shoal.content.language.evaluate import holds
@@ -245,32 +245,6 @@ def test_batches_of_all_types() -> None:
         index.compact()
     rows, ids = index.match_batch(batch).pairs()
     assert len(rows) == len(ids) == sum(map(len, found))
-
-
-@pytest.mark.parametrize("cuts", [24, 32_764])  # few: codes are shared, exact bounds looked at
-@pytest.mark.parametrize("waiting", [False, True])  # some lanes are in no segment yet
-def test_tiles_of_events_find_what_single_events_do(
-    cuts: int, waiting: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fields, "MAX_CUTS", cuts)
-    workload, index = WORKLOADS["W4"], MatchIndex()
-    forms = Forms(enumerate(workload.forms(6_000)))
-    index.insert_many(forms.values())
-    index.compact()
-    assert sum(len(s.groups) for s in index.segments) >= batches.TILED_GROUPS
-    for handle in range(0, 6_000, 7):
-        index.remove(handle)
-        del forms[handle]
-    if waiting:
-        for form in list(workload.forms(6_100))[6_000:]:
-            forms[index.insert(form)] = form
-    batch = workload.events(3 * fields.TILE - 5)  # the last tile is not full
-    for event, found in zip(batch.to_pylist(), index.match_batch(batch).lists(), strict=True):
-        assert found == sorted(index.match(event))
-    for event, found in list(zip(batch.to_pylist(), index.match_batch(batch).lists(), strict=True))[
-        ::20
-    ]:
-        assert found == wanted(forms, event)
 
 
 def test_a_large_batch_lays_out_the_newest_filters() -> None:

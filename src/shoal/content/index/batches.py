@@ -37,10 +37,12 @@ def _stream(index: MatchIndex, batch: Any, *, reuse: bool) -> Iterator[Matches]:
     table = index.publish()
     events = Events(batch, index.vocabulary)
     lanes, scratch = index.lanes, index.scratch
-    dense, listed, order = events.tables(index.snapshots, _sort_by(index))
-    room = max(2 * lanes, PORTION_IDS)
     groups = sum(len(s.groups) for s in index.segments)
     tiled = groups >= TILED_GROUPS and index.table[f.COLUMNS] <= TILED_COLUMNS
+    dense, listed, order = events.tables(index.snapshots, -1 if tiled else _sort_by(index))
+    if tiled:
+        order = events.by_presence(_uses(index))
+    room = max(2 * lanes, PORTION_IDS)
     keyed = index.lanes > index.settled or any(s.inexact for s in index.segments)
     begin = 0
     ends = np.zeros(events.rows, np.int64)
@@ -77,6 +79,16 @@ def _sort_by(index: MatchIndex) -> int:
     return column
 
 
+def _uses(index: MatchIndex) -> Array:
+    """How many blocks have each column as a key."""
+    uses = np.zeros(index.vocabulary.columns)
+    for segment in index.segments:
+        for key in range(f.MAX_KEYS):
+            groups = segment.groups[segment.groups[:, f.WIDTH] > key]
+            uses += np.bincount(groups[:, f.KEYS + key], groups[:, f.BLOCKS], len(uses))
+    return uses
+
+
 def _match_tile(
     index: MatchIndex,
     table: int,
@@ -91,12 +103,12 @@ def _match_tile(
 ) -> Matches | None:
     """The matches of the next events, or None if they are too many to be matched together."""
     tile, count = index.scratch.tile, min(f.TILE, len(order) - begin)
+    tile.follow(index.vocabulary)
     size = (f.ROOM + index.lanes - index.settled) * count
     out = index.scratch.out(size) if reuse else np.empty(size + f.SLACK, np.uint32)
     if not match_tile(
-        table, dense, listed, order, begin, count, tile.codes_at, tile.keys_at,
-        keyed, tile.found_at, out.ctypes.data, ends,
-    ):  # fmt: skip
+        table, tile.at, dense, listed, order, begin, count, keyed, out.ctypes.data, ends
+    ):
         return None
     stop = begin + count
     ids = out[: ends[stop - 1]]

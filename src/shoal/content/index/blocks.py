@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from shoal.content.index.fields import (
     ID_MASK,
     IDS,
     KEYS,
+    MARKS,
     NEGATED,
     OPAQUE,
     RESIDUAL_CODES,
@@ -52,6 +53,47 @@ _ONE, _ALL, _ODD = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint16(1)
 _U0 = np.uint64(0)
 
 
+class View(NamedTuple):
+    """How an event lies in memory: by itself, or as one of a tile (see spreading.py)."""
+
+    rows: int
+    """Where each column is in a tile; 0: the event is by itself."""
+    marks: int
+    event: int
+
+
+ALONE = View(0, 0, 0)
+
+
+@kernel
+def unmarked(view: Any, column: Any) -> Any:
+    """All ones if an event of a tile lacks the mark of a column, else 0."""
+    mark = load_u64(view.marks + MARKS * column) >> np.uint64(view.event)
+    return (mark & _ONE) - _ONE
+
+
+@kernel
+def code_in_tile(codes: Any, view: Any, column: Any) -> Any:
+    """An event's code in a column."""
+    code = load_u16(codes + np.int64(load_u32(view.rows + 4 * column)))
+    return np.uint16(np.uint64(code) | unmarked(view, column))  # ABSENT without the mark
+
+
+@kernel
+def _code(codes: Any, view: Any, column: Any) -> Any:
+    return code_in_tile(codes, view, column) if view.rows else load_u16(codes + 2 * column)
+
+
+@kernel
+def key_of(keys: Any, view: Any, column: Any) -> Any:
+    """An event's key in a column; NaN if it has none."""
+    if view.rows == 0:
+        return load_f64(keys + 8 * column)
+    if unmarked(view, column) != _U0:
+        return np.nan
+    return load_f64(keys + 4 * np.int64(load_u32(view.rows + 4 * column)))
+
+
 @kernel
 def fresh(index: Any, identity: Any) -> Any:
     """Whether this event has not met this id yet: a bitmap, and a list of what to clear in it."""
@@ -77,41 +119,42 @@ def clear_seen(index: Any) -> None:
 
 @kernel
 def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
-    """Write an event's ids, each filter once.
+    """Write an event's ids, each filter once; what they were read from is written over.
 
-    Most are of filters with one lane and are written as they are. Whether another has been met
-    before is as good as random, so no branch depends on it.
+    Most are of filters with one lane and are written as they are. The others are set aside first.
+    Whether one has been met before is as good as random, so no branch depends on it.
     """
+    aside = end
+    if COMPRESS:
+        aside = at = begin
+        while at < end:
+            there = np.uint64(0xFFFF)
+            if end - at < 64:
+                there = (_ONE << np.uint64((end - at) >> 2)) - _ONE
+            odd = there & np.uint64(above16(at, np.uint32(ID_MASK)))
+            pack16(out, at, np.uint16(there & ~odd))
+            out += 4 * count_bits(there & ~odd)
+            pack16(aside, at, np.uint16(odd))
+            aside += 4 * count_bits(odd)
+            at += 64
     seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
     count = load_i64(index + 8 * TOUCHED_COUNT)
-    while begin < end:
-        there = np.uint64(0xFFFF)
-        if end - begin < 64:
-            there = (_ONE << np.uint64((end - begin) >> 2)) - _ONE
-        odd = there & np.uint64(above16(begin, np.uint32(ID_MASK)))
-        plain = there & ~odd
-        if COMPRESS:
-            pack16(out, begin, np.uint16(plain))
-            out += 4 * count_bits(plain)
-        else:
-            odd = there
-        while odd != _U0:
-            flagged = np.int64(load_u32(begin + 4 * first_bit(odd)))
-            odd &= odd - _ONE
-            if flagged & OPAQUE:
-                store_u32(out, np.uint32(flagged))
-                out += 4
-                continue
-            identity, shared = flagged & ID_MASK, flagged >> 31
-            at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
-            word = load_u64(at)
-            fresh = np.int64((word & bit) == _U0)
-            store_u64(at, word | bit)
-            store_u32(touched + 4 * count, np.uint32(identity))
-            count += shared & fresh
-            store_u32(out, np.uint32(identity))
-            out += 4 * fresh
-        begin += 64
+    while begin < aside:
+        flagged = np.int64(load_u32(begin))
+        begin += 4
+        if flagged & OPAQUE:
+            store_u32(out, np.uint32(flagged))
+            out += 4
+            continue
+        identity, shared = flagged & ID_MASK, flagged >> 31
+        at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
+        word = load_u64(at)
+        fresh = np.int64((word & bit) == _U0)
+        store_u64(at, word | bit)
+        store_u32(touched + 4 * count, np.uint32(identity))
+        count += shared & fresh
+        store_u32(out, np.uint32(identity))
+        out += 4 * fresh
     store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count))
     return out
 
@@ -123,7 +166,7 @@ def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
         flagged = np.int64(load_u32(ids + 4 * lane))
-        if flagged & OPAQUE or index == 0:
+        if flagged & OPAQUE:
             store_u32(out, np.uint32(flagged))
             out += 4
         elif (flagged & SHARED) == 0 or fresh(index, flagged & ID_MASK):
@@ -150,7 +193,7 @@ def emit(out: Any, ids: Any, chosen: Any) -> Any:
 
 
 @kernel
-def _slot(at: Any, stride: Any, codes: Any, step: Any, chosen: Any) -> Any:
+def _slot(at: Any, stride: Any, codes: Any, chosen: Any) -> Any:
     """The chosen lanes whose predicate in this slot holds, without a branch per lane.
 
     A predicate is a column, a lowest code and a width, modulo 2**16: a negated one wraps around.
@@ -161,14 +204,14 @@ def _slot(at: Any, stride: Any, codes: Any, step: Any, chosen: Any) -> Any:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
         here = at + stride * lane
-        code = np.int64(load_u16(codes + 2 * step * np.int64(load_u16(here))))
+        code = np.int64(load_u16(codes + 2 * np.int64(load_u16(here))))
         low, width = np.int64(load_u16(here + 2)), np.int64(load_u16(here + 4))
         kept |= np.uint64(((code - low) & 65535) <= width) << np.uint64(lane)
     return kept
 
 
 @kernel
-def beside(group: Any, codes: Any, keys: Any, step: Any, position: Any) -> Any:
+def beside(group: Any, codes: Any, keys: Any, view: Any, position: Any) -> Any:
     """Whether the residual predicates of one lane hold."""
     starts = load_i64(group + 8 * RESIDUAL_START) + 4 * position
     columns = load_i64(group + 8 * RESIDUAL_COLUMNS)
@@ -178,11 +221,11 @@ def beside(group: Any, codes: Any, keys: Any, step: Any, position: Any) -> Any:
     while at < end:
         flagged = np.int64(load_u32(columns + 4 * at))
         column = flagged & (NEGATED - 1)
-        code = load_u16(codes + 2 * step * column)
+        code = _code(codes, view, column)
         low, high = load_u16(bounds + 4 * at), load_u16(bounds + 4 * at + 2)
         holds = low <= code and code <= high
         if exact != 0 and holds and (code & _ODD) == 0 and code in (low, high):
-            key = load_f64(keys + 8 * step * column)
+            key = key_of(keys, view, column)
             holds = load_f64(exact + 16 * at) <= key <= load_f64(exact + 16 * at + 8)
         if holds == (flagged >= NEGATED):
             return False
@@ -191,25 +234,25 @@ def beside(group: Any, codes: Any, keys: Any, step: Any, position: Any) -> Any:
 
 
 @kernel
-def _fails(group: Any, codes: Any, keys: Any, step: Any, position: Any, chosen: Any) -> Any:
+def _fails(group: Any, codes: Any, keys: Any, position: Any, chosen: Any) -> Any:
     """The chosen lanes whose residual predicates do not hold."""
     fails = _U0
     while chosen != _U0:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
-        if not beside(group, codes, keys, step, position + lane):
+        if not beside(group, codes, keys, ALONE, position + lane):
             fails |= _ONE << np.uint64(lane)
     return fails
 
 
 @kernel
-def _refine(
-    group: Any, key: Any, code: Any, keys: Any, step: Any, block: Any, bounds: Any, chosen: Any
+def refine(
+    group: Any, key: Any, code: Any, keys: Any, view: Any, block: Any, bounds: Any, chosen: Any
 ) -> Any:
     """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
     exact = load_i64(group + 8 * (EXACT + key))
     touched = chosen & touching64(bounds, bounds + 128, code)
-    value = load_f64(keys + 8 * step * load_i64(group + 8 * (KEYS + key)))
+    value = key_of(keys, view, load_i64(group + 8 * (KEYS + key)))
     at = exact + 1024 * block
     while touched != _U0:
         lane = first_bit(touched)
@@ -225,7 +268,6 @@ def match_block(
     group: Any,
     codes: Any,
     keys: Any,
-    step: Any,
     out: Any,
     c0: Any,
     c1: Any,
@@ -234,11 +276,7 @@ def match_block(
     block: Any,
     whole: Any,
 ) -> Any:
-    """Append the ids of a block's lanes that hold.
-
-    ``step``: how many numbers lie between two columns of codes and keys. Without an index (0), ids
-    of filters that must be looked at again keep their flags.
-    """
+    """Append the ids of a block's lanes that hold for an event by itself."""
     width = load_i64(group + 8 * WIDTH)
     bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
     alive, special = load_i64(group + 8 * ALIVE), load_i64(group + 8 * SPECIAL)
@@ -261,19 +299,19 @@ def match_block(
         if chosen == _U0:
             return out
         if exact0 != 0 and (c0 & _ODD) == 0:
-            chosen = _refine(group, 0, c0, keys, step, block, at, chosen)
+            chosen = refine(group, 0, c0, keys, ALONE, block, at, chosen)
         if exact1 != 0 and (c1 & _ODD) == 0:
-            chosen = _refine(group, 1, c1, keys, step, block, at + 256, chosen)
+            chosen = refine(group, 1, c1, keys, ALONE, block, at + 256, chosen)
         if exact2 != 0 and (c2 & _ODD) == 0:
-            chosen = _refine(group, 2, c2, keys, step, block, at + 512, chosen)
+            chosen = refine(group, 2, c2, keys, ALONE, block, at + 512, chosen)
         if exact3 != 0 and (c3 & _ODD) == 0:
-            chosen = _refine(group, 3, c3, keys, step, block, at + 768, chosen)
+            chosen = refine(group, 3, c3, keys, ALONE, block, at + 768, chosen)
         for slot in range(slot_count):
             at = slots + 6 * (64 * slot_count * block + slot)
-            chosen = _slot(at, 6 * slot_count, codes, step, chosen)
+            chosen = _slot(at, 6 * slot_count, codes, chosen)
         if residual != 0:
             more = chosen & load_u64(residual + 8 * block)
-            chosen &= ~_fails(group, codes, keys, step, 64 * block, more)
+            chosen &= ~_fails(group, codes, keys, 64 * block, more)
     if special != 0:
         odd = chosen & load_u64(special + 8 * block)
         out = _emit_special(index, out, here, odd)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import nan
 from typing import Any
 
@@ -13,6 +12,7 @@ from shoal.content.index import fields as f
 from shoal.content.index.segments import Array, Snapshot
 from shoal.content.index.vocabulary import NUMBERS, TEXTS, Attribute, Vocabulary, readable
 
+SORTED, SORT_BITS = 1 << 14, 7  # so many events are sorted by the presence of so many attributes
 _ENTRIES = np.dtype([("column", "<i8"), ("key", "<f8")])
 
 
@@ -78,13 +78,27 @@ class Events:
             (at, start, entries["column"].astype(np.uint32), entries["key"].astype(np.float64))
         )
 
-    @cached_property
-    def _plain_order(self) -> Array:
-        return np.arange(self.rows, dtype=np.uint32)
+    def by_presence(self, uses: Array) -> Array:
+        """An order in which events that have the same of the most used attributes are neighbours.
+
+        ``uses``: how often each column is a key. No event moves far, so that memory is still read
+        more or less from front to back.
+        """
+        found = [(uses[column], keys) for column, keys, _, _ in self._dense]
+        found += [(uses[np.unique(columns)].sum(), at) for at, _, columns, _ in self._listed]
+        found.sort(key=lambda one: -one[0])
+        kind = np.arange(self.rows) // SORTED
+        bits = 0
+        for often, values in found:
+            there = values >= 0 if values.dtype == np.int32 else values == values
+            if bits < SORT_BITS and often and not there.all():
+                kind = 2 * kind + there
+                bits += 1
+        return np.argsort(kind.astype(np.uint16), kind="stable").astype(np.uint32)
 
     def tables(self, snapshots: list[Snapshot], sort_by: int) -> tuple[Array, Array, Array]:
         """Addresses of the columns for the kernels, and an order in which to match the rows."""
-        order = self._plain_order
+        order = np.arange(self.rows, dtype=np.uint32)
         dense = np.zeros((len(self._dense), 2 + f.MAX_SNAPSHOTS), np.int64)
         for row, (column, keys, distinct, at) in zip(dense, self._dense, strict=True):
             row[0], row[1] = column, keys.ctypes.data

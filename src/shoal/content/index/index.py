@@ -24,16 +24,17 @@ from shoal.content.index.segments import Array, Flat, Segment, Snapshot
 from shoal.content.index.vocabulary import Vocabulary
 from shoal.content.normal import NormalForm
 
+# What is not Final below, tests set to see in seconds what else takes hours.
 # Work on merges that a change pays for, in lanes looked at. A lane is merged once per level; a
 # removal only has to bring on the day when half of a segment is dead.
-INSERTION: Final = 160
-REMOVAL: Final = 40
+INSERTION = 160
+REMOVAL = 40
 PORTION: Final = 4096  # work done at a time
 # What events lose to disorder, in lanes looked at in vain. Once it is as much as putting things in
 # order would cost, that is done, so that an index which is asked more than changed becomes compact.
 SEGMENT_RENT: Final = 100  # lost to each segment but one
-FLUSH_COST: Final = 1 << 19
-MERGE_COST: Final = 800  # per lane
+FLUSH_COST = 1 << 19
+MERGE_COST = 800  # per lane
 
 
 class MatchIndex:
@@ -289,7 +290,7 @@ class MatchIndex:
 
     def _reshape(self) -> None:
         table, arrays = self.table, self._arrays
-        columns = max(self.vocabulary.columns, 1)
+        columns = self.vocabulary.columns
         words = 1 + (self._next >> 6)
         if words > len(arrays.get("seen", ())):
             arrays["seen"] = np.zeros(2 * words, np.uint64)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.content.index.blocks import clear_seen, fresh, match_block
+from shoal.content.index.blocks import ALONE, clear_seen, fresh, key_of, match_block
 from shoal.content.index.codes import code_of
 from shoal.content.index.fields import (
     ABSENT,
@@ -18,15 +18,20 @@ from shoal.content.index.fields import (
     COLUMNS,
     CUT_SIZE,
     DEAD,
+    FLAGGED,
     FREE_GROUPS,
     GROUP_COLUMNS,
     GROUP_SIZE,
     GROUP_STARTS,
     GROUP_TABLE,
+    HANDLE_COUNT,
+    HANDLES,
     ID_MASK,
     KEYS,
+    LIVE,
     NEGATED,
     OPAQUE,
+    PLACES,
     RECENT,
     RECENT_COLUMNS,
     RECENT_HIGH,
@@ -67,24 +72,24 @@ _ONE, _ALL, _U0 = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0)
 
 
 @kernel
-def match_group(index: Any, group: Any, codes: Any, keys: Any, step: Any, out: Any) -> Any:
+def match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
     """Append the ids of a group's lanes that hold: supers of 64 blocks, blocks, then lanes."""
     width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
     c0 = c1 = c2 = c3 = np.uint16(0)
     if width > 0:
-        c0 = load_u16(codes + 2 * step * load_i64(group + 8 * KEYS))
+        c0 = load_u16(codes + 2 * load_i64(group + 8 * KEYS))
         if c0 == ABSENT:
             return out
     if width > 1:
-        c1 = load_u16(codes + 2 * step * load_i64(group + 8 * (KEYS + 1)))
+        c1 = load_u16(codes + 2 * load_i64(group + 8 * (KEYS + 1)))
         if c1 == ABSENT:
             return out
     if width > 2:
-        c2 = load_u16(codes + 2 * step * load_i64(group + 8 * (KEYS + 2)))
+        c2 = load_u16(codes + 2 * load_i64(group + 8 * (KEYS + 2)))
         if c2 == ABSENT:
             return out
     if width > 3:
-        c3 = load_u16(codes + 2 * step * load_i64(group + 8 * (KEYS + 3)))
+        c3 = load_u16(codes + 2 * load_i64(group + 8 * (KEYS + 3)))
         if c3 == ABSENT:
             return out
     zones = load_i64(group + 8 * ZONES)
@@ -100,7 +105,7 @@ def match_group(index: Any, group: Any, codes: Any, keys: Any, step: Any, out: A
             bit = first_bit(outer)
             outer &= outer - _ONE
             whole = (inner >> np.uint64(bit)) & _ONE != _U0
-            out = match_block(index, group, codes, keys, step, out, c0, c1, c2, c3, bit, whole)
+            out = match_block(index, group, codes, keys, out, c0, c1, c2, c3, bit, whole)
         return out
     supers = load_i64(group + 8 * SUPERS)
     super_count = (blocks + 63) >> 6
@@ -136,14 +141,12 @@ def match_group(index: Any, group: Any, codes: Any, keys: Any, step: Any, out: A
                 outer &= outer - _ONE
                 whole = (inner >> np.uint64(bit)) & _ONE != _U0
                 block = 64 * chunk + bit
-                out = match_block(
-                    index, group, codes, keys, step, out, c0, c1, c2, c3, block, whole
-                )
+                out = match_block(index, group, codes, keys, out, c0, c1, c2, c3, block, whole)
     return out
 
 
 @kernel
-def match_recent(index: Any, keys: Any, step: Any, out: Any) -> Any:
+def match_recent(index: Any, keys: Any, view: Any, out: Any) -> Any:
     """Append the ids of the newest lanes, which lie in no segment yet, that hold."""
     ids, starts = load_i64(index + 8 * RECENT_IDS), load_i64(index + 8 * RECENT_START)
     columns = load_i64(index + 8 * RECENT_COLUMNS)
@@ -154,7 +157,7 @@ def match_recent(index: Any, keys: Any, step: Any, out: Any) -> Any:
         end = np.int64(load_u32(starts + 4 * lane + 4))
         while at < end:
             column = np.int64(load_u32(columns + 4 * at))
-            key = load_f64(keys + 8 * step * (column & (NEGATED - 1)))
+            key = key_of(keys, view, column & (NEGATED - 1))
             holds = load_f64(lows + 8 * at) <= key and key <= load_f64(highs + 8 * at)
             if holds == (column >= NEGATED):
                 break
@@ -180,7 +183,7 @@ def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, ou
         mine = codes + 2 * columns * load_i64(segment + 8 * SNAPSHOT)
         groups = load_i64(segment + 8 * GROUP_TABLE)
         for group in range(load_i64(segment + 8 * FREE_GROUPS)):
-            out = match_group(index, groups + 8 * GROUP_SIZE * group, mine, keys, 1, out)
+            out = match_group(index, groups + 8 * GROUP_SIZE * group, mine, keys, out)
         starts, known = load_i64(segment + 8 * GROUP_STARTS), load_i64(segment + 8 * GROUP_COLUMNS)
         for i in range(count):
             column = np.int64(load_u32(present + 4 * i))
@@ -188,23 +191,21 @@ def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, ou
                 begin = np.int64(load_u32(starts + 4 * column))
                 end = np.int64(load_u32(starts + 4 * column + 4))
                 for group in range(begin, end):
-                    out = match_group(index, groups + 8 * GROUP_SIZE * group, mine, keys, 1, out)
-    out = match_recent(index, keys, 1, out)
+                    out = match_group(index, groups + 8 * GROUP_SIZE * group, mine, keys, out)
+    out = match_recent(index, keys, ALONE, out)
     if load_i64(index + 8 * TOUCHED_COUNT) > 0:
         clear_seen(index)
     return out
 
 
 @kernel
-def forget(
-    present: Any, count: Any, width: Any, snapshots: Any, codes: Any, keys: Any, step: Any
-) -> None:
+def forget(present: Any, count: Any, width: Any, snapshots: Any, codes: Any, keys: Any) -> None:
     """Clear what an event left in the scratch space."""
     for i in range(count):
         column = np.int64(load_u32(present + 4 * i))
-        store_f64(keys + 8 * step * column, np.nan)
+        store_f64(keys + 8 * column, np.nan)
         for snapshot in range(snapshots):
-            store_u16(codes + 2 * step * (width * snapshot + column), np.uint16(ABSENT))
+            store_u16(codes + 2 * (width * snapshot + column), np.uint16(ABSENT))
 
 
 @kernel
@@ -223,7 +224,7 @@ def match_one(
             cuts = load_i64(table + 8 * snapshot) + 8 * CUT_SIZE * column
             store_u16(codes + 2 * (width * snapshot + column), code_of(key, cuts))
     end = _match_event(index, present, count, codes, keys, out)
-    forget(present, count, width, snapshots, codes, keys, 1)
+    forget(present, count, width, snapshots, codes, keys)
     return (end - out) >> 2
 
 
@@ -236,7 +237,6 @@ def spread(
     snapshots: Any,
     codes: Any,
     keys: Any,
-    step: Any,
     present: Any,
 ) -> Any:
     """Write an event's keys and codes by column and list its columns; how many there are."""
@@ -247,10 +247,10 @@ def spread(
             column = dense[row, 0]
             store_u32(present + 4 * count, np.uint32(column))
             count += 1
-            store_f64(keys + 8 * step * column, key)
+            store_f64(keys + 8 * column, key)
             for s in range(snapshots):
                 code = load_u16(dense[row, 2 + s] + 2 * event)
-                store_u16(codes + 2 * step * (width * s + column), code)
+                store_u16(codes + 2 * (width * s + column), code)
     for row in range(len(listed)):
         entry = np.int64(np.int32(load_u32(listed[row, 0] + 4 * event)))
         if entry >= 0:
@@ -260,10 +260,10 @@ def spread(
                 column = np.int64(load_u32(listed[row, 2] + 4 * at))
                 store_u32(present + 4 * count, np.uint32(column))
                 count += 1
-                store_f64(keys + 8 * step * column, load_f64(listed[row, 3] + 8 * at))
+                store_f64(keys + 8 * column, load_f64(listed[row, 3] + 8 * at))
                 for s in range(snapshots):
                     code = load_u16(listed[row, 4 + s] + 2 * at)
-                    store_u16(codes + 2 * step * (width * s + column), code)
+                    store_u16(codes + 2 * (width * s + column), code)
     return count
 
 
@@ -294,20 +294,20 @@ def match_many(
         if out - start > room:
             return position
         event = np.int64(order[position])
-        count = spread(dense, listed, event, width, snapshots, codes, keys, 1, present)
+        count = spread(dense, listed, event, width, snapshots, codes, keys, present)
         out = _match_event(index, present, count, codes, keys, out)
         ends[position] = (out - start) >> 2
-        forget(present, count, width, snapshots, codes, keys, 1)
+        forget(present, count, width, snapshots, codes, keys)
     return len(order)
 
 
 @kernel
-def bury(handles: Any, count: Any, place: Any, ids: Any, alive: Any, handle: Any) -> Any:
-    """Clear the live bits of a handle's lanes: how many there were, and their flags.
-
-    ``ids`` may be 0: no lane here has flags.
-    """
-    low, high = np.int64(0), np.int64(count)
+def bury(segment: Any, handle: Any) -> Any:
+    """Clear the live bits of a handle's lanes: how many there were, and their flags."""
+    handles, count = load_i64(segment + 8 * HANDLES), load_i64(segment + 8 * HANDLE_COUNT)
+    place, alive = load_i64(segment + 8 * PLACES), load_i64(segment + 8 * LIVE)
+    ids = load_i64(segment + 8 * FLAGGED)
+    low, high = np.int64(0), count
     guess = handle - np.int64(load_u32(handles))  # right if none was left out and all have one lane
     if (
         0 < guess < count

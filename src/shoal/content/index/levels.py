@@ -17,7 +17,7 @@ from shoal.content.index.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from shoal.content.index.merging import Merge
 
-RECENT: Final = 1024  # lanes of the smallest segment
+RECENT = 1024  # lanes of the smallest segment
 FAN_OUT: Final = 8
 
 
@@ -35,7 +35,7 @@ class Levels:
         """Whether segments came or went since this was last set to False."""
         self._snapshot = Snapshot()
         self._firsts: list[int] = []
-        self._addresses: list[tuple[int, ...]] = []
+        self._tables: list[int] = []
         self._tiers: list[int] = []
 
     @property
@@ -69,7 +69,7 @@ class Levels:
         if number < 0:
             return 0
         segment = self.segments[number]
-        found = single.bury(*self._addresses[number], handle)
+        found = single.bury(self._tables[number], handle)
         segment.live -= found & f.ID_MASK
         for work in self.merges:
             if segment in work.inputs:
@@ -111,7 +111,7 @@ class Levels:
     def _note(self) -> None:
         self.settled = sum(s.ids.size for s in self.segments)
         self._firsts = [int(s.handles[0]) for s in self.segments]
-        self._addresses = [s.addresses for s in self.segments]
+        self._tables = [s.at for s in self.segments]
         self._tiers = [_tier(len(s.handles)) for s in self.segments]
         self.changed = True
 
@@ -148,7 +148,7 @@ class Levels:
             segment: Segment = finished.value
         self.merges.pop()
         for handle in work.removed:
-            segment.live -= single.bury(*segment.addresses, handle) & f.ID_MASK
+            segment.live -= single.bury(segment.at, handle) & f.ID_MASK
         begin = self.segments.index(work.inputs[0])
         self.segments[begin : begin + len(work.inputs)] = [segment] if segment.live else []
         self._snapshot = work.snapshot

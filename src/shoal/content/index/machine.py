@@ -27,6 +27,7 @@ KERNELS = (
     "blocks",
     "kernels",
     "spreading",
+    "tile_blocks",
     "tiles",
     "ordering",
     "merging",

@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal.content.index import fields as f
 from shoal.content.index.segments import Array, aligned
-from shoal.content.index.vocabulary import Brief
+from shoal.content.index.vocabulary import Brief, Vocabulary
 
 _ENTRY = struct.Struct("<qd")
 
@@ -67,12 +67,34 @@ class Scratch:
 
 
 class Tile:
-    """What the kernel for tiles writes on."""
+    """What the kernel for tiles writes on; spreading.py says what lies where."""
 
     def __init__(self, columns: int) -> None:
-        self._keys = np.full((columns, f.TILE), nan)
-        self._codes = aligned((f.MAX_SNAPSHOTS, columns, f.TILE), np.uint16, f.ABSENT)
+        self._keys = np.empty((columns, f.TILE))
+        self._codes = aligned((f.MAX_SNAPSHOTS, columns, f.TILE), np.uint16)
+        self._keys[0], self._codes[:, 0] = 1.0, f.FIRST_CUT
+        self._rows = np.zeros(columns, np.uint32)
+        self._marks = np.zeros((columns, f.MARKS), np.uint8)
+        self._marks[0] = 0xFF
         self._found = np.empty((f.TILE, f.ROOM + f.SLACK), np.uint32)
-        self.keys_at: int = self._keys.ctypes.data
-        self.codes_at: int = self._codes.ctypes.data
-        self.found_at: int = self._found.ctypes.data
+        self._columns, self._fragments = 1, 0
+        self._table = np.zeros(f.TILE_SIZE, np.int64)
+        self._table[f.TILE_CODES] = self._codes.ctypes.data
+        self._table[f.TILE_KEYS] = self._keys.ctypes.data
+        self._table[f.TILE_MARKS] = self._marks.ctypes.data
+        self._table[f.TILE_ROWS] = self._rows.ctypes.data
+        self._table[f.TILE_ROW_COUNT] = 1
+        self._table[f.TILE_FOUND] = self._found.ctypes.data
+        self.at: int = self._table.ctypes.data
+
+    def follow(self, vocabulary: Vocabulary) -> None:
+        """Make room for what the vocabulary has learnt since the last time."""
+        if self._columns == vocabulary.columns:
+            return
+        new = np.arange(self._columns, vocabulary.columns)
+        new = np.setdiff1d(new, vocabulary.fragments[self._fragments :])
+        first = int(self._table[f.TILE_ROW_COUNT])
+        self._rows[new] = 2 * f.TILE * np.arange(first, first + len(new))
+        self._marks[new] = 0xFF
+        self._table[f.TILE_ROW_COUNT] += len(new)
+        self._columns, self._fragments = vocabulary.columns, len(vocabulary.fragments)

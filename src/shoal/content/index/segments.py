@@ -93,11 +93,14 @@ class Segment:
     live: int = 0
 
     @cached_property
-    def addresses(self) -> tuple[int, int, int, int, int]:
-        """What the kernel that removes a handle asks for: no ids where none has a flag."""
-        held = (self.handles, self.place, self.ids, self.alive)
-        handles, place, ids, alive = (array.ctypes.data for array in held)
-        return handles, len(self.handles), place, ids if "special" in self.arrays else 0, alive
+    def at(self) -> int:
+        """Where its table is, in which the kernel that removes a handle finds what it needs."""
+        table = self.table
+        table[f.HANDLES], table[f.HANDLE_COUNT] = self.handles.ctypes.data, len(self.handles)
+        table[f.PLACES], table[f.LIVE] = self.place.ctypes.data, self.alive.ctypes.data
+        table[f.FLAGGED] = self.ids.ctypes.data if "special" in self.arrays else 0
+        address: int = table.ctypes.data
+        return address
 
     @property
     def inexact(self) -> bool:

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LAYOUT 3 /* as in fields.py */
+#define LAYOUT 4 /* as in fields.py */
 #define ABSENT 65535
 #define NEGATED 0x80000000u
 #define ID_MASK 0x3FFFFFFFu
@@ -25,6 +25,7 @@ enum {
     COLUMNS, SEGMENTS, SEGMENT_TABLE, SNAPSHOTS, SNAPSHOT_TABLE, RECENT, RECENT_START, RECENT_IDS,
     RECENT_COLUMNS, RECENT_LOW, RECENT_HIGH, SEEN, TOUCHED, TOUCHED_COUNT,
     SNAPSHOT, FREE_GROUPS, GROUP_STARTS, GROUP_COLUMNS, GROUP_TABLE,
+    HANDLES, HANDLE_COUNT, PLACES, FLAGGED, LIVE,
     WIDTH, KEYS, EXACT, BLOCKS, BOUNDS, IDS, ALIVE, ZONES, SUPERS, SLOTS, SLOT_COUNT,
     RESIDUAL_START, RESIDUAL_COLUMNS, RESIDUAL_CODES, RESIDUAL_EXACT, SPECIAL, GROUP_SIZE,
     CUTS, CUT_COUNT, CUT_CELLS, CUT_BASE, CUT_SCALE, CUT_LAST_CELL, CUT_SIZE, FIELD_COUNT
@@ -431,29 +432,30 @@ static PyObject *match(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     return PyLong_FromLongLong(count);
 }
 
-/* bury(handles, count, place, ids, alive, handle): see kernels.py */
+/* bury(segment, handle): see kernels.py */
 static PyObject *bury(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     (void)self;
-    int64_t given[6];
-    if (nargs != 6) {
-        PyErr_SetString(PyExc_TypeError, "bury(handles, count, place, ids, alive, handle)");
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "bury(segment, handle)");
         return NULL;
     }
-    for (int i = 0; i < 6; i++) given[i] = PyLong_AsLongLong(args[i]);
+    table segment = AS(const int64_t, PyLong_AsLongLong(args[0]));
+    int64_t handle = PyLong_AsLongLong(args[1]);
     if (PyErr_Occurred()) return NULL;
-    const uint32_t *handles = AS(const uint32_t, given[0]), *place = AS(const uint32_t, given[2]);
-    const uint32_t *ids = AS(const uint32_t, given[3]);
-    uint64_t *alive = AS(uint64_t, given[4]);
-    int64_t low = 0, high = given[1], found = 0, flags = 0;
-    int64_t guess = high ? given[5] - handles[0] : 0; /* right if none was left out */
-    if (0 < guess && guess < high && handles[guess] == given[5] && handles[guess - 1] < given[5])
+    const uint32_t *handles = AS(const uint32_t, FIELD(segment, HANDLES));
+    const uint32_t *place = AS(const uint32_t, FIELD(segment, PLACES));
+    const uint32_t *ids = AS(const uint32_t, FIELD(segment, FLAGGED));
+    uint64_t *alive = AS(uint64_t, FIELD(segment, LIVE));
+    int64_t count = FIELD(segment, HANDLE_COUNT), low = 0, high = count, found = 0, flags = 0;
+    int64_t guess = count ? handle - handles[0] : 0; /* right if none was left out */
+    if (0 < guess && guess < count && handles[guess] == handle && handles[guess - 1] < handle)
         low = high = guess;
     while (low < high) {
         int64_t middle = (low + high) >> 1;
-        if (handles[middle] < given[5]) low = middle + 1; else high = middle;
+        if (handles[middle] < handle) low = middle + 1; else high = middle;
     }
-    for (; low < given[1] && handles[low] == given[5]; low++) {
+    for (; low < count && handles[low] == handle; low++) {
         uint64_t bit = 1ull << (place[low] & 63), *word = alive + (place[low] >> 6);
         if (*word & bit) {
             *word &= ~bit;

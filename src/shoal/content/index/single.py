@@ -14,6 +14,7 @@ FIELDS: Final = (
     f.RECENT_START, f.RECENT_IDS, f.RECENT_COLUMNS, f.RECENT_LOW, f.RECENT_HIGH, f.SEEN,
     f.TOUCHED, f.TOUCHED_COUNT,
     f.SNAPSHOT, f.FREE_GROUPS, f.GROUP_STARTS, f.GROUP_COLUMNS, f.GROUP_TABLE,
+    f.HANDLES, f.HANDLE_COUNT, f.PLACES, f.FLAGGED, f.LIVE,
     f.WIDTH, f.KEYS, f.EXACT, f.BLOCKS, f.BOUNDS, f.IDS, f.ALIVE, f.ZONES, f.SUPERS, f.SLOTS,
     f.SLOT_COUNT, f.RESIDUAL_START, f.RESIDUAL_COLUMNS, f.RESIDUAL_CODES, f.RESIDUAL_EXACT,
     f.SPECIAL, f.GROUP_SIZE,
@@ -54,10 +55,10 @@ match: Callable[..., int] | None = _extension and _extension.match
 """(event, vocabulary in brief, addresses…) -> how many ids were written; None: use the kernels."""
 
 
-def _bury(*arguments: int) -> int:
-    found: int = kernels().bury(*arguments)
+def _bury(segment: int, handle: int) -> int:
+    found: int = kernels().bury(segment, handle)
     return found
 
 
-bury: Final[Callable[..., int]] = _extension.bury if _extension else _bury
+bury: Final[Callable[[int, int], int]] = _extension.bury if _extension else _bury
 """See :func:`shoal.content.index.kernels.bury`."""

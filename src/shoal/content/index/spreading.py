@@ -1,7 +1,11 @@
 """Kernels that write a tile of events where it is matched: by column, the events side by side.
 
 One attribute at a time for all events: the columns of one attribute fit the nearest cache, those of
-all attributes do not.
+all attributes do not. A fragment is contained or not, which takes one bit of an event, its *mark*,
+and there may be thousands of them: their codes would not fit the second cache either. So only the
+other columns have a row of codes, and one of keys, each; all fragments share the first, where every
+event has the code and the key of what is there. Only with the mark do these count, and in the other
+columns all events have it.
 """
 
 from __future__ import annotations
@@ -10,19 +14,72 @@ from typing import Any
 
 import numpy as np
 
-from shoal.content.index.fields import ABSENT, TILE
+from shoal.content.index.fields import (
+    MARKS,
+    TILE,
+    TILE_CODES,
+    TILE_KEYS,
+    TILE_MARKS,
+    TILE_ROW_COUNT,
+    TILE_ROWS,
+)
 from shoal.content.index.machine import (
+    fetch,
     kernel,
     load_f64,
+    load_i64,
     load_u16,
     load_u32,
+    load_u64,
     store_f64,
     store_u16,
+    store_u64,
 )
+
+_ONE, _NONE, _ABSENT = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@kernel
+def _clear_tile(tile: Any, width: Any, snapshots: Any, keyed: Any) -> None:
+    """Leave no event in a tile."""
+    count = load_i64(tile + 8 * TILE_ROW_COUNT) - 1
+    row = 2 * TILE
+    for s in range(snapshots):
+        at = load_i64(tile + 8 * TILE_CODES) + row * (width * s + 1)
+        for word in range(row * count // 8):
+            store_u64(at + 8 * word, _ABSENT)
+    if keyed:
+        at = load_i64(tile + 8 * TILE_KEYS) + 4 * row
+        for key in range(TILE * count):
+            store_f64(at + 8 * key, np.nan)
+    rows, marks = load_i64(tile + 8 * TILE_ROWS), load_i64(tile + 8 * TILE_MARKS)
+    for column in range(1, width):
+        if load_u32(rows + 4 * column) == 0:
+            for word in range(MARKS // 8):
+                store_u64(marks + MARKS * column + 8 * word, _NONE)
+
+
+@kernel
+def _fetch_lists(
+    at: Any, starts: Any, columns: Any, codes: Any, order: Any, begin: Any, count: Any
+) -> None:
+    """Bring near what the values of a tile's events are listed with: matching has driven it away.
+
+    Each line would be waited for, and then the next that it names; so all are asked for at once.
+    """
+    for event in range(count):
+        fetch(starts + 4 * np.int64(np.int32(load_u32(at + 4 * np.int64(order[begin + event])))))
+    for event in range(count):
+        entry = np.int64(np.int32(load_u32(at + 4 * np.int64(order[begin + event]))))
+        first = np.int64(load_u32(starts + 4 * np.maximum(entry, 0)))
+        fetch(columns + 4 * first)
+        fetch(columns + 4 * first + 32)
+        fetch(codes + 2 * first)
 
 
 @kernel
 def spread_tile(
+    tile: Any,
     dense: Any,
     listed: Any,
     order: Any,
@@ -30,28 +87,30 @@ def spread_tile(
     count: Any,
     width: Any,
     snapshots: Any,
-    codes: Any,
-    keys: Any,
     keyed: Any,
 ) -> None:
     """Write the codes, and if need be the keys, of events ``order[begin:begin + count]`` by column.
 
     ``dense`` and ``listed`` are as for :func:`~shoal.content.index.kernels.match_many`.
     """
+    _clear_tile(tile, width, snapshots, keyed)
+    codes, keys = load_i64(tile + 8 * TILE_CODES), load_i64(tile + 8 * TILE_KEYS)
+    rows, marks = load_i64(tile + 8 * TILE_ROWS), load_i64(tile + 8 * TILE_MARKS)
     for row in range(len(dense)):
-        column = dense[row, 0]
+        here = np.int64(load_u32(rows + 4 * dense[row, 0]))
         for s in range(snapshots):
-            source, target = dense[row, 2 + s], codes + 2 * TILE * (width * s + column)
+            source, target = dense[row, 2 + s], codes + here + 2 * TILE * width * s
             for event in range(count):
                 code = load_u16(source + 2 * np.int64(order[begin + event]))
                 store_u16(target + 2 * event, code)
         if keyed:
-            source, target = dense[row, 1], keys + 8 * TILE * column
+            source, target = dense[row, 1], keys + 4 * here
             for event in range(count):
                 key = load_f64(source + 8 * np.int64(order[begin + event]))
                 store_f64(target + 8 * event, key)
     for row in range(len(listed)):
         at, starts, columns = listed[row, 0], listed[row, 1], listed[row, 2]
+        _fetch_lists(at, starts, columns, listed[row, 4], order, begin, count)
         for event in range(count):
             entry = np.int64(np.int32(load_u32(at + 4 * np.int64(order[begin + event]))))
             if entry < 0:
@@ -60,49 +119,14 @@ def spread_tile(
             last = np.int64(load_u32(starts + 4 * entry + 4))
             for item in range(first, last):
                 column = np.int64(load_u32(columns + 4 * item))
+                here = np.int64(load_u32(rows + 4 * column))
+                if here == 0:
+                    word = marks + MARKS * column + 8 * (event >> 6)
+                    store_u64(word, load_u64(word) | (_ONE << np.uint64(event & 63)))
+                    continue
                 for s in range(snapshots):
                     code = load_u16(listed[row, 4 + s] + 2 * item)
-                    store_u16(codes + 2 * (TILE * (width * s + column) + event), code)
+                    store_u16(codes + here + 2 * (TILE * width * s + event), code)
                 if keyed:
                     key = load_f64(listed[row, 3] + 8 * item)
-                    store_f64(keys + 8 * (TILE * column + event), key)
-
-
-@kernel
-def forget_tile(
-    dense: Any,
-    listed: Any,
-    order: Any,
-    begin: Any,
-    count: Any,
-    width: Any,
-    snapshots: Any,
-    codes: Any,
-    keys: Any,
-    keyed: Any,
-) -> None:
-    """Clear what :func:`spread_tile` wrote."""
-    for row in range(len(dense)):
-        column = dense[row, 0]
-        for s in range(snapshots):
-            for event in range(count):
-                at = codes + 2 * (TILE * (width * s + column) + event)
-                store_u16(at, np.uint16(ABSENT))
-        if keyed:
-            for event in range(count):
-                store_f64(keys + 8 * (TILE * column + event), np.nan)
-    for row in range(len(listed)):
-        at, starts, columns = listed[row, 0], listed[row, 1], listed[row, 2]
-        for event in range(count):
-            entry = np.int64(np.int32(load_u32(at + 4 * np.int64(order[begin + event]))))
-            if entry < 0:
-                continue
-            first = np.int64(load_u32(starts + 4 * entry))
-            last = np.int64(load_u32(starts + 4 * entry + 4))
-            for item in range(first, last):
-                column = np.int64(load_u32(columns + 4 * item))
-                for s in range(snapshots):
-                    at_code = codes + 2 * (TILE * (width * s + column) + event)
-                    store_u16(at_code, np.uint16(ABSENT))
-                if keyed:
-                    store_f64(keys + 8 * (TILE * column + event), np.nan)
+                    store_f64(keys + 4 * here + 8 * event, key)

@@ -158,8 +158,9 @@ class Vocabulary:
     def __init__(self) -> None:
         self.attributes: dict[str, Attribute] = {}
         self.brief: Brief = {}
-        self.columns = 0
-        self._fragments = 0
+        self.columns = 1  # the first is nobody's
+        self.fragments: list[int] = []
+        """The columns of fragments."""
 
     def attribute(self, name: str) -> Attribute:
         """The attribute of this name, made if need be."""
@@ -232,9 +233,9 @@ class Vocabulary:
         """The column of a fragment to be contained."""
         columns = attribute.fragments.setdefault(len(fragment), {})
         column = columns.get(fragment, -1)
-        if column < 0 and self._fragments < MAX_FRAGMENTS:
+        if column < 0 and len(self.fragments) < MAX_FRAGMENTS:
             column = self._new(attribute)
             if column >= 0:
                 columns[fragment] = column
-                self._fragments += 1
+                self.fragments.append(column)
         return column

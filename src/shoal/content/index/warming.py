@@ -27,7 +27,7 @@ def warm_up() -> None:
     index.flush()
     index.remove(handles[0])
     index.compact()
-    k.bury(*index.segments[0].addresses, handles[1])
+    k.bury(index.segments[0].at, handles[1])
     extension, single.match = single.match, None
     try:
         index.match_ids({"a": 1.0, "b": "x", "c": 5.0})
@@ -42,7 +42,4 @@ def warm_up() -> None:
         index.publish(), none, none, rows, 0, 0, scratch.codes_at, scratch.keys_at,
         scratch.present_at, 0, ends,
     )  # fmt: skip
-    match_tile(
-        index.publish(), none, none, rows, 0, 0, tile.codes_at, tile.keys_at, False,
-        tile.found_at, 0, ends,
-    )  # fmt: skip
+    match_tile(index.publish(), tile.at, none, none, rows, 0, 0, False, 0, ends)
