@@ -115,10 +115,11 @@ def _refined(
     """The chosen lanes whose exact bounds allow an event too."""
     width = load_i64(group + 8 * WIDTH)
     at = load_i64(group + 8 * BOUNDS) + 256 * width * block
+    mine = View(view.rows, view.marks, event)
     for key in range(width):
         code = load_u16(key_row(group, codes, view, key) + 2 * event)
         if load_i64(group + 8 * (EXACT + key)) != 0 and (code & _ODD) == 0:
-            chosen = refine(group, key, code, keys + 8 * event, view, block, at, chosen)
+            chosen = refine(group, key, code, keys + 8 * event, mine, block, at, chosen)
         at += 256
     return chosen
 
