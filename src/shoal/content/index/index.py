@@ -1,7 +1,7 @@
 """The matching index: filters in, and for each event the filters that match it out.
 
 Log-structured: new lanes go to a short list that every event is checked against; when it is full
-it becomes a small segment; four neighbouring segments of a size become one. Merges are done a
+it becomes a small segment; eight neighbouring segments of a size become one. Merges are done a
 little at a time, with every insertion and removal, so that none of them takes long. A removal
 clears bits in place. All changes are visible to the next event.
 """

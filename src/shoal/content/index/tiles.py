@@ -100,7 +100,7 @@ def _match_group(
     """
     width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
     zones = load_i64(group + 8 * ZONES)
-    shift = 3 if blocks <= SMALL else 6
+    shift = 3 if blocks <= SMALL else 6  # zones lie in pages of 8 or of 64
     k0, k1 = key_row(group, codes, view, 0), key_row(group, codes, view, 1)
     k2, k3 = key_row(group, codes, view, 2), key_row(group, codes, view, 3)
     for block in range(blocks):
