@@ -16,7 +16,7 @@ from typing import Any
 
 from shoal.experiments import costa_scenarios
 from shoal.experiments.costa_scenarios import publishing
-from shoal.pipeline.plan import merge
+from shoal.pipeline.plan.experiment import merge
 
 NODES = 300
 DEGREE = 5

@@ -290,8 +290,8 @@ def _on_spark() -> dict[str, float]:
 
     import pyarrow.parquet as pq
 
-    from shoal.pipeline.match import match_files
-    from shoal.pipeline.session import spark_session
+    from shoal.pipeline.match.dataframes import match_files
+    from shoal.pipeline.spark.session import spark_session
 
     result: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name, spark_session("local[2]") as spark:
@@ -317,7 +317,7 @@ def _on_spark() -> dict[str, float]:
         pq.write_table(filters, folder / "filters.parquet")
         batch = pa.Table.from_batches([workload.events(events)])
         pq.write_table(batch, folder / "events.parquet", row_group_size=250_000)
-        from shoal.pipeline.match import store
+        from shoal.pipeline.match.dataframes import store
 
         subscriptions = spark.read.parquet(str(folder / "filters.parquet"))
         stored = store(subscriptions, folder / "index")

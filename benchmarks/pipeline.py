@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from shoal.pipeline.plan import PlannedRun
-from shoal.pipeline.store import Store
-from shoal.pipeline.worker import simulate_run
+from shoal.pipeline.plan.experiment import PlannedRun
+from shoal.pipeline.simulate.worker import simulate_run
+from shoal.pipeline.tables.store import Store
 from shoal.simulation import RunConfig, RunResult, parse_config, simulate
 from shoal.simulation.config import canonical_json, run_id
 
@@ -72,7 +72,7 @@ def _apart(what: str, *arguments: float) -> dict[str, float]:
 
 def sweeps(rounds: int, runs: int, seconds: float) -> dict[str, float]:
     """Seconds that a sweep of equal runs takes on Spark and in a pool, and their ratio."""
-    from shoal.pipeline.session import spark_session
+    from shoal.pipeline.spark.session import spark_session
 
     planned = _planned(runs, seconds)
     burn_ = partial(burn, seconds)
@@ -131,7 +131,7 @@ def _spark_sweep(
     spark: SparkSession, runs: list[PlannedRun], work: partial[RunResult], out: Path
 ) -> float:
     from shoal.pipeline.progress import Silent
-    from shoal.pipeline.sweep import sweep
+    from shoal.pipeline.simulate.sweep import sweep
 
     started = time.perf_counter()
     outcome = sweep(spark, runs, out, run=work, progress=Silent())
@@ -184,7 +184,7 @@ def default_session() -> dict[str, float]:
 def shoal_session() -> dict[str, float]:
     """Seconds to the first Python result with Shoal's settings."""
     began = time.perf_counter()
-    from shoal.pipeline.session import spark_session
+    from shoal.pipeline.spark.session import spark_session
 
     with spark_session(f"local[{CORES}]") as spark:
         return {"seconds": _first_result(spark, began)}

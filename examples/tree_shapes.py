@@ -15,7 +15,7 @@ from statistics import mean
 from typing import Any
 
 from shoal.experiments.frey_scenarios import PROTOCOLS, QUIET
-from shoal.pipeline.plan import merge
+from shoal.pipeline.plan.experiment import merge
 from shoal.simulation import parse_config, simulate
 
 NODES = 100

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of all tests that do not need their own."""
-    from shoal.pipeline.session import start_session, stop_session
+    from shoal.pipeline.spark.session import start_session, stop_session
 
     session = start_session("local[2]", tmp_path_factory.mktemp("spark"))
     yield session

@@ -8,12 +8,12 @@ import yaml
 from shared_data import shared
 from shoal.experiments import find_paper
 from shoal.experiments.frey_routing import PAPER
-from shoal.pipeline.cases import CASES, find_case
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure import find_measure
-from shoal.pipeline.measured import questions
+from shoal.pipeline.measure.cases import CASES, find_case
+from shoal.pipeline.measure.compute import questions
+from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.paper import runnable
-from shoal.pipeline.plan import plan
+from shoal.pipeline.plan.experiment import plan
 
 EXPERIMENTS = {experiment.name: experiment for experiment in PAPER.experiments}
 

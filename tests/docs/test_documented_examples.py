@@ -189,7 +189,7 @@ def test_examples_are_valid(example: Path, tmp_path: Path) -> None:
     if named[1] == "simulate":
         check(["shoal", "simulate", str(example)], "", tmp_path)
     elif named[1] == "sweep":
-        from shoal.pipeline.experiment_file import load_experiment
+        from shoal.pipeline.plan.experiment_file import load_experiment
 
         assert load_experiment(example).variants
     else:

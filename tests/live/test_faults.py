@@ -17,7 +17,7 @@ import pytest
 from fleet import Fleet
 from live_world import graph_tables, links_of, run, tables_of, tree_tables, until
 
-from shoal.pipeline.live_logs import gather
+from shoal.pipeline.tables.live import gather
 
 BROKERS = 21
 

@@ -16,8 +16,8 @@ from shoal.content import AttributeFilter, Attributes, Pattern, Patterns
 from shoal.live import Broker
 from shoal.live.settings import Settings
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.live_logs import gather
-from shoal.pipeline.live_report import measured
+from shoal.pipeline.measure.live import measured
+from shoal.pipeline.tables.live import gather
 from shoal.record import SCHEMAS
 from shoal.simulation import RunConfig
 from shoal.simulation.run import Simulation
@@ -141,7 +141,7 @@ SCENARIO = RunConfig(
 @pytest.mark.spark
 def test_one_scenario_in_two_worlds(tmp_path: Path, spark: SparkSession) -> None:
     """30 nodes, the same graph, subscriptions, events and seed: simulated, and on sockets."""
-    from shoal.pipeline.store import Store
+    from shoal.pipeline.tables.store import Store
     from shoal.simulation.run import simulate
 
     simulated = simulate(SCENARIO)

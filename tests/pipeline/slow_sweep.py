@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from shoal.pipeline.errors import PipelineError, SweepInterrupted
-from shoal.pipeline.plan import Experiment, PlannedRun, plan, write_plan
-from shoal.pipeline.session import spark_session
-from shoal.pipeline.sweep import sweep
-from shoal.pipeline.worker import Runner
+from shoal.pipeline.plan.experiment import Experiment, PlannedRun, plan, write_plan
+from shoal.pipeline.simulate.sweep import sweep
+from shoal.pipeline.simulate.worker import Runner
+from shoal.pipeline.spark.session import spark_session
 from shoal.simulation import RunConfig, RunResult, simulate
 
 

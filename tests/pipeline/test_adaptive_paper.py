@@ -9,7 +9,7 @@ import pytest
 
 from shoal.experiments import adaptive
 from shoal.pipeline.paper import runnable
-from shoal.pipeline.plan import plan
+from shoal.pipeline.plan.experiment import plan
 from shoal.simulation.config import parse_config, run_id
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from shoal.pipeline.advise import Candidate, _rank, advise, candidates, load_scenario
 from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.judge.statistics import Estimate
 from shoal.pipeline.progress import Silent
-from shoal.pipeline.statistics import Estimate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

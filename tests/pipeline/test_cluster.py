@@ -19,9 +19,9 @@ import pyspark
 import pytest
 from slow_sweep import small_plan
 
-from shoal.pipeline.java import find_java
-from shoal.pipeline.store import Store
-from shoal.pipeline.tables import find_configuration
+from shoal.pipeline.spark.java import find_java
+from shoal.pipeline.tables.dataframes import find_configuration
+from shoal.pipeline.tables.store import Store
 from shoal.simulation import simulate
 
 pytestmark = pytest.mark.cluster

@@ -15,9 +15,9 @@ import pytest
 from slow_sweep import small_plan
 
 from shoal.pipeline.progress import Silent
-from shoal.pipeline.store import Store
-from shoal.pipeline.sweep import sweep
-from shoal.pipeline.tables import Tables
+from shoal.pipeline.simulate.sweep import sweep
+from shoal.pipeline.tables.dataframes import Tables
+from shoal.pipeline.tables.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

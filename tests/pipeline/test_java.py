@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.java import class_data_options, find_java, java_version, keep_class_data
+from shoal.pipeline.spark.java import class_data_options, find_java, java_version, keep_class_data
 
 ROUND_TRIP = """
-from shoal.pipeline.session import start_session, stop_session
+from shoal.pipeline.spark.session import start_session, stop_session
 
 def double(batches):
     import pyarrow as pa

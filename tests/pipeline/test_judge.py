@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shoal.pipeline.claims import parse_claim
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.judge import Judgement, judge
-from shoal.pipeline.samples import Row, Samples
-from shoal.pipeline.statistics import jackknife
+from shoal.pipeline.judge.claims import parse_claim
+from shoal.pipeline.judge.samples import Row, Samples
+from shoal.pipeline.judge.statistics import jackknife
+from shoal.pipeline.judge.verdicts import Judgement, judge
 
 SEEDS = 10
 

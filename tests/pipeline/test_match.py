@@ -16,7 +16,7 @@ import pytest
 from shared_data import shared
 from shoal.content import AttributeFilter, Attributes
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.match import match, match_files, match_stream, store
+from shoal.pipeline.match.dataframes import match, match_files, match_stream, store
 from shoal.simulation.contents import WORKLOADS
 
 if TYPE_CHECKING:

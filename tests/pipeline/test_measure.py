@@ -13,9 +13,9 @@ import pytest
 from shoal.experiments.frey_examples import WORKED
 from shoal.experiments.frey_scenarios import chosen, default
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure import find_measure, measures
-from shoal.pipeline.measured import Question, measure_all, to_rows
-from shoal.pipeline.plan import Experiment, plan, plan_frame
+from shoal.pipeline.measure.compute import Question, measure_all, to_rows
+from shoal.pipeline.measure.registry import find_measure, measures
+from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame
 from shoal.record import SCHEMAS
 from shoal.simulation import simulate
 from shoal.simulation.config import parse_config

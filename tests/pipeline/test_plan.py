@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.experiment_file import load_experiment
-from shoal.pipeline.plan import Experiment, merge, plan, read_plan, unique, write_plan
+from shoal.pipeline.plan.experiment import Experiment, merge, plan, read_plan, unique, write_plan
+from shoal.pipeline.plan.experiment_file import load_experiment
 from shoal.simulation.config import parse_config, run_id
 
 STRAWMAN = {"reconfiguration": {"name": "strawman"}}

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from shoal.pipeline.claims import parse_claim
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.judge import judge
+from shoal.pipeline.judge.claims import parse_claim
+from shoal.pipeline.judge.samples import Row, Samples
+from shoal.pipeline.judge.verdicts import judge
 from shoal.pipeline.paper import Figure, Panel, Paper
-from shoal.pipeline.plan import Experiment, plan
-from shoal.pipeline.report import Reproduced, number, render, write_report
-from shoal.pipeline.samples import Row, Samples
-from shoal.pipeline.sweep import Failure, SweepOutcome
+from shoal.pipeline.plan.experiment import Experiment, plan
+from shoal.pipeline.report.page import Reproduced, number, render, write_report
+from shoal.pipeline.simulate.sweep import Failure, SweepOutcome
 
 EXPERIMENT = Experiment(
     "e",

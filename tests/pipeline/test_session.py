@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.session import check_master, start_session
+from shoal.pipeline.spark.session import check_master, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

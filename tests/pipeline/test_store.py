@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shoal.pipeline import fold as folding
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.fold import fold
-from shoal.pipeline.store import Store
+from shoal.pipeline.tables import fold as folding
+from shoal.pipeline.tables.fold import fold
+from shoal.pipeline.tables.store import Store
 from shoal.record import SCHEMAS
 
 

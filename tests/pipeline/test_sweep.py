@@ -19,11 +19,11 @@ from pyspark import cloudpickle
 from slow_sweep import small_plan
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.plan import Experiment, plan, plan_frame, write_plan
+from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame, write_plan
 from shoal.pipeline.progress import Silent
-from shoal.pipeline.store import Store
-from shoal.pipeline.sweep import bins, refined, sweep
-from shoal.pipeline.tables import Tables, find_configuration
+from shoal.pipeline.simulate.sweep import bins, refined, sweep
+from shoal.pipeline.tables.dataframes import Tables, find_configuration
+from shoal.pipeline.tables.store import Store
 from shoal.record import SCHEMAS, TABLES
 from shoal.simulation import InvariantViolation, RunConfig, RunResult, parse_config, simulate
 

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.content import Event, Pattern, Patterns
 from shoal.experiments.costa_scenarios import STATIC, publishing
-from shoal.pipeline.plan import merge
+from shoal.pipeline.plan.experiment import merge
 from shoal.routing.adaptive import Adaptive
 from shoal.routing.parameters import AdaptiveParameters
 from shoal.routing.semiprobabilistic import WHOLE

@@ -11,7 +11,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from shoal.pipeline.advise import Advice
-    from shoal.pipeline.statistics import Estimate
+    from shoal.pipeline.judge.statistics import Estimate
 
 console = Console()
 
@@ -36,7 +36,7 @@ def advise(
     """
     from shoal.pipeline.advise import advise as ask
     from shoal.pipeline.advise import candidates, load_scenario
-    from shoal.pipeline.session import spark_session
+    from shoal.pipeline.spark.session import spark_session
 
     scenario = load_scenario(file)
     candidates(scenario)  # refuse a bad scenario before Spark starts

@@ -112,7 +112,7 @@ def _package(name: str, purpose: str) -> Finding:
 
 def _java() -> Finding:
     from shoal.pipeline.errors import PipelineError
-    from shoal.pipeline.java import find_java
+    from shoal.pipeline.spark.java import find_java
 
     try:
         java = find_java()
@@ -125,7 +125,7 @@ def _spark() -> Finding:
     import time
 
     from shoal.pipeline.errors import PipelineError
-    from shoal.pipeline.session import spark_session
+    from shoal.pipeline.spark.session import spark_session
 
     started = time.perf_counter()
     try:

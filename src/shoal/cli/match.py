@@ -40,8 +40,8 @@ def match(
 
         shoal match events.parquet subscriptions.parquet --event-id id --counts --out counts
     """
-    from shoal.pipeline.match import match_files
-    from shoal.pipeline.session import check_master, spark_session
+    from shoal.pipeline.match.dataframes import match_files
+    from shoal.pipeline.spark.session import check_master, spark_session
 
     check_master(master)
     with spark_session(master) as spark:

@@ -39,8 +39,8 @@ def report(
     from rich.console import Console
     from rich.table import Table
 
-    from shoal.pipeline.live_report import USUAL, measured
-    from shoal.pipeline.session import spark_session
+    from shoal.pipeline.measure.live import USUAL, measured
+    from shoal.pipeline.spark.session import spark_session
 
     names = measure or list(USUAL)
     with spark_session(master) as spark:

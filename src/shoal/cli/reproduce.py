@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from shoal.pipeline.judge import Judgement
+    from shoal.pipeline.judge.verdicts import Judgement
 
 console = Console()
 stderr = Console(stderr=True)
@@ -87,8 +87,8 @@ def reproduce(
 
 def show(judgements: Sequence[Judgement]) -> None:
     """The claims as a table, and how many fared how."""
-    from shoal.pipeline.judge import VERDICTS
-    from shoal.pipeline.report import number
+    from shoal.pipeline.judge.verdicts import VERDICTS
+    from shoal.pipeline.report.page import number
 
     table = Table(box=None, padding=(0, 1))
     for name in ("claim", "verdict", "measured", "95% interval", "expected", "seeds"):

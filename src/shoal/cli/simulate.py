@@ -164,13 +164,13 @@ def _default_section(kind: str) -> dict[str, Any]:
 
 
 def _check_writable(out: Path) -> None:
-    from shoal.pipeline.store import Store
+    from shoal.pipeline.tables.store import Store
 
     Store(out).prepare()
 
 
 def _keep(config: RunConfig, result: RunResult, out: Path) -> None:
-    from shoal.pipeline.store import Store
+    from shoal.pipeline.tables.store import Store
     from shoal.simulation.run import run_row
 
     store = Store(out)
@@ -181,8 +181,8 @@ def _keep(config: RunConfig, result: RunResult, out: Path) -> None:
 
 def _replay(console: Console, run_id: str, out: Path) -> None:
     """Run again what was recorded; another fingerprint, or an error, is exit code 1."""
-    from shoal.pipeline.store import Store
-    from shoal.pipeline.tables import find_configuration
+    from shoal.pipeline.tables.dataframes import find_configuration
+    from shoal.pipeline.tables.store import Store
     from shoal.simulation import simulate as run
     from shoal.simulation.config import code_version
 

@@ -11,9 +11,9 @@ import typer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shoal.pipeline.plan import PlannedRun
-    from shoal.pipeline.statistics import Estimate
-    from shoal.pipeline.sweep import SweepOutcome
+    from shoal.pipeline.judge.statistics import Estimate
+    from shoal.pipeline.plan.experiment import PlannedRun
+    from shoal.pipeline.simulate.sweep import SweepOutcome
 
 MEASURES = {
     "delivery": ("delivery %", 100.0),
@@ -56,10 +56,10 @@ def sweep(
 
         shoal sweep my.toml --seeds 50 --master spark://head:7077 --out /shared/my
     """
-    from shoal.pipeline.experiment_file import load_experiment
-    from shoal.pipeline.plan import plan, write_plan
-    from shoal.pipeline.session import check_master, spark_session
-    from shoal.pipeline.sweep import sweep as simulate_all
+    from shoal.pipeline.plan.experiment import plan, write_plan
+    from shoal.pipeline.plan.experiment_file import load_experiment
+    from shoal.pipeline.simulate.sweep import sweep as simulate_all
+    from shoal.pipeline.spark.session import check_master, spark_session
 
     experiment = load_experiment(file)
     runs = plan([experiment], "quick" if quick else "full", seeds)
@@ -90,9 +90,9 @@ def _measure(
     spark: SparkSession, runs: Sequence[PlannedRun], folder: Path
 ) -> dict[str, dict[str, Estimate]]:
     """Row of the summary -> measure -> mean and interval over seeds."""
-    from shoal.pipeline.measured import Question, measure_all, to_rows, write_values
-    from shoal.pipeline.plan import plan_frame
-    from shoal.pipeline.tables import Tables
+    from shoal.pipeline.measure.compute import Question, measure_all, to_rows, write_values
+    from shoal.pipeline.plan.experiment import plan_frame
+    from shoal.pipeline.tables.dataframes import Tables
 
     asked = [Question(name, {}, frozenset({runs[0].experiment})) for name in MEASURES]
     table = measure_all(plan_frame(spark, runs), Tables(spark, folder), asked)
@@ -110,7 +110,7 @@ def _measure(
 def _mean(values: Sequence[float]) -> Estimate:
     import numpy as np
 
-    from shoal.pipeline.statistics import jackknife
+    from shoal.pipeline.judge.statistics import jackknife
 
     array = np.array(values)
     return jackknife(lambda kept: float(array[kept].mean()), len(values))

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from shoal.experiments.costa_scenarios import MOVING, STATIC, publishing
-from shoal.pipeline.claims import load_claims
-from shoal.pipeline.graph_measures import EVERYTHING
+from shoal.pipeline.judge.claims import load_claims
+from shoal.pipeline.measure.graphs import EVERYTHING
 from shoal.pipeline.paper import Figure, Panel, Paper
-from shoal.pipeline.plan import Experiment, merge
+from shoal.pipeline.plan.experiment import Experiment, merge
 
 SPAN = 40.0
 """Seconds of publishing: learning, a few seconds of it, counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.experiments.costa_scenarios import GRAPH, MOBILE, PHI
-from shoal.pipeline.claims import load_claims
+from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
 
 DELIVERY, MESSAGES, PER_EVENT = "deliveries made of those owed", "messages", "messages per event"

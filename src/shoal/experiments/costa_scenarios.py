@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shoal.pipeline.plan import Experiment, merge
+from shoal.pipeline.plan.experiment import Experiment, merge
 
 START = 0.5
 """When publishing begins: subscriptions are laid by then."""

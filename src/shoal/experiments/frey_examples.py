@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shoal.experiments.frey_scenarios import CLOSE, FIVE, FOUR, chosen, quiet
-from shoal.pipeline.plan import Experiment
+from shoal.pipeline.plan.experiment import Experiment
 
 GRAY = [0]
 BREAK = 3.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shoal.experiments.frey_examples import INVARIANTS, WORKED
 from shoal.experiments.frey_scenarios import EVENTS, FIVE, FOUR, LABELS, OVERHEAD
-from shoal.pipeline.claims import load_claims
+from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
 
 COST, GAIN = "cost per reconfiguration", "improvement over Strawman (%)"

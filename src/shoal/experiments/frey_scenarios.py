@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shoal.pipeline.plan import Experiment, merge
+from shoal.pipeline.plan.experiment import Experiment, merge
 
 STRAWMAN = {"reconfiguration": {"name": "strawman"}}
 INFORMED = {"reconfiguration": {"name": "informed"}}

@@ -1,14 +1,17 @@
 """The pipeline on Spark: plan -> simulate -> tables -> measure -> judge -> report.
 
-* :mod:`~shoal.pipeline.plan`: an experiment becomes a list of runs, checked before any starts.
-* :mod:`~shoal.pipeline.experiment_file`: a user's own experiment, from TOML.
-* :mod:`~shoal.pipeline.session`: the only place that starts Spark, with the Java that
-  :mod:`~shoal.pipeline.java` finds.
-* :mod:`~shoal.pipeline.sweep`: simulates a plan on Spark; :mod:`~shoal.pipeline.worker` is what a
-  task does, :mod:`~shoal.pipeline.progress` says how far it is.
-* :mod:`~shoal.pipeline.store`: the files; :mod:`~shoal.pipeline.fold` makes few of many.
-* :mod:`~shoal.pipeline.tables`: the recorded tables as DataFrames.
+Each stage is a package:
 
-Import what you need from these modules: the package itself imports nothing, since every worker
-loads it.
+* :mod:`~shoal.pipeline.plan`: an experiment becomes a list of runs.
+* :mod:`~shoal.pipeline.simulate`: Spark's tasks simulate the runs.
+* :mod:`~shoal.pipeline.tables`: the files that runs leave, and the same as DataFrames.
+* :mod:`~shoal.pipeline.measure`: tables become numbers, one per run and measure.
+* :mod:`~shoal.pipeline.judge`: numbers decide what a paper claims.
+* :mod:`~shoal.pipeline.report`: figures and verdicts on one page.
+
+Whole jobs are :mod:`~shoal.pipeline.reproduce` (a :mod:`~shoal.pipeline.paper`, from plan to
+report) and :mod:`~shoal.pipeline.advise`. Beside the stages, :mod:`~shoal.pipeline.match` matches
+batches of events against millions of subscriptions. :mod:`~shoal.pipeline.spark` starts Spark.
+
+Import what you need from the modules: packages import nothing, since every worker loads them.
 """

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.plan import Experiment, plan, plan_frame
+from shoal.pipeline.judge.statistics import Estimate, jackknife
+from shoal.pipeline.measure.runs import canonical, delivery, misrouted, overhead, traffic_rate
+from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame
 from shoal.pipeline.progress import Progress
-from shoal.pipeline.run_measures import canonical, delivery, misrouted, overhead, traffic_rate
-from shoal.pipeline.statistics import Estimate, jackknife
-from shoal.pipeline.sweep import sweep
-from shoal.pipeline.tables import Tables
+from shoal.pipeline.simulate.sweep import sweep
+from shoal.pipeline.tables.dataframes import Tables
 from shoal.simulation.config import parse_config
 from shoal.stack import StackError, protocols
 from shoal.stack.registry import find

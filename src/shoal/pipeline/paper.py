@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from shoal.pipeline.claims import Claim, Comparison
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.plan import Experiment, Tier, merge
+from shoal.pipeline.judge.claims import Claim, Comparison
+from shoal.pipeline.plan.experiment import Experiment, Tier, merge
 from shoal.simulation.config import parse_config
 from shoal.stack import StackError
 

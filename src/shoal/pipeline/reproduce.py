@@ -21,17 +21,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.judge import Judgement, judge
-from shoal.pipeline.measured import Question, measure_all, questions, to_rows
+from shoal.pipeline.judge.samples import Samples
+from shoal.pipeline.judge.verdicts import Judgement, judge
+from shoal.pipeline.measure.compute import Question, measure_all, questions, to_rows
 from shoal.pipeline.paper import Paper, runnable
-from shoal.pipeline.plan import PlannedRun, Tier, plan, plan_frame, write_plan
+from shoal.pipeline.plan.experiment import PlannedRun, Tier, plan, plan_frame, write_plan
 from shoal.pipeline.progress import Progress
-from shoal.pipeline.report import Reproduced, write_report
-from shoal.pipeline.samples import Samples
-from shoal.pipeline.session import check_master, spark_session
-from shoal.pipeline.store import Store
-from shoal.pipeline.sweep import SweepOutcome, failures, sweep
-from shoal.pipeline.tables import Tables
+from shoal.pipeline.report.page import Reproduced, write_report
+from shoal.pipeline.simulate.sweep import SweepOutcome, failures, sweep
+from shoal.pipeline.spark.session import check_master, spark_session
+from shoal.pipeline.tables.dataframes import Tables
+from shoal.pipeline.tables.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +135,7 @@ class _Engine:
 def _key(runs: Sequence[PlannedRun], asked: Sequence[Question], failed: set[str]) -> bytes:
     """What answers depend on: the plan, which runs failed, the questions, and how we answer."""
     digest = hashlib.blake2b(digest_size=16)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
     for run in runs:
         text = f"{run.run_id}{run.experiment}{run.variant}{run.x}{run.run_id in failed};"

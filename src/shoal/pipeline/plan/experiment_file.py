@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.plan import Experiment, plan
+from shoal.pipeline.plan.experiment import Experiment, plan
 from shoal.simulation.modules import beside
 from shoal.stack.registry import suggestion
 

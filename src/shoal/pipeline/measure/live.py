@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import shoal.pipeline.graph_measures  # registers its measures
-import shoal.pipeline.run_measures  # noqa: F401  # registers its measures
+import shoal.pipeline.measure.graphs  # registers its measures
+import shoal.pipeline.measure.runs  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.live_logs import gather, is_recording
-from shoal.pipeline.measure import find_measure
-from shoal.pipeline.plan import PlannedRun, plan_frame
-from shoal.pipeline.store import Store
-from shoal.pipeline.tables import Tables
+from shoal.pipeline.measure.registry import find_measure
+from shoal.pipeline.plan.experiment import PlannedRun, plan_frame
+from shoal.pipeline.tables.dataframes import Tables
+from shoal.pipeline.tables.live import gather, is_recording
+from shoal.pipeline.tables.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

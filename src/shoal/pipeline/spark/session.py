@@ -28,7 +28,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import shoal
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.java import COMPILER, class_data_options, find_java, keep_class_data
+from shoal.pipeline.spark.java import COMPILER, class_data_options, find_java, keep_class_data
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from shoal.pipeline.claims import Comparison, Over
-from shoal.pipeline.statistics import Floats, linear_correlation
+from shoal.pipeline.judge.claims import Comparison, Over
+from shoal.pipeline.judge.statistics import Floats, linear_correlation
 
 
 def compare(how: Comparison, values: Floats, reference: Floats) -> Floats:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from shoal.pipeline.statistics import Floats, Mask
+from shoal.pipeline.judge.statistics import Floats, Mask
 
 Row: TypeAlias = tuple[str, str, str, float | None, int, float | None]
 """Measure key, experiment, variant, x, seed, value."""

@@ -19,7 +19,7 @@ from shoal.content import AttributeFilter
 from shoal.content.index import MatchIndex
 from shoal.content.index.storage import load, save
 from shoal.content.language import FilterError
-from shoal.pipeline.settle import settle
+from shoal.pipeline.spark.garbage import settle
 
 Output: TypeAlias = Literal["pairs", "counts"]
 EVENT, SUBSCRIPTION, MATCHES = "event", "subscription", "matches"

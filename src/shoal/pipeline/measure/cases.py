@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.run_view import Edge, Entry, Repair, Run, links_spanning, tree_path
+from shoal.pipeline.measure.run_view import Edge, Entry, Repair, Run, links_spanning, tree_path
 from shoal.stack.host import LOCAL
 from shoal.stack.registry import suggestion
 

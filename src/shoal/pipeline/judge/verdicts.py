@@ -4,8 +4,9 @@ The rules are written down for readers in ``docs/claims.md``; in short:
 
 * An invariant or worked example must hold in every run, to the letter of its tolerance.
 * Anything else is a figure computed from means over seeds, with a 95% interval (see
-  :mod:`shoal.pipeline.statistics`). A value must lie within its tolerance; an order or a sign must
-  be significant, that is, the interval of the paired difference lies on the right side of zero.
+  :mod:`shoal.pipeline.judge.statistics`). A value must lie within its tolerance; an order or a sign
+  must be significant, that is, the interval of the paired difference lies on the right side of
+  zero.
 * *Order only*: the direction is right but the figure is not, or the direction is not significant.
 * A claim with several checks is as good as its worst one.
 """
@@ -20,10 +21,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from shoal.pipeline.claims import EVERY_RUN, Check, Claim, Term, accepted, expectations
-from shoal.pipeline.curves import compare, reduce
-from shoal.pipeline.samples import NotMeasured, Sample, Samples
-from shoal.pipeline.statistics import Estimate, Floats, Mask, jackknife, rank_correlation
+from shoal.pipeline.judge.claims import EVERY_RUN, Check, Claim, Term, accepted, expectations
+from shoal.pipeline.judge.curves import compare, reduce
+from shoal.pipeline.judge.samples import NotMeasured, Sample, Samples
+from shoal.pipeline.judge.statistics import Estimate, Floats, Mask, jackknife, rank_correlation
 
 Verdict: TypeAlias = Literal["reproduced", "order only", "not reproduced", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "order only", "not reproduced", "not run")

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from shoal.pipeline.settle import settle
-from shoal.pipeline.store import Store
+from shoal.pipeline.spark.garbage import settle
+from shoal.pipeline.tables.store import Store
 from shoal.simulation import InvariantViolation, RunConfig, RunResult, parse_config, simulate
 from shoal.simulation.config import code_version
 from shoal.simulation.run import run_row

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-from shoal.pipeline.measure import TIDY, Tables, done, measure, tidy
-from shoal.pipeline.run_measures import delivery
+from shoal.pipeline.measure.registry import TIDY, Tables, done, measure, tidy
+from shoal.pipeline.measure.runs import delivery
 
 if TYPE_CHECKING:
     import pyarrow as pa

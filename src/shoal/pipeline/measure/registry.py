@@ -4,11 +4,6 @@ Most are one aggregate over the rows that one table has of a run, so that all me
 take a single pass (:func:`per_run`); the others are DataFrame functions of their own. Either way::
 
     cost_per_rec(plan, tables)      # DataFrame: experiment, variant, x, seed, value
-
-The measures themselves: what a run sends and delivers in :mod:`shoal.pipeline.run_measures`,
-routing on a graph in :mod:`shoal.pipeline.graph_measures`, what only runs looked at closely can
-tell (every message, every note) in :mod:`shoal.pipeline.closeup`, and what needs the shape of the
-tree in :mod:`shoal.pipeline.cases`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-from shoal.pipeline.measure import (
+from shoal.pipeline.measure.registry import (
     CHANGING,
     EVER,
     Tables,

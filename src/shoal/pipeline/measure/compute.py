@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-import shoal.pipeline.closeup  # registers its measures
-import shoal.pipeline.graph_measures  # registers its measures
-import shoal.pipeline.run_measures  # noqa: F401  # registers its measures
-from shoal.pipeline.cases import CASES, Wanted, evaluate, find_case
-from shoal.pipeline.claims import Claim
-from shoal.pipeline.measure import TIDY, Asked, Tables, find_measure, per_run, with_rows
+import shoal.pipeline.measure.graphs  # registers its measures
+import shoal.pipeline.measure.messages  # registers its measures
+import shoal.pipeline.measure.runs  # noqa: F401  # registers its measures
+from shoal.pipeline.judge.claims import Claim
+from shoal.pipeline.judge.samples import Row, measure_key
+from shoal.pipeline.measure.cases import CASES, Wanted, evaluate, find_case
+from shoal.pipeline.measure.registry import TIDY, Asked, Tables, find_measure, per_run, with_rows
 from shoal.pipeline.paper import Figure
-from shoal.pipeline.samples import Row, measure_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

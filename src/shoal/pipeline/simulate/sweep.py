@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.pipeline.errors import PipelineError, SweepInterrupted
-from shoal.pipeline.fold import fold
-from shoal.pipeline.plan import PlannedRun, unique
+from shoal.pipeline.plan.experiment import PlannedRun, unique
 from shoal.pipeline.progress import ConsoleProgress, Progress
-from shoal.pipeline.store import FAILED, Inventory, Store
-from shoal.pipeline.worker import COMPLAINT, Runner, Task, simulate_bin
+from shoal.pipeline.simulate.worker import COMPLAINT, Runner, Task, simulate_bin
+from shoal.pipeline.tables.fold import fold
+from shoal.pipeline.tables.store import FAILED, Inventory, Store
 from shoal.record import SCHEMAS
 from shoal.simulation import simulate
 from shoal.simulation.config import code_version

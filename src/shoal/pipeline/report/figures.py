@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.pipeline.curves import compare
+from shoal.pipeline.judge.curves import compare
+from shoal.pipeline.judge.samples import NotMeasured, Sample, Samples
+from shoal.pipeline.judge.statistics import Estimate, Floats, Mask, jackknife
 from shoal.pipeline.paper import Panel
-from shoal.pipeline.samples import NotMeasured, Sample, Samples
-from shoal.pipeline.statistics import Estimate, Floats, Mask, jackknife
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.plan import read_plan
-from shoal.pipeline.store import Inventory, Store
+from shoal.pipeline.plan.experiment import read_plan
+from shoal.pipeline.tables.store import Inventory, Store
 from shoal.record import SCHEMAS, TABLES
 from shoal.simulation.config import RunConfig, parse_config
 from shoal.stack.registry import suggestion

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.pipeline.store import PART, Inventory, Store
+from shoal.pipeline.tables.store import PART, Inventory, Store
 from shoal.record import SCHEMAS
 
 FEWEST = 64

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from shoal.content.index.vocabulary import readable
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.match_worker import (
+from shoal.pipeline.match.worker import (
     BATCH,
     EVENT,
     EVENT_NUMBER,

@@ -20,12 +20,12 @@ from markupsafe import Markup
 
 import shoal
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.figures import Style, draw, lines_of, styles, swatch, without_axis
-from shoal.pipeline.judge import VERDICTS, Judgement, Verdict
+from shoal.pipeline.judge.samples import Samples
+from shoal.pipeline.judge.verdicts import VERDICTS, Judgement, Verdict
 from shoal.pipeline.paper import Figure, Paper
-from shoal.pipeline.plan import Experiment, PlannedRun, Tier
-from shoal.pipeline.samples import Samples
-from shoal.pipeline.sweep import SweepOutcome
+from shoal.pipeline.plan.experiment import Experiment, PlannedRun, Tier
+from shoal.pipeline.report.figures import Style, draw, lines_of, styles, swatch, without_axis
+from shoal.pipeline.simulate.sweep import SweepOutcome
 from shoal.simulation.config import code_version
 
 SYMBOLS: Mapping[Verdict, str] = {
@@ -64,15 +64,15 @@ def write_report(results: Sequence[Reproduced], out: Path) -> Path:
 def render(results: Sequence[Reproduced], out: Path) -> str:
     """The page."""
     environment = Environment(
-        loader=PackageLoader("shoal.pipeline", "."),
+        loader=PackageLoader("shoal.pipeline.report", "."),
         autoescape=select_autoescape(["j2"]),
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
     environment.filters["slug"] = slug
-    template = environment.get_template("report.html.j2")
-    css = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+    template = environment.get_template("page.html.j2")
+    css = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     return template.render(
         papers=[_paper(result, out) for result in results],
         css=Markup(css),

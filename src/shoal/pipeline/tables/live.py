@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from shoal.content import AnyContent, AnyFilter, Filter, FilterTable, NaiveTable
 from shoal.live.recording import BIN
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.plan import PlannedRun
-from shoal.pipeline.store import Store
+from shoal.pipeline.plan.experiment import PlannedRun
+from shoal.pipeline.tables.store import Store
 from shoal.record import SCHEMAS
 
 MANY: Final = 64

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure import (
+from shoal.pipeline.measure.registry import (
     CHANGING,
     EVER,
     TIDY,

@@ -1,0 +1,1 @@
+"""Match: events against millions of subscriptions, as DataFrames; the index lives in workers."""
