@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from shoal.live.broker import Broker
 
 
 def broker(
@@ -51,6 +54,14 @@ def broker(
     ] = False,
     record: Annotated[Path | None, typer.Option(help="Record what happens in this folder.")] = None,
     run: Annotated[str, typer.Option(help="The run that recorded rows belong to.")] = "live",
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Answer Prometheus here, at /metrics.", metavar="HOST:PORT"),
+    ] = None,
+    example_config: Annotated[
+        bool,
+        typer.Option("--example-config", help="Print every setting with its default, and end."),
+    ] = False,
     hash_token: Annotated[
         bool, typer.Option("--hash-token", help="Hash a token from standard input, and end.")
     ] = False,
@@ -74,6 +85,11 @@ def broker(
 
         typer.echo(hashed(sys.stdin.readline().strip()))
         return
+    if example_config:
+        from shoal.live.example import example_config as example
+
+        typer.echo(example(), nl=False)
+        return
     raw = _raw(config, set_ or [])
     raw |= {"listen": listen, "degree": degree, "insecure": insecure, "run": run}
     given = {
@@ -84,6 +100,7 @@ def broker(
         "key": key,
         "authority": ca,
         "access": access,
+        "metrics": metrics,
         "record": record,
     }
     raw |= {field: value for field, value in given.items() if value}
@@ -178,6 +195,20 @@ async def _serve(raw: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: asyncio.ensure_future(broker.stop()))
+    loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reload(broker)))
     typer.echo(f"broker '{broker.name}' (node {broker.node}) listens on {broker.address}")
+    if broker.metrics_address:
+        typer.echo(f"metrics are at {broker.metrics_address}/metrics")
     sys.stdout.flush()
     await broker.until_stopped()
+
+
+async def _reload(broker: Broker) -> None:
+    import logging
+
+    from shoal.live.errors import LiveError
+
+    try:
+        await broker.reload()
+    except LiveError as error:
+        logging.getLogger("shoal.live").error("nothing was read again: %s", error)

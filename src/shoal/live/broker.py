@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping
@@ -69,10 +70,13 @@ class Broker:
         self.edge = Edge()
         self.own: set[str] = set()
         self.published = self.delivered = self.forwarded = self.cycles = 0
+        self.missed = self.unsent = 0
+        """Events dropped for clients and for neighbours that are gone."""
         self.recording: Recording | None = None
         self._sequence = first_sequence(self.epoch)
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
+        self._metrics: asyncio.Server | None = None
         self._waiting: dict[NodeId, list[asyncio.Event]] = {}
         self._repairs: dict[NodeId, int] = {}
         self._blockers: dict[Session, None] = {}
@@ -97,14 +101,22 @@ class Broker:
         types: list[Any] = [*self.routing.handlers(), Beat, Shuffle, Bye]
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, types))
         self.greeter = Greeter(self)
-        self._server = await self._listen(host, port)
-        at = self._server.sockets[0].getsockname()
+        self._servers = [await self._listen(host, port)]
+        at = self._servers[0].sockets[0].getsockname()
         self.address = show_address(at[0], at[1])
         told = settings.advertise or self.address
         self.own.add(told)
         self.me = Known(self.node, self.name, told, self.epoch)
         chance = Chance(secrets.randbits(62), "membership")
         self.membership = Membership(self.me, settings.degree, settings.forget, chance)
+        if settings.metrics:
+            from shoal.live.metrics import serve_metrics
+
+            try:
+                self._metrics = await serve_metrics(self, settings.metrics)
+            except LiveError:
+                self._servers.pop().close()
+                raise
         if settings.record is not None:
             from shoal.live.recording import Recording
 
@@ -123,6 +135,41 @@ class Broker:
             self.spawn(keep_graph(self))
         log.info("broker '%s' (node %d) listens on %s", self.name, self.node, self.address)
         return self
+
+    @property
+    def metrics_address(self) -> str:
+        """Where metrics are shown; empty if nowhere."""
+        if self._metrics is None:
+            return ""
+        return show_address(*self._metrics.sockets[0].getsockname()[:2])
+
+    async def reload(self) -> None:
+        """Read certificates, tokens and access rules again; who is connected stays so.
+
+        What cannot be used changes nothing: the error says why, and the broker goes on as before.
+        """
+        settings = self.settings
+        access = security.Access(settings.access)
+        tls = security.contexts(settings.certificate, settings.key, settings.authority)
+        if self.tls_in is not None:
+            # The same listening sockets under a new context: nobody is turned away meanwhile.
+            old, self._servers = self._servers, []
+            for listening in [one for server in old for one in server.sockets]:
+                copy = socket.socket(fileno=os.dup(listening.fileno()))
+                self._servers.append(
+                    await self.loop.create_server(
+                        self._incoming, sock=copy, ssl=tls[0], backlog=512
+                    )
+                )
+            for server in old:
+                server.close()
+        self.access = access
+        self.tls_in, self.tls_out = tls
+        for peer in self.links.values():
+            peer.principal = access.peer(peer.who.name)
+        for session in list(self.sessions):
+            session.restrict(access.again(session.principal))
+        log.warning("certificates and access rules were read again")
 
     async def _listen(self, host: str, port: int) -> asyncio.Server:
         try:
@@ -163,10 +210,13 @@ class Broker:
 
     async def stop(self) -> None:
         """Say goodbye, close everything, write what was recorded."""
-        if self._server is None:
+        if not self._servers:
             return
-        server, self._server = self._server, None
-        server.close()
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+        if self._metrics is not None:
+            self._metrics.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -226,6 +276,7 @@ class Broker:
         if self.links.get(node) is not peer:
             return
         del self.links[node]
+        self.unsent += peer.dropped
         self.membership.unlinked(node)
         log.info("link to '%s' is down: %s", peer.who.name, reason)
         repair = None
@@ -358,6 +409,7 @@ class Broker:
     def session_closed(self, session: Session, reason: str) -> None:
         """A client has gone."""
         self.sessions.pop(session, None)
+        self.missed += session.dropped
         filters, session.filters = session.filters, Numbered()
         if not self.host.closed:
             for number, filter in filters.items():

@@ -134,6 +134,13 @@ class Access:
             return Principal(ANONYMOUS, self._rules[ANONYMOUS])
         raise RefusedError("token", "this broker wants a token or a known certificate; use --token")
 
+    def again(self, known: Principal) -> Principal:
+        """Somebody known before under these rules; who is no longer named may do nothing."""
+        if self._open:
+            return Principal(known.name)
+        nothing = Rule(known.name, publish="FALSE", subscribe="FALSE", inspect=False)
+        return Principal(known.name, self._rules.get(known.name, nothing))
+
     def peer(self, name: str) -> Principal:
         """What a peer may do whose name has been proven."""
         rule = self._rules.get(name) or self._rules.get(OTHER_PEERS)

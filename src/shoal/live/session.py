@@ -203,6 +203,23 @@ class Session:
         self.filters.put(number, self.broker.subscribe(self, number, filter))
         self.connection.send(encode(Accepted(number)))
 
+    def restrict(self, principal: Principal) -> None:
+        """Other rules hold from now on; subscriptions keep what they still allow."""
+        self.principal = principal
+        for number, filter in list(self.filters.items()):
+            assert isinstance(filter, AttributeFilter), filter
+            kept: AttributeFilter | None
+            try:
+                kept = principal.may_subscribe(filter)
+            except RefusedError:
+                kept = None
+            if kept is filter:
+                continue
+            self.filters.pop(number)
+            self.broker.unsubscribe(self, number, filter)
+            if kept is not None:
+                self.filters.put(number, self.broker.subscribe(self, number, kept))
+
     def _refuse(self, request: int, error: RefusedError) -> None:
         self.connection.send(encode(Refused(error.code, str(error)[:1000], request)))
 

@@ -56,7 +56,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     routing: dict[str, Any] = msgspec.field(
         default_factory=lambda: {"name": "semi-probabilistic", "horizon": 3, "threshold": 0.5}
     )
+    """The routing's name and parameters; the same for all brokers of a network."""
     reconfiguration: dict[str, Any] | None = None
+    """How a tree repairs its tables: a name and its parameters."""
     degree: Annotated[int, msgspec.Meta(ge=1, le=64)] = 5
     """Links that a broker on the graph keeps, give or take one."""
     heartbeat: Seconds = 1.0
@@ -72,14 +74,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     seed: int | None = None
     """What chance is drawn from; drawn itself if not given."""
     limits: Limits = Limits()
+    """Bounds on what comes from outside, and on what is kept for those who are slow."""
     certificate: Path | None = None
+    """This broker's certificate (PEM), which carries its name."""
     key: Path | None = None
+    """The certificate's key, if it is not in the same file."""
     authority: Path | None = None
     """The certificates that sign those of peers and clients."""
     access: Path | None = None
     """A file with tokens and access rules."""
     insecure: bool = False
     """Listen beyond loopback without TLS."""
+    metrics: str = ""
+    """Where Prometheus may ask how the broker is doing, as HOST:PORT; nowhere if empty."""
     record: Path | None = None
     """Where to write the tables of what happens."""
     run: str = "live"
