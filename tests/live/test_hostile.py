@@ -298,12 +298,10 @@ def test_a_client_that_floods_does_not_keep_others_from_their_turn() -> None:
                 for n in range(3000)
             )
             raw.writer.write(flood)
-            waits = []
             for n in range(10):
-                began = time.monotonic()
                 await honest.publish(n=n)
-                waits.append(time.monotonic() - began)
-            assert sorted(waits)[5] < 0.2, waits
+            flooding = network.brokers[0].status().clients[-1]
+            assert flooding.subscriptions < 3000, "ten turns came before the end of the flood"
             raw.close()
 
     run(story())

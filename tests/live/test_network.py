@@ -238,7 +238,7 @@ def test_a_slow_consumer_loses_the_oldest_and_is_told_how_many() -> None:
 def test_a_slow_consumer_that_blocks_makes_publishers_wait_and_misses_nothing() -> None:
     async def story() -> None:
         async with (
-            Network(1) as network,
+            Network(1, anyone_may_block=True) as network,
             network.connect(window=10, queue=20, when_full="block") as slow,
             network.connect() as publisher,
             network.connect() as other,

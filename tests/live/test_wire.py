@@ -11,7 +11,7 @@ from shoal.content import Attributes, Event
 from shoal.live.errors import LiveError, ProtocolError
 from shoal.live.identity import ID_LIMIT, first_sequence, new_epoch, node_id
 from shoal.live.messages import Delivery, Publish
-from shoal.live.session import delivery_head
+from shoal.live.outbox import delivery_head
 from shoal.live.wire import LENGTH, Splitter, content_of, encode, parse_address, show_address
 
 

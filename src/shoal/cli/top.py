@@ -98,7 +98,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     brokers = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     brokers.add_column("broker", no_wrap=True)
     for name in ("links", "known", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
-                 "queued", "dropped", "CPU %", "MB"):  # fmt: skip
+                 "queued", "waiting", "dropped", "CPU %", "MB"):  # fmt: skip
         brokers.add_column(name, justify="right")
     recording = any(state.recording != "off" for state in found.values())
     if recording:
@@ -125,6 +125,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             f"{state.filters:,}",
             f"{state.entries:,}",
             f"{sum(client.queued for client in state.clients):,}",
+            f"{state.waiting / 1e6:.0f}/{state.room / 1e6:.0f} MB",
             f"{sum(c.dropped for c in state.clients) + sum(li.dropped for li in state.links):,}",
             f"{100 * (state.cpu - same.cpu) / span:.0f}" if span > 0 else "–",
             f"{state.memory / 1e6:.0f}",

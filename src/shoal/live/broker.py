@@ -24,6 +24,7 @@ import msgspec
 
 from shoal.content import AnyContent, Attributes, Event, Filter
 from shoal.live import security
+from shoal.live.budget import Budget
 from shoal.live.connection import Connection
 from shoal.live.edge import Edge, Listener
 from shoal.live.entries import Subscriber
@@ -36,6 +37,7 @@ from shoal.live.membership import Membership
 from shoal.live.messages import Beat, Bye, Known, Shuffle
 from shoal.live.numbers import Numbered
 from shoal.live.peer import Peer
+from shoal.live.session import TURN
 from shoal.live.settings import Settings
 from shoal.live.status import Status, status_of
 from shoal.live.talking import Talks
@@ -73,13 +75,15 @@ class Broker:
         self.missed = self.unsent = 0
         """Events dropped for clients and for neighbours that are gone."""
         self.recording: Recording | None = None
+        self.budget = Budget(settings.limits.memory)
+        self.publishing: Session | None = None
+        """The client whose event is being published just now."""
         self._sequence = first_sequence(self.epoch)
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._servers: list[asyncio.Server] = []
         self._metrics: asyncio.Server | None = None
         self._waiting: dict[NodeId, list[asyncio.Event]] = {}
         self._repairs: dict[NodeId, int] = {}
-        self._blockers: dict[Session, None] = {}
         self._stopped: asyncio.Event | None = None
 
     # Life
@@ -370,7 +374,11 @@ class Broker:
         content = Attributes(values)
         if not session.principal.may_publish(content):
             raise session.principal.refuse_publication()
-        self.publish(content, body)
+        self.publishing = session
+        try:
+            self.publish(content, body)
+        finally:
+            self.publishing = None
 
     def publish(self, content: AnyContent | Mapping[str, Any], body: bytes = b"") -> Event:
         """Publish an event from this node."""
@@ -411,24 +419,17 @@ class Broker:
         self.sessions.pop(session, None)
         self.missed += session.dropped
         filters, session.filters = session.filters, Numbered()
-        if not self.host.closed:
-            for number, filter in filters.items():
-                self.unsubscribe(session, number, filter)
+        if len(filters) and not self.host.closed:
+            self.spawn(self._unsubscribe_all(session, filters))
 
-    def block(self, session: Session) -> None:
-        """A client that must not miss anything is slow: clients that publish here wait for it."""
-        self._blockers[session] = None
-
-    def unblock(self, session: Session) -> None:
-        """It has caught up."""
-        if self._blockers.pop(session, 0) is None and not self._blockers:
-            for other in list(self.sessions):
-                other.release()
-
-    @property
-    def blocked(self) -> bool:
-        """Whether publications of clients wait."""
-        return bool(self._blockers)
+    async def _unsubscribe_all(self, session: Session, filters: Numbered) -> None:
+        """Remove the subscriptions of a client that has gone; others have their turn meanwhile."""
+        turn_ends = self.loop.time() + TURN
+        for number, filter in filters.items():
+            self.unsubscribe(session, number, filter)
+            if self.loop.time() > turn_ends:
+                await asyncio.sleep(0)
+                turn_ends = self.loop.time() + TURN
 
     def check_may_inspect(self, principal: security.Principal) -> None:
         """Refuse to show the broker's state to who may not see it."""

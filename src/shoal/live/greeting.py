@@ -108,6 +108,12 @@ class Greeter:
         if len(broker.sessions) >= broker.settings.limits.connections:
             raise RefusedError("full", f"{len(broker.sessions)} clients are connected; no more")
         principal = broker.access.client(hello.token, connection.certificate)
+        if hello.policy == "block" and not (principal.block or broker.settings.anyone_may_block):
+            raise RefusedError(
+                "forbidden",
+                f"'{principal.name}' may not ask for when_full = 'block', which makes publishers "
+                "wait; put block = true into its access rule, or set anyone_may_block = true",
+            )
         session = Session(broker, connection, hello, principal)
         connection.taken_by(session, broker.settings.limits.frame)
         broker.sessions[session] = None

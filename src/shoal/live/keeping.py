@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shoal.live.peer import Peer
 
 log = logging.getLogger("shoal.live")
-FATAL: Final = frozenset({"version", "identity", "stack", "self", "epoch", "token"})
+FATAL: Final = frozenset({"version", "identity", "stack", "self", "epoch", "token", "forbidden"})
 """Refusals that trying again will not change soon."""
 
 CLIENT_PATIENCE: Final = 30.0

@@ -83,10 +83,14 @@ class Peer:
             return 0
         if self._congested:
             room = connection.limits.queue_bytes
-            if connection.waiting() > room:
-                if getattr(message, "event", None) is not None:
+            waiting = connection.waiting()
+            self.broker.budget.hold(self, waiting)
+            full = waiting > room
+            if getattr(message, "event", None) is not None:
+                if full or self.broker.budget.full:
                     self.dropped += 1
                     return 0
+            elif full:
                 # Tables would go wrong if these were dropped; without the link they are right.
                 connection.close(f"does not read: {room} bytes wait", polite=False)
                 return 0
@@ -101,7 +105,12 @@ class Peer:
     def congested(self, yes: bool) -> None:
         """See :class:`~shoal.live.connection.User`."""
         self._congested = yes
+        self.broker.budget.hold(self, self.connection.waiting() if yes else 0)
+
+    def shed(self) -> None:
+        """See :class:`~shoal.live.budget.Holder`: nothing can be taken back from a socket."""
 
     def closed(self, reason: str) -> None:
         """See :class:`~shoal.live.connection.User`."""
+        self.broker.budget.hold(self, 0)
         self.broker.peer_closed(self, reason)

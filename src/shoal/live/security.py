@@ -42,6 +42,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     publish: str = "TRUE"
     subscribe: str = "TRUE"
     inspect: bool = True
+    block: bool = False
+    """May ask for ``when_full="block"``: that publishers wait for it."""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,6 +56,7 @@ class Principal:
     def __init__(self, name: str, rule: Rule | None = None) -> None:
         self.name = name
         self.inspect = rule is None or rule.inspect
+        self.block = rule is not None and rule.block
         self._publish = self._filter(None if rule is None else rule.publish)
         self._subscribe = self._filter(None if rule is None else rule.subscribe)
 

@@ -30,6 +30,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Subscriptions of one client."""
     queue_bytes: Positive = 64 << 20
     """What is kept for one connection that does not read; beyond it, its policy applies."""
+    memory: Positive = 256 << 20
+    """Bytes that wait for all connections together; beyond it, whoever keeps most loses some."""
+    block: Seconds = 5.0
+    """Seconds that a slow client with ``when_full="block"`` may keep others from publishing."""
     hops: Positive = 64
     """Links an event may cross; more means that links configured as a tree form a cycle."""
     handshake: Seconds = 5.0
@@ -83,6 +87,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The certificates that sign those of peers and clients."""
     access: Path | None = None
     """A file with tokens and access rules."""
+    anyone_may_block: bool = False
+    """Let clients ask for ``when_full="block"`` that no access rule gives the right to."""
     insecure: bool = False
     """Listen beyond loopback without TLS."""
     metrics: str = ""

@@ -40,6 +40,8 @@ class ClientStatus(msgspec.Struct, frozen=True):
     delivered: int
     dropped: int
     queued: int
+    waiting: int
+    """Bytes that wait for it."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -63,6 +65,10 @@ class Status(msgspec.Struct, frozen=True):
     """Other brokers known."""
     memory: int
     """Bytes of resident memory, at most so far."""
+    waiting: int
+    """Bytes that wait for clients and neighbours together."""
+    room: int
+    """Bytes that may wait; beyond that, whoever keeps most loses some."""
     cpu: float
     """Seconds of processor time so far."""
     recording: str
@@ -91,6 +97,8 @@ def status_of(broker: Broker, tables: bool) -> Status:
         entries=entries_of(broker.routing),
         known=len(broker.membership.view),
         memory=used.ru_maxrss * 1024,
+        waiting=broker.budget.used,
+        room=broker.budget.limit,
         cpu=used.ru_utime + used.ru_stime,
         recording="off" if broker.recording is None else broker.recording.state,
         links=[
@@ -118,6 +126,7 @@ def status_of(broker: Broker, tables: bool) -> Status:
                 session.delivered,
                 session.dropped,
                 session.queued,
+                broker.budget.held(session),
             )
             for session in broker.sessions
         ],
