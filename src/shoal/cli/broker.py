@@ -11,11 +11,22 @@ import typer
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
 
+LISTEN = "127.0.0.1:7464"
+
 
 def broker(
     listen: Annotated[
-        str, typer.Option(help="Where peers and clients connect; port 0 takes a free one.")
-    ] = "127.0.0.1:7464",
+        str | None,
+        typer.Option(
+            help="Where peers and clients connect; port 0 takes a free one.", show_default=LISTEN
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            help="Where others reach it, if that is not where it listens.", metavar="HOST[:PORT]"
+        ),
+    ] = None,
     join: Annotated[
         list[str] | None,
         typer.Option(
@@ -30,8 +41,8 @@ def broker(
         ),
     ] = None,
     name: Annotated[
-        str, typer.Option(help="A name of its own; with TLS, that of its certificate.")
-    ] = "",
+        str | None, typer.Option(help="A name of its own; with TLS, that of its certificate.")
+    ] = None,
     routing: Annotated[
         str | None,
         typer.Option(help="semi-probabilistic on a graph, subscription-forwarding on a tree, …"),
@@ -39,7 +50,10 @@ def broker(
     reconfiguration: Annotated[
         str | None, typer.Option(help="How a tree repairs its tables: strawman, timed, …")
     ] = None,
-    degree: Annotated[int, typer.Option(min=1, max=64, help="Neighbours to keep on a graph.")] = 5,
+    degree: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Neighbours to keep on a graph.", show_default="5"),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Any settings, in TOML.")] = None,
     set_: Annotated[
         list[str] | None,
@@ -53,7 +67,10 @@ def broker(
         bool, typer.Option("--insecure", help="Listen beyond this machine without TLS.")
     ] = False,
     record: Annotated[Path | None, typer.Option(help="Record what happens in this folder.")] = None,
-    run: Annotated[str, typer.Option(help="The run that recorded rows belong to.")] = "live",
+    run: Annotated[
+        str | None,
+        typer.Option(help="The run that recorded rows belong to.", show_default="live"),
+    ] = None,
     metrics: Annotated[
         str | None,
         typer.Option(help="Answer Prometheus here, at /metrics.", metavar="HOST:PORT"),
@@ -91,27 +108,30 @@ def broker(
         typer.echo(example(), nl=False)
         return
     raw = _raw(config, set_ or [])
-    raw |= {"listen": listen, "degree": degree, "insecure": insecure, "run": run}
+    raw.setdefault("listen", LISTEN)
     given = {
-        "join": join and tuple(join),
-        "links": link and tuple(link),
+        "listen": listen,
+        "advertise": advertise,
+        "join": tuple(join) if join else None,
+        "links": tuple(link) if link else None,
         "name": name,
+        "degree": degree,
         "certificate": cert,
         "key": key,
         "authority": ca,
         "access": access,
+        "insecure": insecure or None,
         "metrics": metrics,
         "record": record,
+        "run": run,
     }
-    raw |= {field: value for field, value in given.items() if value}
+    raw |= {field: value for field, value in given.items() if value is not None}
     for section, chosen in (("routing", routing), ("reconfiguration", reconfiguration)):
         if chosen is not None:
-            raw[section] = {**raw.get(section, {}), "name": chosen}
-    if link or (routing or "").endswith("-forwarding"):
-        raw.setdefault("overlay", "links")
-        raw.setdefault("routing", {"name": "subscription-forwarding"})
-        if raw["routing"]["name"] != "event-forwarding":
-            raw.setdefault("reconfiguration", {"name": "strawman"})
+            was = raw.get(section)
+            before = was if isinstance(was, dict) else {}
+            fits = before.get("name", chosen) == chosen
+            raw[section] = {**(before if fits else {}), "name": chosen}
     _logging(verbose)
     _runner()(_serve(raw))
 
@@ -139,6 +159,8 @@ def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
         *sections, last = key.split(".")
         for section in sections:
             inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise LiveError(f"--set {setting}: '{section}' has been given a value of its own")
         inner[last] = value
     return raw
 

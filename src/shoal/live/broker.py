@@ -31,7 +31,14 @@ from shoal.live.entries import Subscriber
 from shoal.live.errors import LiveError, ProtocolError, RefusedError
 from shoal.live.greeting import Greeter
 from shoal.live.host import LiveHost
-from shoal.live.identity import check_name, first_sequence, new_epoch, node_id, random_name
+from shoal.live.identity import (
+    advertised,
+    check_name,
+    first_sequence,
+    new_epoch,
+    node_id,
+    random_name,
+)
 from shoal.live.keeping import keep_alive, keep_graph, keep_link
 from shoal.live.membership import Membership
 from shoal.live.messages import Beat, Bye, Known, Shuffle
@@ -105,11 +112,13 @@ class Broker:
         types: list[Any] = [*self.routing.handlers(), Beat, Shuffle, Bye]
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, types))
         self.greeter = Greeter(self)
+        others = [*",".join(settings.links).split(","), *settings.join]
+        where = await asyncio.to_thread(advertised, settings.advertise, host, port, others)
         self._servers = [await self._listen(host, port)]
         at = self._servers[0].sockets[0].getsockname()
         self.address = show_address(at[0], at[1])
-        told = settings.advertise or self.address
-        self.own.add(told)
+        told = show_address(where[0] or at[0], where[1] or at[1])
+        self.own |= {self.address, told}
         self.me = Known(self.node, self.name, told, self.epoch)
         chance = Chance(secrets.randbits(62), "membership")
         self.membership = Membership(self.me, settings.degree, settings.forget, chance)

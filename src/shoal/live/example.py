@@ -22,7 +22,8 @@ from shoal.live.settings import Settings
 HEAD: Final = """\
 # A broker's configuration: shoal broker --config FILE
 #
-# Every setting is here with its default. A setting without a default stands behind a '#'.
+# Every setting is here with its default. Behind a '#' stands what has no default, or one that
+# follows from other settings.
 """
 
 
@@ -38,7 +39,9 @@ def example_config() -> str:
             sections.append((name, value))
             continue
         lines += _comment(meanings["Settings", name])
-        if name == "reconfiguration":
+        if name == "overlay":
+            lines.append(f"# {name} = {_toml(value)}")
+        elif name == "reconfiguration":
             lines.append('# reconfiguration = { name = "strawman" }')
         elif value is None:
             lines.append(f"# {name} = " + ("0" if name == "seed" else '""'))
@@ -48,7 +51,7 @@ def example_config() -> str:
     for name, section in sections:
         lines += [*_comment(meanings["Settings", name]), f"[{name}]"]
         if isinstance(section, dict):
-            lines += [f"{key} = {_toml(value)}" for key, value in section.items()]
+            lines += [f"# {key} = {_toml(value)}" for key, value in section.items()]
             lines.append("")
             continue
         kind = type(section).__name__

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from shoal.live.errors import LiveError
 from shoal.stack import StackError, register
@@ -13,6 +14,10 @@ from shoal.stack.registry import Choice, NoParameters, Stack, build, choice, pla
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+
+
+ROUTING: Final[dict[str, dict[str, Any]]] = {"semi-probabilistic": {"horizon": 3, "threshold": 0.5}}
+"""Parameters of a live routing that differ from the simulator's, whoever names the routing."""
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -48,21 +53,20 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     listen: str = "127.0.0.1:0"
     """Where to listen; port 0 takes a free one."""
     advertise: str = ""
-    """The address to tell others, where it is not the one listened on."""
+    """The address to tell others, HOST or HOST:PORT, where it is not the one listened on."""
     name: str = ""
     """A name that is this broker's alone; with TLS its certificate must carry it."""
     join: tuple[str, ...] = ()
     """Any brokers of the network; from them the others become known."""
     links: tuple[str, ...] = ()
     """Fixed neighbours to connect to; alternatives to one, tried in turn, after commas."""
-    overlay: Literal["graph", "links"] = "graph"
-    """Find and keep neighbours oneself, or have exactly the configured ones."""
-    routing: dict[str, Any] = msgspec.field(
-        default_factory=lambda: {"name": "semi-probabilistic", "horizon": 3, "threshold": 0.5}
-    )
-    """The routing's name and parameters; the same for all brokers of a network."""
+    overlay: Literal["graph", "links"] | None = None
+    """Find and keep neighbours oneself, or have exactly the configured ones. Unless given:
+    ``links`` if there are configured links or the routing needs a tree, else ``graph``."""
+    routing: dict[str, Any] = {}
+    """The routing's ``name`` and parameters; those not given are in :data:`ROUTING`."""
     reconfiguration: dict[str, Any] | None = None
-    """How a tree repairs its tables: a name and its parameters."""
+    """How configured links repair the routing's tables; ``strawman`` unless given."""
     degree: Annotated[int, msgspec.Meta(ge=1, le=64)] = 5
     """Links that a broker on the graph keeps, give or take one."""
     heartbeat: Seconds = 1.0
@@ -100,6 +104,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rotate: Seconds = 10.0
     """Seconds after which recorded rows are written out."""
 
+    def __post_init__(self) -> None:
+        """Fill in what follows from the other settings."""
+        name = str(self.routing.get("name", ""))
+        tree = bool(self.links) or name.endswith("-forwarding")
+        overlay = self.overlay or ("links" if tree else "graph")
+        name = name or ("semi-probabilistic" if overlay == "graph" else "subscription-forwarding")
+        force_setattr(self, "overlay", overlay)
+        force_setattr(self, "routing", {"name": name, **ROUTING.get(name, {}), **self.routing})
+        if name.endswith("-forwarding") and name != "event-forwarding":
+            repair = {"name": "strawman", **(self.reconfiguration or {})}
+            force_setattr(self, "reconfiguration", repair)
+
     def stack(self) -> Stack:
         """The protocols, checked."""
         import shoal.routing  # noqa: F401  # registers the routings
@@ -133,9 +149,15 @@ def settings_from(raw: dict[str, Any]) -> Settings:
         if key not in known:
             raise LiveError(f"unknown setting '{key}'{suggestion(key, known)}")
     try:
-        return msgspec.convert(raw, Settings)
+        return msgspec.convert(raw, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise LiveError(plain(error)) from None
+
+
+def _path(wanted: type, value: object) -> Path:
+    if wanted is Path and isinstance(value, str | Path):
+        return Path(value)
+    raise ValueError(f"expected the path of a file, got {value!r}")
 
 
 class _Live:

@@ -86,7 +86,7 @@ def status_of(broker: Broker, tables: bool) -> Status:
         node=broker.node,
         name=broker.name,
         epoch=broker.epoch,
-        address=broker.address,
+        address=broker.me.address,
         stack=broker.described,
         time=time.time(),
         published=broker.published,

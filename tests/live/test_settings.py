@@ -1,0 +1,200 @@
+"""What a broker was told counts, from wherever: command line, file, ``--set``; the rest are
+documented defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+from fleet import free_port
+
+from shoal.live import LiveError, Received, Settings
+from shoal.live.settings import settings_from
+from shoal.live.status import Status
+from shoal.live.sync import connect
+from shoal.testing import Network
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"}
+
+
+@contextmanager
+def broker(*arguments: str) -> Iterator[str]:
+    """A broker process with exactly these arguments: the address it says it listens on."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "shoal", "broker", *arguments],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        line = process.stdout.readline()
+        assert " listens on " in line, process.stderr.read()
+        try:
+            yield line.split()[-1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    return rows
+
+
+def state(address: str) -> Status:
+    with connect(address) as bus:
+        return bus.inspect()
+
+
+def test_a_file_and_set_are_not_overridden_by_defaults(tmp_path: Path) -> None:
+    port, other = free_port(), free_port()
+    config = tmp_path / "broker.toml"
+    config.write_text(
+        f'listen = "0.0.0.0:{port}"\nadvertise = "127.0.0.1"\ninsecure = true\ndegree = 3\n'
+        f'run = "mine"\nname = "kitchen"\nrecord = "{tmp_path / "logs"}"\n'
+    )
+    with broker("--config", str(config)) as address:
+        assert address == f"0.0.0.0:{port}"
+        found = state(f"127.0.0.1:{port}")
+        assert (found.name, found.address) == ("kitchen", f"127.0.0.1:{port}")
+    rows = [row for path in (tmp_path / "logs").rglob("*.parquet") for row in read(path)]
+    assert {row["run_id"] for row in rows} == {"mine"}
+    assert any('"degree":3' in str(row.get("value")) for row in rows)
+    with broker("--config", str(config), "--set", f"listen=127.0.0.1:{other}") as address:
+        assert address == f"127.0.0.1:{other}"
+    with broker("--config", str(config), "--listen", "127.0.0.1:0", "--name", "hall") as address:
+        assert address not in (f"127.0.0.1:{port}", "127.0.0.1:7464")
+        assert state(address).name == "hall"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--set", "routing.threshold=1.0"),
+        ("--routing", "semi-probabilistic", "--set", "routing.threshold=1.0"),
+        ("--set", "routing.name=semi-probabilistic", "--set", "routing.threshold=1.0"),
+    ],
+)
+def test_naming_the_routing_changes_nothing_else(arguments: tuple[str, ...]) -> None:
+    with broker("--listen", "127.0.0.1:0", *arguments) as address:
+        assert "horizon=3" in state(address).stack
+        assert "threshold=1.0" in state(address).stack
+
+
+def test_a_broker_that_names_its_routing_is_linked_to_one_that_does_not() -> None:
+    with (
+        Network(1) as network,
+        broker(
+            *("--listen", "127.0.0.1:0", "--name", "b", "--routing", "semi-probabilistic"),
+            *("--join", network.brokers[0].address),
+        ) as address,
+        connect(address) as bus,
+        network.connect_sync() as other,
+        other.subscribe("n > 0") as numbers,
+    ):
+        for n in range(1, 10_000):  # until the two are linked and the subscription has come
+            bus.publish(n=n)
+            try:
+                assert isinstance(numbers.next(timeout=0.05), Received)
+                return
+            except TimeoutError:
+                continue
+        raise AssertionError("never linked")
+
+
+def test_what_follows_from_the_other_settings() -> None:
+    graph, tree = Settings(), Settings(links=("127.0.0.1:1",))
+    assert (graph.overlay, graph.routing["name"]) == ("graph", "semi-probabilistic")
+    assert graph.reconfiguration is None
+    assert (tree.overlay, tree.routing["name"]) == ("links", "subscription-forwarding")
+    assert tree.reconfiguration == {"name": "strawman"}
+    assert Settings(routing={"name": "subscription-forwarding"}).overlay == "links"
+    assert Settings(routing={"name": "event-forwarding"}).reconfiguration is None
+    assert settings_from({"links": [":1"], "overlay": "graph"}).routing["threshold"] == 0.5
+    for settings in (graph, tree):
+        settings.stack()
+    with pytest.raises(LiveError, match="unknown setting 'degre'"):
+        settings_from({"degre": 3})
+
+
+def test_the_documented_defaults_are_the_defaults() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "live.md").read_text().partition("## Settings")[2]
+    rows = re.findall(r"^\| `([a-z_.]+)` \| `?([^`|]*?)`? \|", page, re.MULTILINE)
+    documented = dict(rows)
+    known = Settings()
+    for field in Settings.__struct_fields__:
+        if field not in ("limits", "routing"):
+            assert field in documented, f"docs/live.md does not tell of the setting '{field}'"
+    for key, text in rows:
+        value: object = known
+        for part in key.split("."):
+            value = value[part] if isinstance(value, dict) else getattr(value, part)
+        shown = "none" if value in (None, "", ()) else str(value)
+        shown = "false" if value is False else shown
+        if key == "listen":
+            assert text == "127.0.0.1:7464"
+        elif key == "reconnect":
+            assert text == "[0.1, 5.0]"
+        else:
+            assert text == shown, f"{key}: documented {text}, really {shown}"
+
+
+def test_a_broker_on_all_interfaces_tells_others_an_address_they_can_use() -> None:
+    with broker("--listen", "0.0.0.0:0", "--insecure", "--advertise", "127.0.0.1") as told:
+        port = told.rpartition(":")[2]
+        assert state(f"127.0.0.1:{port}").address == f"127.0.0.1:{port}"
+    probe = subprocess.run(
+        [sys.executable, "-c", PROBE], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    arguments = ("--listen", "0.0.0.0:0", "--insecure")
+    if probe:  # this machine has a route to somewhere
+        with broker(*arguments) as told:
+            port = told.rpartition(":")[2]
+            assert state(f"127.0.0.1:{port}").address == f"{probe}:{port}"
+    else:
+        with pytest.raises(AssertionError, match="add --advertise HOST"), broker(*arguments):
+            pass
+
+
+PROBE = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    try:
+        probe.connect(("192.0.2.1", 9))
+        print(probe.getsockname()[0])
+    except OSError:
+        pass
+"""
+
+
+def test_where_no_route_tells_the_address_it_is_demanded() -> None:
+    inside = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("no network namespaces for this user")
+    ran = subprocess.run(
+        [*inside, sys.executable, "-m", "shoal", "broker", "--listen", "0.0.0.0:0", "--insecure"],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert "add --advertise HOST" in ran.stderr
+
+
+@pytest.mark.parametrize("told", ["0.0.0.0", "[::]:7464", "host:0"])
+def test_an_advertised_address_that_nobody_can_use_is_refused(told: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "shoal", "broker", "--listen", "127.0.0.1:0", "--advertise", told],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 2
+    assert f"nobody can connect to '{told}'" in ran.stderr
