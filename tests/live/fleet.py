@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -11,15 +12,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from functools import partial
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from live_world import until
 
 import shoal
+from patience import CONDITION
 from shoal.live.client import Bus
 from shoal.live.status import Status
 from shoal.testing import QUICK
@@ -27,7 +28,7 @@ from shoal.testing import QUICK
 ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"}
 FAST = [
     f"--set={key}={list(value) if isinstance(value, tuple) else value}"
-    for key, value in {**QUICK, "heartbeat": 0.4, "forget": 6.0, "rotate": 0.5}.items()
+    for key, value in {**QUICK, "heartbeat": 1.0, "forget": 6.0, "rotate": 0.5}.items()
 ]
 
 
@@ -78,7 +79,7 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
         if number == signal.SIGKILL:
-            self.process.wait(10)
+            self.process.wait(CONDITION)
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
@@ -134,32 +135,46 @@ class Fleet:
     async def states(self, numbers: list[int]) -> list[Status]:
         return await asyncio.gather(*(self.buses[n].inspect(tables=True) for n in numbers))
 
-    async def quiet(self, numbers: list[int], base: int) -> None:
+    async def links(self, numbers: list[int]) -> dict[tuple[int, int], float]:
+        """The links of these brokers and, for each, when it came up."""
+        return {
+            (state.node, link.node): state.time - link.since
+            for state in await self.states(numbers)
+            for link in state.links
+        }
+
+    async def unchanged(self, numbers: list[int], before: dict[tuple[int, int], float]) -> bool:
+        """Whether the links are the very ones they were."""
+        now = await self.links(numbers)
+        return now.keys() == before.keys() and all(now[k] - before[k] < 0.5 for k in now)
+
+    async def quiet(
+        self, numbers: list[int], base: int, settled: Callable[[], Awaitable[None]]
+    ) -> None:
         """Publish when all is quiet: everybody who wants an event gets it exactly once.
 
         On a machine that is short of time a link may be given up meanwhile: then it was not quiet,
-        and is tried again.
+        and is tried again once the network has settled.
         """
-        for attempt in range(4):
-            began = time.monotonic()
-            first = base + 100 * attempt
+        for first in itertools.count(base, 100):
+            await settled()
+            before = await self.links(numbers)
             for i, number in enumerate(numbers):
                 await self.buses[number].publish(n=first + i, kind=i % 5)
             events = range(len(numbers))
             wanted = {n: {first + i for i in events if i % 5 == n % 5} for n in numbers}
-            try:
-                await until(partial(self._has, wanted), "what was published in quiet is there", 6)
-            except AssertionError:
-                elapsed = time.monotonic() - began
-                states = await self.states(numbers)
-                if attempt < 3 and any(li.since < elapsed for s in states for li in s.links):
-                    await asyncio.sleep(2)
-                    continue
-                raise
-            await asyncio.sleep(0.3)
-            for number, w in wanted.items():
-                assert all(self.got[number][n] == 1 for n in w), number
-            return
+
+            async def decided(
+                wanted: dict[int, set[int]] = wanted,
+                before: dict[tuple[int, int], float] = before,
+            ) -> bool:
+                return self._has(wanted) or not await self.unchanged(numbers, before)
+
+            await until(decided, "what was published in quiet is there")
+            if self._has(wanted):
+                for number, w in wanted.items():
+                    assert all(self.got[number][n] == 1 for n in w), number
+                return
 
     def _has(self, wanted: dict[int, set[int]]) -> bool:
         return all(events <= set(self.got[number]) for number, events in wanted.items())
@@ -175,7 +190,7 @@ class Fleet:
             process.process.terminate()
         for process in self.processes:
             try:
-                process.process.wait(10)
+                process.process.wait(CONDITION)
             except subprocess.TimeoutExpired:
                 process.process.kill()
             process.said.close()

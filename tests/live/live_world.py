@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
+from patience import CONDITION, STORY
 from shoal.live.broker import Broker
 from shoal.live.status import Status
 from shoal.stack import LOCAL
@@ -14,29 +15,27 @@ from shoal.stack import LOCAL
 T = TypeVar("T")
 
 
-def run(work: Coroutine[Any, Any, T], timeout: float = 60.0) -> T:
-    """Run a story to its end, within a time."""
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a story to its end."""
 
     async def bounded() -> T:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(STORY):
             return await work
 
     return asyncio.run(bounded())
 
 
-async def until(
-    holds: Callable[[], bool] | Callable[[], Awaitable[bool]], what: str, timeout: float = 15.0
-) -> None:
+async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]], what: str) -> None:
     """Wait until something holds; if it never does, say what."""
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(CONDITION):
             while True:
                 answer = holds()
                 if answer if isinstance(answer, bool) else await answer:
                     return
                 await asyncio.sleep(0.02)
     except TimeoutError:
-        raise AssertionError(f"after {timeout:g} s still not so: {what}") from None
+        raise AssertionError(f"after {CONDITION:g} s still not so: {what}") from None
 
 
 def tree_tables(
@@ -107,6 +106,12 @@ def links_of(states: Iterable[Status]) -> dict[int, set[int]]:
 def tables_of(states: Iterable[Status]) -> dict[int, set[tuple[int, str, int]]]:
     """The routing tables as they are."""
     return {state.node: set(state.table or []) for state in states}
+
+
+def at_rest(brokers: Iterable[Broker]) -> bool:
+    """Whether every routing message that brokers of this process sent has arrived."""
+    peers = [peer for broker in brokers for peer in broker.links.values()]
+    return sum(peer.sent for peer in peers) == sum(p.received_count - p.beats for p in peers)
 
 
 def states_of(brokers: Iterable[Broker]) -> list[Status]:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import STORY
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"}
 SHOAL = [sys.executable, "-m", "shoal"]
 
@@ -24,14 +26,14 @@ def shoal(*arguments: str, input: str = "") -> subprocess.CompletedProcess[str]:
         input=input,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=STORY,
         check=False,
     )
 
 
 @contextmanager
-def broker(*arguments: str) -> Iterator[tuple[str, float]]:
-    """A broker's address, and the processor seconds it took to listen."""
+def broker(*arguments: str) -> Iterator[tuple[str, str]]:
+    """A broker's address, and the libraries that it has loaded when it listens."""
     with subprocess.Popen(
         [*SHOAL, "broker", "--listen", "127.0.0.1:0", *arguments],
         env=ENVIRONMENT,
@@ -41,22 +43,21 @@ def broker(*arguments: str) -> Iterator[tuple[str, float]]:
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        took = (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
         try:
             assert " listens on " in line, process.stderr and process.stderr.read()
-            yield line.split()[-1], took
+            yield line.split()[-1], Path(f"/proc/{process.pid}/maps").read_text()
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(10) == 0
+            assert process.wait(STORY) == 0
 
 
 def test_a_network_from_the_shell() -> None:
     with (
-        broker("--name", "a") as (first, took),
+        broker("--name", "a") as (first, loaded),
         broker("--name", "b", "--join", first) as (second, _),
     ):
-        assert took < 1, "a broker starts in under a second"
+        for heavy in ("numpy", "llvmlite", "arrow"):
+            assert heavy not in loaded, f"a broker starts at once, so without {heavy}"
         with subprocess.Popen(
             [*SHOAL, "sub", "--broker", second, "--count", "3", "t > 30 AND room LIKE 'lab%'"],
             env=ENVIRONMENT,
@@ -152,7 +153,7 @@ def test_bad_input_is_one_line(arguments: tuple[str, ...], said: str, tmp_path: 
 
 def test_top_follows_the_links() -> None:
     with broker("--name", "anna") as (first, _), broker("--name", "bert", "--join", first):
-        for _ in range(20):
+        for _ in range(200):
             ran = shoal("top", "--broker", first, "--count", "1")
             assert ran.returncode == 0, ran.stderr
             if "2 brokers" in ran.stdout:

@@ -56,7 +56,7 @@ def test_a_link_moves_to_its_alternative_and_tables_follow(protocol: dict[str, A
             return 1 in links[2] and tables_of(states) == tree_tables(links, wants)
 
         try:
-            await until(right, "the tables are those of the new tree", 10)
+            await until(right, "the tables are those of the new tree")
             got.clear()
             d.publish({"x": 4, "y": 0})
             await until(lambda: len(got) == 2, "events take the new way")

@@ -10,6 +10,7 @@ import pytest
 from live_world import graph_tables, links_of, run, states_of, tables_of, tree_tables, until
 
 import shoal
+from patience import CONDITION
 from shoal.content import AttributeFilter, FilterError
 from shoal.live import (
     Broker,
@@ -27,7 +28,7 @@ TEMPERATURES = [18, 25, 31, 35, 29, 33]
 
 
 async def take(subscription: Any, count: int) -> list[Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(CONDITION):
         return [await anext(subscription) for _ in range(count)]
 
 
@@ -375,7 +376,7 @@ def test_the_synchronous_face() -> None:
                 network.run(network.settled())
                 other.publish(n=1)
                 other.publish_many({"n": n} for n in (2, 3))
-                assert [numbers.next(5)["n"] for _ in range(2)] == [2, 3]  # type: ignore[index]  # no gaps
+                assert [numbers.next(CONDITION)["n"] for _ in range(2)] == [2, 3]  # type: ignore[index]  # no gaps
                 with pytest.raises(TimeoutError):
                     numbers.next(0.05)
             assert bus.inspect().filters == 0

@@ -157,7 +157,7 @@ def test_idle_connections_do_not_keep_prometheus_out() -> None:
             async def answered() -> bool:
                 return (await fetch(broker.metrics_address))[0] == "HTTP/1.1 200 OK"
 
-            await until(answered, "those who ask nothing are gone", 30)
+            await until(answered, "those who ask nothing are gone")
             for _, writer in idle:
                 writer.close()
 
@@ -250,7 +250,7 @@ def test_sighup_reads_certificates_and_rules_again_and_drops_nobody(tmp_path: Pa
             process.send_signal(signal.SIGTERM)
             await asyncio.wait_for(process.wait(), 60)
 
-    run(story(), 120)
+    run(story())
 
 
 # The unit and the image

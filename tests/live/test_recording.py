@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from live_world import run, until
+from live_world import at_rest, run, until
 
 from shoal.content import AttributeFilter, Attributes, Pattern, Patterns
 from shoal.live import Broker
@@ -47,7 +47,7 @@ def test_recordings_of_all_brokers_make_one_run(tmp_path: Path) -> None:
             ends[0]()
             await network.settled()
             network.brokers[0].publish({"x": 5})
-            await asyncio.sleep(0.3)
+            await until(lambda: at_rest(network.brokers), "all that was sent has arrived")
 
     run(story())
     for table in ("publications", "deliveries", "traffic", "links", "notes"):
@@ -197,17 +197,17 @@ async def _live(logs: Path) -> None:
         broker._sequence = 0  # chance is drawn from events' numbers: the same draws
         brokers.append(await broker.start())
     total = 2 * len(plan.overlay.links)
-    await until(lambda: sum(len(b.links) for b in brokers) == total, "linked", 30)
+    await until(lambda: sum(len(b.links) for b in brokers) == total, "linked")
     for _, node, pattern, subscribe in plan.workload.subscriptions:
         if subscribe:
             brokers[node].listen_to(pattern, lambda event: None)
-    await asyncio.sleep(1.0)
+    await until(lambda: at_rest(brokers), "subscriptions have arrived")
     for at in range(len(plan.workload.times)):
         publisher = brokers[int(plan.workload.publishers[at])]
         publisher.publish(Patterns(plan.workload.content(at)))
         if at % 5 == 4:
             await asyncio.sleep(0.01)
-    await asyncio.sleep(1.0)
+    await until(lambda: at_rest(brokers), "events have arrived")
     await asyncio.gather(*(broker.stop() for broker in brokers))
 
 

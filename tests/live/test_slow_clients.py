@@ -147,4 +147,4 @@ def test_all_queues_share_one_budget_and_the_greediest_pays() -> None:
                 raw.close()
             await until(lambda: not broker.status().waiting, "nothing waits any more")
 
-    run(story(), 120)
+    run(story())

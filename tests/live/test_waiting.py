@@ -66,7 +66,7 @@ def test_a_subscription_that_is_not_answered_ends_with_the_connection() -> None:
             with pytest.raises(DisconnectedError, match="not subscribed: the connection is closed"):
                 await waiting
 
-    run(story(), 20)
+    run(story())
 
 
 def test_a_subscription_that_is_given_up_is_taken_back() -> None:
@@ -85,7 +85,7 @@ def test_a_subscription_that_is_given_up_is_taken_back() -> None:
             assert not publishing.done()
             publishing.cancel()
 
-    run(story(), 20)
+    run(story())
 
 
 def test_who_gives_up_connecting_leaves_no_connection() -> None:
@@ -99,4 +99,4 @@ def test_who_gives_up_connecting_leaves_no_connection() -> None:
             knocking.cancel()
             await until(lambda: broker.left == 1, "it is gone")
 
-    run(story(), 20)
+    run(story())
