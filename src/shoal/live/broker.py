@@ -10,12 +10,9 @@ and whose application are the clients connected to it (or, embedded, the program
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
 import secrets
-import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -40,6 +37,7 @@ from shoal.live.identity import (
     random_name,
 )
 from shoal.live.keeping import keep_alive, keep_graph, keep_link
+from shoal.live.lobby import Lobby
 from shoal.live.membership import Membership
 from shoal.live.messages import Beat, Bye, Known, Shuffle
 from shoal.live.numbers import Numbered
@@ -82,12 +80,12 @@ class Broker:
         self.missed = self.unsent = 0
         """Events dropped for clients and for neighbours that are gone."""
         self.recording: Recording | None = None
+        self.running = False
         self.budget = Budget(settings.limits.memory)
         self.publishing: Session | None = None
         """The client whose event is being published just now."""
         self._sequence = first_sequence(self.epoch)
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._servers: list[asyncio.Server] = []
         self._metrics: asyncio.Server | None = None
         self._waiting: dict[NodeId, list[asyncio.Event]] = {}
         self._repairs: dict[NodeId, int] = {}
@@ -114,9 +112,10 @@ class Broker:
         self.greeter = Greeter(self)
         others = [*",".join(settings.links).split(","), *settings.join]
         where = await asyncio.to_thread(advertised, settings.advertise, host, port, others)
-        self._servers = [await self._listen(host, port)]
-        at = self._servers[0].sockets[0].getsockname()
-        self.address = show_address(at[0], at[1])
+        self.lobby = Lobby(self)
+        at = await self.lobby.listen(host, port)
+        self.running = True
+        self.address = show_address(*at)
         told = show_address(where[0] or at[0], where[1] or at[1])
         self.own |= {self.address, told}
         self.me = Known(self.node, self.name, told, self.epoch)
@@ -128,7 +127,7 @@ class Broker:
             try:
                 self._metrics = await serve_metrics(self, settings.metrics)
             except LiveError:
-                self._servers.pop().close()
+                self.lobby.close()
                 raise
         if settings.record is not None:
             from shoal.live.recording import Recording
@@ -164,18 +163,6 @@ class Broker:
         settings = self.settings
         access = security.Access(settings.access)
         tls = security.contexts(settings.certificate, settings.key, settings.authority)
-        if self.tls_in is not None:
-            # The same listening sockets under a new context: nobody is turned away meanwhile.
-            old, self._servers = self._servers, []
-            for listening in [one for server in old for one in server.sockets]:
-                copy = socket.socket(fileno=os.dup(listening.fileno()))
-                self._servers.append(
-                    await self.loop.create_server(
-                        self._incoming, sock=copy, ssl=tls[0], backlog=512
-                    )
-                )
-            for server in old:
-                server.close()
         self.access = access
         self.tls_in, self.tls_out = tls
         for peer in self.links.values():
@@ -184,37 +171,16 @@ class Broker:
             session.restrict(access.again(session.principal))
         log.warning("certificates and access rules were read again")
 
-    async def _listen(self, host: str, port: int) -> asyncio.Server:
-        try:
-            return await self.loop.create_server(
-                self._incoming, host, port, ssl=self.tls_in, backlog=512
-            )
-        except socket.gaierror:
-            raise LiveError(f"the name '{host}' cannot be resolved; check --listen") from None
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise LiveError(
-                    f"port {port} on {host} is taken; stop what uses it or take another, e.g. "
-                    f"--listen {show_address(host, 0)} for a free one"
-                ) from None
-            what = error.strerror or str(error)
-            raise LiveError(f"cannot listen on {show_address(host, port)}: {what}") from None
-
-    def _incoming(self) -> Connection:
-        connection = Connection(self.settings.limits, self.greeter.introduce)
-        connection.on_gone = self.connection_gone
-        self.connections[connection] = None
-        return connection
-
     def connection_gone(self, connection: Connection) -> None:
         """A connection has ended."""
         self.connections.pop(connection, None)
 
-    def spawn(self, work: Any) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task that ends with the broker at the latest."""
-        task = asyncio.ensure_future(work)
+        task = asyncio.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
@@ -223,11 +189,10 @@ class Broker:
 
     async def stop(self) -> None:
         """Say goodbye, close everything, write what was recorded."""
-        if not self._servers:
+        if not self.running:
             return
-        servers, self._servers = self._servers, []
-        for server in servers:
-            server.close()
+        self.running = False
+        self.lobby.close()
         if self._metrics is not None:
             self._metrics.close()
         tasks = list(self._tasks)
@@ -439,6 +404,10 @@ class Broker:
             if self.loop.time() > turn_ends:
                 await asyncio.sleep(0)
                 turn_ends = self.loop.time() + TURN
+
+    def may_block(self, principal: security.Principal) -> bool:
+        """Whether publishers wait for a client that is slow and asks for it."""
+        return principal.block or self.settings.anyone_may_block
 
     def check_may_inspect(self, principal: security.Principal) -> None:
         """Refuse to show the broker's state to who may not see it."""

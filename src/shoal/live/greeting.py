@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.live")
 CAPABILITIES: Final = ("window", "inspect", "shuffle")
 PEERS: Final = 256
-"""Connections beyond those of clients."""
+"""Connections of other brokers."""
 EPOCHS: Final = 4096
 """Brokers whose last session is remembered."""
 _answer = msgspec.msgpack.Decoder(Welcome | Refused | Bye)
@@ -84,9 +84,6 @@ class Greeter:
     def introduce(self, connection: Connection, hello: Hello) -> None:
         """The first frame of an incoming connection."""
         try:
-            room = self.broker.settings.limits.connections + PEERS
-            if len(self.broker.connections) > room:
-                raise RefusedError("full", f"{room} connections are open; no more")
             if not set(hello.versions) & set(VERSIONS):
                 raise RefusedError(
                     "version",
@@ -102,13 +99,15 @@ class Greeter:
             if error.code == "full":
                 others = self.broker.membership.sample(connection.loop.time(), hello.who.node)
             connection.refuse(Refused(error.code, str(error)[:1000], 0, others))
+        else:
+            self.broker.lobby.introduced(connection)
 
     def _client(self, connection: Connection, hello: Hello) -> None:
         broker = self.broker
         if len(broker.sessions) >= broker.settings.limits.connections:
             raise RefusedError("full", f"{len(broker.sessions)} clients are connected; no more")
         principal = broker.access.client(hello.token, connection.certificate)
-        if hello.policy == "block" and not (principal.block or broker.settings.anyone_may_block):
+        if hello.policy == "block" and not broker.may_block(principal):
             raise RefusedError(
                 "forbidden",
                 f"'{principal.name}' may not ask for when_full = 'block', which makes publishers "
@@ -121,6 +120,8 @@ class Greeter:
 
     def _peer(self, connection: Connection, hello: Hello) -> None:
         broker = self.broker
+        if len(broker.links) + len(broker.talks) >= PEERS:
+            raise RefusedError("full", f"{PEERS} brokers are connected; no more")
         self.check(hello.who, connection, hello.time)
         if hello.stack != broker.described:
             raise RefusedError(

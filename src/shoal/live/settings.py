@@ -30,7 +30,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Events a second that one client may publish, 0 for any number; a faster one has to wait."""
     connections: Positive = 4096
-    """Connections at a time."""
+    """Clients at a time."""
+    strangers: Positive = 2048
+    """Connections that have not introduced themselves; for one more, the oldest is closed."""
     subscriptions: Positive = 1_000_000
     """Subscriptions of one client."""
     queue_bytes: Positive = 64 << 20

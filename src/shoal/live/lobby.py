@@ -1,0 +1,124 @@
+"""Where connections come in, and wait until they have introduced themselves.
+
+They have a room of their own, so that no number of silent ones takes the place of clients or
+brokers. When it is full the oldest has to go: honest programs introduce themselves at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from typing import TYPE_CHECKING, Final
+
+from shoal.live.connection import Connection
+from shoal.live.errors import LiveError
+from shoal.live.wire import show_address
+
+if TYPE_CHECKING:
+    from shoal.live.broker import Broker
+
+log = logging.getLogger("shoal.live")
+BACKLOG: Final = 512
+"""Connections that the operating system keeps until they are accepted."""
+
+
+class Lobby:
+    """One broker's door, and the strangers behind it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._room = broker.settings.limits.strangers
+        self._waiting: dict[Connection, asyncio.Task[None]] = {}
+        """In the order in which they came, with what makes each a connection."""
+        self._listening: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Let connections in at all addresses of a host; the first of them."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            for family, _, _, _, address in dict.fromkeys(found):
+                listening = socket.create_server(
+                    address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=False
+                )
+                listening.setblocking(False)
+                self._listening.append(listening)
+        except socket.gaierror:
+            raise LiveError(f"the name '{host}' cannot be resolved; check --listen") from None
+        except OSError as error:
+            self.close()
+            if error.errno == errno.EADDRINUSE:
+                raise LiveError(
+                    f"port {port} on {host} is taken; stop what uses it or take another, e.g. "
+                    f"--listen {show_address(host, 0)} for a free one"
+                ) from None
+            what = error.strerror or str(error)
+            raise LiveError(f"cannot listen on {show_address(host, port)}: {what}") from None
+        self._accepting = [asyncio.create_task(self._accept(one)) for one in self._listening]
+        at: tuple[str, int] = self._listening[0].getsockname()[:2]
+        return at
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        for task in self._accepting:
+            task.cancel()
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        said = False
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except ConnectionError:
+                continue
+            except OSError as error:  # out of descriptors or memory: perhaps not for long
+                if not said:
+                    log.error("cannot accept connections: %s; raise the limit on open files", error)
+                said = True
+                await asyncio.sleep(0.1)
+                continue
+            said = False
+            self._enter(accepted)
+            await asyncio.sleep(0)  # its task starts
+
+    def _enter(self, accepted: socket.socket) -> None:
+        broker = self._broker
+        connection = Connection(broker.settings.limits, broker.greeter.introduce)
+        connection.on_gone = self._gone
+        broker.connections[connection] = None
+        self._waiting[connection] = broker.spawn(self._connect(connection, accepted))
+        if len(self._waiting) > self._room:
+            oldest = next(iter(self._waiting))
+            oldest.close("too many connections wait to be introduced", polite=False)
+            oldest.settle()
+
+    async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
+        tls = self._broker.tls_in
+        patience = self._broker.settings.limits.handshake if tls is not None else None
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection, accepted, ssl=tls, ssl_handshake_timeout=patience
+            )
+        except OSError as error:  # errors of TLS, and its timeout, are such
+            connection.connection_lost(error)
+
+    def introduced(self, connection: Connection) -> None:
+        """A connection is no stranger's any more."""
+        self._waiting.pop(connection, None)
+
+    def _gone(self, connection: Connection) -> None:
+        connecting = self._waiting.pop(connection, None)
+        if connecting is not None:
+            connecting.cancel()
+        self._broker.connection_gone(connection)
