@@ -46,7 +46,8 @@ from shoal.live.session import TURN
 from shoal.live.settings import Settings
 from shoal.live.status import Status, status_of
 from shoal.live.talking import Talks
-from shoal.live.wire import parse_address, show_address
+from shoal.live.values import checked
+from shoal.live.wire import content_of, parse_address, show_address
 from shoal.stack import Chance, Message, NodeId, Reconfiguration
 
 if TYPE_CHECKING:
@@ -357,7 +358,7 @@ class Broker:
     def publish(self, content: AnyContent | Mapping[str, Any], body: bytes = b"") -> Event:
         """Publish an event from this node."""
         if isinstance(content, Mapping):
-            content = Attributes(dict(content))
+            content = self._checked(content, body)
         event = Event(self.node, self._sequence, content, body)
         self._sequence += 1
         self.published += 1
@@ -365,6 +366,16 @@ class Broker:
             self.recording.published(event)
         self.routing.publish(event)
         return event
+
+    def _checked(self, values: Mapping[str, Any], body: bytes) -> Attributes:
+        """The content of an event of the program that this broker lives in."""
+        content = Attributes(checked(values, body))
+        limit = self.settings.limits.frame
+        if len(body) > limit or len(content_of(content)) + len(body) > limit:
+            raise RefusedError(
+                "size", f"the event is too large; this broker takes {limit} bytes: send less"
+            )
+        return content
 
     def subscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> Filter:
         """Somebody at this node wants events that match; the filter as it is kept here."""

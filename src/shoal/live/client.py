@@ -46,6 +46,7 @@ from shoal.live.messages import (
 from shoal.live.reconnecting import Reconnecting, decoder
 from shoal.live.status import Status
 from shoal.live.subscription import Gap, Received, Subscription
+from shoal.live.values import checked
 from shoal.live.wire import encode, parse_address
 
 WINDOW: Final = 1024
@@ -85,34 +86,44 @@ class Bus(Reconnecting):
     async def publish_many(
         self, events: Iterable[Mapping[str, Value | None]], *, body: bytes = b""
     ) -> int:
-        """Publish events one after the other without waiting for each; how many."""
+        """Publish events one after the other without waiting for each; how many.
+
+        If one fails, no more are sent, and the error's ``taken`` says how many the broker has
+        taken. Events that were on their way behind a refused one may be among them.
+        """
         under_way: deque[asyncio.Future[Any]] = deque()
-        count = 0
-        for values in events:
-            under_way.append(self._publish(values, body, await self._connected()))
-            count += 1
-            if len(under_way) >= WINDOW:
-                await under_way[WINDOW // 2]
-                while under_way and under_way[0].done():
-                    under_way.popleft().result()
-        for future in under_way:
-            await future
-        return count
+        taken = 0
+        try:
+            for values in events:
+                under_way.append(self._publish(values, body, await self._connected()))
+                if len(under_way) >= WINDOW:
+                    await under_way[WINDOW // 2]
+                    while under_way and under_way[0].done():
+                        under_way.popleft().result()
+                        taken += 1
+            while under_way:
+                await under_way.popleft()
+                taken += 1
+        except Exception as error:
+            # One of them may have failed; what became of the others is known when all are done.
+            answers = await asyncio.gather(*under_way, return_exceptions=True)
+            taken += sum(not isinstance(answer, BaseException) for answer in answers)
+            if isinstance(error, LiveError):
+                error.taken = taken
+            error.add_note(f"{taken} of the events were taken by the broker")
+            raise
+        return taken
 
     def _publish(
         self, values: Mapping[str, Value | None], body: bytes, on: Connection | None = None
     ) -> asyncio.Future[Any]:
+        attributes = checked(values, body)
         if on is None:
             if self._connection is None or self._connection.gone:
-                return asyncio.ensure_future(self._publish_later(values, body))
+                return asyncio.ensure_future(self._publish_later(attributes, body))
             on = self._connection
         request = next(self._numbers)
-        try:
-            frame = encode(Publish(request, dict(values), body))
-        except (TypeError, OverflowError) as error:
-            raise LiveError(
-                f"an attribute cannot be sent ({error}); give text, numbers, booleans or nothing"
-            ) from None
+        frame = encode(Publish(request, attributes, body))
         if len(frame) > self._limits.frame:
             raise RefusedError(
                 "size",

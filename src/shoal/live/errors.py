@@ -6,6 +6,9 @@ from __future__ import annotations
 class LiveError(Exception):
     """Something a user can mend; the message names the cause and the cure."""
 
+    taken: int | None = None
+    """From ``publish_many``: how many of the events the broker has taken."""
+
 
 class RefusedError(LiveError):
     """The other side said no: to a connection, a subscription or an event. ``code`` says why."""
@@ -13,6 +16,14 @@ class RefusedError(LiveError):
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
         self.code = code
+
+
+class ValueTypeError(LiveError, TypeError):
+    """An event holds something of a type that cannot be sent."""
+
+
+class ValueRangeError(LiveError, ValueError):
+    """An event holds a value that cannot be sent, though others of its type can."""
 
 
 class DisconnectedError(LiveError):
