@@ -52,14 +52,14 @@ class Authority:
     def _openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], check=True, capture_output=True)
 
-    def issue(self, name: str, *, expired: bool = False) -> Pair:
-        """A certificate for a name."""
+    def issue(self, name: str, *, expired: bool = False, also: str = "") -> Pair:
+        """A certificate for a name, and perhaps others, e.g. ``also="IP:127.0.0.1"``."""
         stem = self.folder / name
         key, request, certificate = (stem.with_suffix(s) for s in (".key", ".csr", ".pem"))
         self._openssl(
             *["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"],
             "-keyout", str(key), "-out", str(request), "-subj", f"/CN={name}",
-            "-addext", f"subjectAltName=DNS:{name}",
+            "-addext", f"subjectAltName=DNS:{name}" + (also and f",{also}"),
         )  # fmt: skip
         end = "20200101000000Z" if expired else "20600101000000Z"
         self._openssl(

@@ -12,6 +12,7 @@ from test_hostile import Raw, hello
 
 from shoal.live import Broker, RefusedError
 from shoal.live.messages import Accepted, Beat, Subscribe, Welcome
+from shoal.live.security import hash_token
 from shoal.live.wire import encode
 from shoal.testing import Network
 
@@ -99,9 +100,8 @@ def test_a_client_that_waits_for_itself_goes_on_in_time() -> None:
 def test_to_block_is_a_right(tmp_path: Path) -> None:
     access = tmp_path / "access.toml"
     access.write_text(
-        '[[allow]]\nname = "anonymous"\n\n[[allow]]\nname = "ledger"\nblock = true\ntoken = "'
-        # of the token "secret"
-        'sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"\n'
+        '[[allow]]\nname = "anonymous"\n\n[[allow]]\nname = "ledger"\nblock = true\n'
+        f'token = "{hash_token("secret")}"\n'
     )
 
     async def story() -> None:

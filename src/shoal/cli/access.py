@@ -19,13 +19,22 @@ TokenOption = Annotated[
 CaOption = Annotated[Path | None, typer.Option(help="Use TLS; who signs certificates there.")]
 CertOption = Annotated[Path | None, typer.Option(help="A certificate that says who you are.")]
 KeyOption = Annotated[Path | None, typer.Option(help="Its key, if not in the same file.")]
+ExpectOption = Annotated[
+    str, typer.Option(help="The name of the broker that you mean; another is not talked to.")
+]
 DEFAULT = "127.0.0.1:7464"
 
 
 def connecting(
-    broker: str, token: str, ca: Path | None, cert: Path | None, key: Path | None, **more: Any
+    broker: str,
+    token: str,
+    ca: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    expect: str,
+    **more: Any,
 ) -> Connecting:
     """The connection that these options ask for."""
     from shoal.live.client import connect
 
-    return connect(broker, token=token, ca=ca, cert=cert, key=key, **more)
+    return connect(broker, token=token, ca=ca, cert=cert, key=key, broker=expect, **more)

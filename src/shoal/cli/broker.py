@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from shoal.live.broker import Broker
 
 LISTEN = "127.0.0.1:7464"
+TOKEN = 16
+"""Characters of a token that cannot be guessed from what somebody on the wire sees."""
 
 
 def broker(
@@ -63,6 +65,13 @@ def broker(
     key: Annotated[Path | None, typer.Option(help="Its key, if not in the same file.")] = None,
     ca: Annotated[Path | None, typer.Option(help="Who signs certificates here.")] = None,
     access: Annotated[Path | None, typer.Option(help="Tokens and access rules, in TOML.")] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="What it proves itself with to other brokers, without TLS.",
+            envvar="SHOAL_BROKER_TOKEN",
+        ),
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen beyond this machine without TLS.")
     ] = False,
@@ -98,9 +107,16 @@ def broker(
         shoal broker --routing subscription-forwarding --reconfiguration strawman --link host:7464
     """
     if hash_token:
+        from shoal.live.errors import LiveError
         from shoal.live.security import hash_token as hashed
 
-        typer.echo(hashed(sys.stdin.readline().strip()))
+        secret = sys.stdin.readline().strip()
+        if len(secret) < TOKEN:
+            raise LiveError(
+                f"a token of {len(secret)} characters can be guessed; take {TOKEN} or more, e.g. "
+                "from: openssl rand -hex 16"
+            )
+        typer.echo(hashed(secret))
         return
     if example_config:
         from shoal.live.example import example_config as example
@@ -120,6 +136,7 @@ def broker(
         "key": key,
         "authority": ca,
         "access": access,
+        "token": token,
         "insecure": insecure or None,
         "metrics": metrics,
         "record": record,

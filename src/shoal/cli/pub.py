@@ -14,6 +14,7 @@ from shoal.cli.access import (
     BrokerOption,
     CaOption,
     CertOption,
+    ExpectOption,
     KeyOption,
     TokenOption,
     connecting,
@@ -29,6 +30,7 @@ def pub(
         typer.Argument(help="One event; without, JSON lines are read.", metavar="NAME=VALUE…"),
     ] = None,
     broker: BrokerOption = DEFAULT,
+    expect: ExpectOption = "",
     body: Annotated[str, typer.Option(help="The event's body.")] = "",
     cloudevents: Annotated[
         bool, typer.Option("--cloudevents", help="The lines are CloudEvents.")
@@ -53,7 +55,7 @@ def pub(
     one = parse(attributes or [])
 
     async def publish() -> int:
-        async with connecting(broker, token, ca, cert, key) as bus:
+        async with connecting(broker, token, ca, cert, key, expect) as bus:
             if attributes:
                 await bus.publish(one, body=body.encode())
                 return 1

@@ -13,6 +13,7 @@ from shoal.cli.access import (
     BrokerOption,
     CaOption,
     CertOption,
+    ExpectOption,
     KeyOption,
     TokenOption,
     connecting,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 def sub(
     filter: Annotated[str, typer.Argument(help='What to see, e.g. "temperature > 30".')] = "TRUE",
     broker: BrokerOption = DEFAULT,
+    expect: ExpectOption = "",
     count: Annotated[
         int | None, typer.Option(min=1, help="End after so many events.", show_default=False)
     ] = None,
@@ -59,7 +61,7 @@ def sub(
     async def show() -> None:
         left = count
         async with (
-            connecting(broker, token, ca, cert, key, when_full=when_full) as bus,
+            connecting(broker, token, ca, cert, key, expect, when_full=when_full) as bus,
             bus.subscribe(wanted, gaps=True) as events,
         ):
             async for event in events:

@@ -11,6 +11,7 @@ from shoal.cli.access import (
     BrokerOption,
     CaOption,
     CertOption,
+    ExpectOption,
     KeyOption,
     TokenOption,
     connecting,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 def top(
     broker: BrokerOption = DEFAULT,
+    expect: ExpectOption = "",
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 1.0,
     count: Annotated[
         int | None, typer.Option(min=1, help="End after so many looks.", show_default=False)
@@ -53,18 +55,18 @@ def top(
         buses: dict[str, Bus] = {}
         before: dict[int, Status] = {}
         looks = 0
-        buses[broker] = await connecting(broker, token, ca, cert, key)
+        buses[broker] = await connecting(broker, token, ca, cert, key, expect)
         console = Console()
         with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
             while True:
                 found: dict[int, Status] = {}
-                waiting = list(buses)
+                waiting = dict.fromkeys(buses, "")
                 while waiting:
-                    address = waiting.pop()
+                    address, name = waiting.popitem()
                     try:
                         if address not in buses:
                             buses[address] = await connecting(
-                                address, token, ca, cert, key, patience=1.0
+                                address, token, ca, cert, key, name, patience=1.0
                             )
                         async with asyncio.timeout(1.0):
                             state = await buses[address].inspect()
@@ -74,7 +76,11 @@ def top(
                         continue
                     if state.node not in found:
                         found[state.node] = state
-                        waiting += [li.address for li in state.links if li.node not in found]
+                        # Where a broker says its neighbours are is its word: nothing is shown
+                        # to anybody there who is not the neighbour of that name.
+                        waiting |= {
+                            li.address: li.name for li in state.links if li.node not in found
+                        }
                 live.update(view(found, before), refresh=True)
                 before = found
                 looks += 1

@@ -166,8 +166,11 @@ class Broker:
         tls = security.contexts(settings.certificate, settings.key, settings.authority)
         self.access = access
         self.tls_in, self.tls_out = tls
-        for peer in self.links.values():
-            peer.principal = access.peer(peer.who.name)
+        for peer in [*self.links.values(), *self.talks.peers()]:
+            try:
+                peer.principal = access.peer_again(peer.principal)
+            except RefusedError as error:
+                peer.connection.close(str(error))
         for session in list(self.sessions):
             session.restrict(access.again(session.principal))
         log.warning("certificates and access rules were read again")
@@ -423,7 +426,11 @@ class Broker:
     def check_may_inspect(self, principal: security.Principal) -> None:
         """Refuse to show the broker's state to who may not see it."""
         if not principal.inspect:
-            raise ProtocolError(f"'{principal.name}' may not inspect this broker")
+            raise RefusedError(
+                "forbidden",
+                f"'{principal.name}' may not inspect this broker; its entry in the access file "
+                "needs inspect = true",
+            )
 
     def status(self, tables: bool = False) -> Status:
         """How the broker is doing."""

@@ -341,8 +341,10 @@ def connect(
     Several addresses, separated by commas, are tried in turn. ``window`` events are sent ahead of
     their consumption; ``queue`` more wait at the broker, and ``when_full`` says what happens then:
     ``"drop oldest"``, ``"disconnect"`` or ``"block"`` (publishers at the same broker wait). With
-    ``ca`` the connection uses TLS and the broker's certificate must be signed by it (and carry the
-    name ``broker``, if given); ``token`` or ``cert`` say who this client is.
+    ``ca`` the connection uses TLS, and the broker's certificate must be signed by it and carry the
+    name ``broker`` (one of several, after commas) or, if none is given, the host of the address.
+    ``token`` or ``cert`` say who this client is; a token is proven, never sent, and only to a
+    broker that knows it.
     """
     addresses = [part.strip() for part in address.split(",")]
     for one in addresses:

@@ -56,6 +56,10 @@ class Connection(asyncio.Protocol):
         self.certificate: dict[str, Any] | None = None
         """The other end's certificate, where it showed one that is trusted."""
         self.secure = False
+        self.binding = b""
+        """What tells this TLS channel from any other: its Finished message."""
+        self.hello = b""
+        """The encoded introduction of who opened the connection."""
         self.heard = self.loop.time()
         self.said = self.heard
         self.bytes_in = self.bytes_out = 0
@@ -83,6 +87,7 @@ class Connection(asyncio.Protocol):
         if secured is not None:
             self.secure = True
             self.certificate = secured.getpeercert() or None
+            self.binding = secured.get_channel_binding("tls-unique") or b""
         if self._introduce is not None:
             self._timer = self.loop.call_later(
                 self.limits.handshake,
@@ -123,7 +128,8 @@ class Connection(asyncio.Protocol):
             return False
         if self._timer is not None:
             self._timer.cancel()
-        introduce(self, _hello.decode(frames.pop(0)))
+        self.hello = bytes(frames.pop(0))
+        introduce(self, _hello.decode(self.hello))
         return self.user is not None
 
     def pause_writing(self) -> None:

@@ -1,9 +1,11 @@
 """How two programs get to know each other: dialling, answering, and agreeing on one link.
 
-A session epoch goes with every introduction. A link is one connection: when a broker introduces
-itself that is linked already, the old connection is closed (on both sides, for both sides' tables)
-before the new one counts. Of two brokers that dial each other at once, the connection of the one
-with the lower id stays.
+A session epoch goes with every introduction; it tells one life of a broker from another, and is
+compared for equality alone, since clocks may go back and strangers may lie. A link is one
+connection: when a broker introduces itself that is linked already in the same session, the old
+connection is closed (on both sides, for both sides' tables) before the new one counts. In another
+session it has to wait until the old one has been silent for too long. Of two brokers that dial each
+other at once, the connection of the one with the lower id stays.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import socket
 import ssl
 import time
@@ -22,21 +25,26 @@ from shoal.live import security
 from shoal.live.connection import Connection
 from shoal.live.errors import DisconnectedError, LiveError, RefusedError
 from shoal.live.identity import node_id
-from shoal.live.messages import VERSIONS, Bye, Hello, Known, Refused, Welcome
+from shoal.live.messages import VERSIONS, Bye, Challenge, Hello, Known, Proof, Refused, Welcome
 from shoal.live.peer import Peer
+from shoal.live.proof import BROKER, CALLER, Caller, held, token_id, transcript
 from shoal.live.session import Session
-from shoal.live.wire import ENVELOPE, encode, parse_address
+from shoal.live.wire import ENVELOPE, HANDSHAKE_LIMIT, encode, parse_address
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
+    from shoal.live.proof import Verifier
+    from shoal.live.security import Principal, Rule
+    from shoal.live.settings import Limits
 
 log = logging.getLogger("shoal.live")
 CAPABILITIES: Final = ("window", "inspect", "shuffle")
 PEERS: Final = 256
 """Connections of other brokers."""
-EPOCHS: Final = 4096
-"""Brokers whose last session is remembered."""
-_answer = msgspec.msgpack.Decoder(Welcome | Refused | Bye)
+SKEWS: Final = 4096
+"""Brokers whose clocks are remembered to be off."""
+_answer = msgspec.msgpack.Decoder(Welcome | Refused | Bye | Challenge)
+_proof = msgspec.msgpack.Decoder(Proof | Bye)
 
 
 class NoLinkError(RefusedError):
@@ -52,12 +60,12 @@ class Greeter:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.epochs: dict[int, int] = {}
-        """The latest session of each broker met."""
         self.skews: dict[int, float] = {}
         """By how many seconds other brokers' clocks are ahead, where that is a lot."""
 
-    def hello(self, purpose: str, *, urgent: bool, replaces: tuple[int, int] | None) -> Hello:
+    def hello(
+        self, purpose: str, caller: Caller, *, urgent: bool, replaces: tuple[int, int] | None
+    ) -> Hello:
         """This broker's introduction."""
         broker = self.broker
         return Hello(
@@ -71,13 +79,28 @@ class Greeter:
             degree=len(broker.links),
             urgent=urgent,
             replaces=replaces,
+            token_id=caller.token_id,
+            nonce=caller.nonce,
         )
 
-    def welcome(self) -> Welcome:
-        """The answer to an introduction."""
+    def welcome(self, connection: Connection, nonce: bytes = b"", *, peer: bool = False) -> Welcome:
+        """The answer to an introduction; to a peer, with a proof of this broker's token."""
         broker = self.broker
-        frame = broker.settings.limits.frame
-        return Welcome(VERSIONS[-1], broker.me, time.time(), CAPABILITIES, len(broker.links), frame)
+        token = broker.settings.token if peer else ""
+        proof = b""
+        if token:
+            covered = transcript(connection, connection.hello, nonce, broker.name)
+            proof = held(token, BROKER, covered)
+        return Welcome(
+            VERSIONS[-1],
+            broker.me,
+            time.time(),
+            CAPABILITIES,
+            len(broker.links),
+            broker.settings.limits.frame,
+            token_id(token),
+            proof,
+        )
 
     # Who comes in
 
@@ -90,23 +113,35 @@ class Greeter:
                     f"no protocol version in common: here {_list(VERSIONS)}, there "
                     f"{_list(hello.versions)}; update the older program",
                 )
-            if hello.role == "client":
-                self._client(connection, hello)
+            if hello.token_id and self.broker.access.rules:
+                verifier, rule = self.broker.access.token(hello.token_id)
+                connection.taken_by(
+                    _Proving(self, connection, hello, verifier, rule), HANDSHAKE_LIMIT
+                )
             else:
-                self._peer(connection, hello)
+                self.admit(connection, hello)
         except RefusedError as error:
-            others: tuple[Known, ...] = (self.broker.me,)
-            if error.code == "full":
-                others = self.broker.membership.sample(connection.loop.time(), hello.who.node)
-            connection.refuse(Refused(error.code, str(error)[:1000], 0, others))
-        else:
-            self.broker.lobby.introduced(connection)
+            self._refuse(connection, error)
 
-    def _client(self, connection: Connection, hello: Hello) -> None:
+    def admit(
+        self, connection: Connection, hello: Hello, proven: Rule | None = None, nonce: bytes = b""
+    ) -> None:
+        """Whoever has introduced himself, and perhaps proven whose token he holds."""
+        if hello.role == "client":
+            self._client(connection, hello, proven)
+        else:
+            self._peer(connection, hello, proven, nonce)
+        self.broker.lobby.introduced(connection)
+
+    def _refuse(self, connection: Connection, error: RefusedError) -> None:
+        others = error.others if isinstance(error, NoLinkError) else (self.broker.me,)
+        connection.refuse(Refused(error.code, str(error)[:1000], 0, others))
+
+    def _client(self, connection: Connection, hello: Hello, proven: Rule | None) -> None:
         broker = self.broker
         if len(broker.sessions) >= broker.settings.limits.connections:
             raise RefusedError("full", f"{len(broker.sessions)} clients are connected; no more")
-        principal = broker.access.client(hello.token, connection.certificate)
+        principal = broker.access.client(proven, connection.certificate)
         if hello.policy == "block" and not broker.may_block(principal):
             raise RefusedError(
                 "forbidden",
@@ -116,13 +151,15 @@ class Greeter:
         session = Session(broker, connection, hello, principal)
         connection.taken_by(session, broker.settings.limits.frame)
         broker.sessions[session] = None
-        connection.send(encode(self.welcome()))
+        connection.send(encode(self.welcome(connection)))
 
-    def _peer(self, connection: Connection, hello: Hello) -> None:
+    def _peer(
+        self, connection: Connection, hello: Hello, proven: Rule | None, nonce: bytes
+    ) -> None:
         broker = self.broker
         if len(broker.links) + len(broker.talks) >= PEERS:
             raise RefusedError("full", f"{PEERS} brokers are connected; no more")
-        self.check(hello.who, connection, hello.time)
+        principal = self.check(hello.who, connection, hello.time, proven)
         if hello.stack != broker.described:
             raise RefusedError(
                 "stack",
@@ -131,24 +168,27 @@ class Greeter:
         known = Known(*msgspec.structs.astuple(hello.who)[:4])
         link = hello.purpose == "link"
         if link:
-            self._room(known.node, dialled=False)
+            self._room(known, dialled=False)
             if broker.settings.overlay == "graph" and not broker.membership.accepts(hello.urgent):
-                raise RefusedError("full", "it has neighbours enough")
+                others = broker.membership.sample(connection.loop.time(), known.node)
+                raise NoLinkError(Refused("full", "it has neighbours enough", 0, others))
         peer = Peer(
             broker,
             connection,
             known,
-            broker.access.peer(known.name),
+            principal,
             linked=link,
             dialled=False,
             degree=hello.degree,
         )
         connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
-        connection.send(encode(self.welcome()))
+        connection.send(encode(self.welcome(connection, nonce, peer=True)))
         broker.established(peer, hello.replaces)
 
-    def check(self, who: Known, connection: Connection, their_time: float) -> None:
-        """Refuse a broker that is not who it says, or not its latest session."""
+    def check(
+        self, who: Known, connection: Connection, their_time: float, proven: Rule | None
+    ) -> Principal:
+        """What a broker may do; one that is not who it says, or not named here, is refused."""
         broker = self.broker
         if who.node != node_id(who.name):
             raise RefusedError("identity", f"'{who.name}' is not the name of node {who.node}")
@@ -162,18 +202,7 @@ class Greeter:
             )
         needed = broker.settings.certificate is not None
         security.check_peer(who.name, connection.certificate, needed)
-        latest = self.epochs.pop(who.node, 0)
-        self.epochs[who.node] = max(latest, who.epoch)
-        while len(self.epochs) > EPOCHS:
-            oldest = next(iter(self.epochs))
-            del self.epochs[oldest]
-            self.skews.pop(oldest, None)
-        if who.epoch < latest:
-            raise RefusedError(
-                "epoch",
-                f"'{who.name}' is in a session older than its last one; its clock went back by "
-                f"{(latest - who.epoch) / 1000:g} s: set it right, or use another --name",
-            )
+        principal = broker.access.peer(who.name, proven, connection.certificate)
         skew = their_time - time.time()
         if abs(skew) > broker.settings.limits.skew:
             if who.node not in self.skews:
@@ -185,15 +214,25 @@ class Greeter:
                     "ahead" if skew > 0 else "behind",
                 )
             self.skews[who.node] = skew
+            if len(self.skews) > SKEWS:
+                del self.skews[next(iter(self.skews))]
         else:
             self.skews.pop(who.node, None)
+        return principal
 
-    def _room(self, node: int, *, dialled: bool) -> None:
+    def _room(self, who: Known, *, dialled: bool) -> None:
         """Close an old link to the same broker, or refuse the new one: see above."""
-        old = self.broker.links.get(node)
+        old = self.broker.links.get(who.node)
         if old is None:
             return
-        mine_wins = self.broker.node < node
+        if old.who.epoch != who.epoch:
+            raise RefusedError(
+                "epoch",
+                f"another session of '{who.name}' is linked and alive; if it was restarted, try on "
+                f"for {4 * self.broker.settings.heartbeat:g} s, else give one of the two another "
+                "--name",
+            )
+        mine_wins = self.broker.node < who.node
         if old.dialled != dialled and old.dialled == mine_wins:
             raise RefusedError("duplicate", "there is a link already")
         old.connection.close("a newer connection takes over", polite=False)
@@ -208,16 +247,23 @@ class Greeter:
         *,
         urgent: bool = False,
         replaces: tuple[int, int] | None = None,
+        expect: int | None = None,
     ) -> Peer:
-        """Connect to a broker; what goes wrong is a :class:`LiveError` that says what."""
+        """Connect to a broker, of this node id if one is expected.
+
+        What goes wrong is a :class:`LiveError` that says what.
+        """
         broker = self.broker
         limits = broker.settings.limits
         connection = await open_connection(address, limits, broker.tls_out)
         broker.connections[connection] = None
         connection.on_gone = broker.connection_gone
-        dialling = _Dialling(self, connection, purpose, replaces)
+        caller = Caller(broker.settings.token, connection)
+        dialling = _Dialling(self, connection, purpose, replaces, caller, expect)
         connection.taken_by(dialling, limits.frame + ENVELOPE)
-        connection.send(encode(self.hello(purpose, urgent=urgent, replaces=replaces)))
+        hello = self.hello(purpose, caller, urgent=urgent, replaces=replaces)
+        caller.introduced(hello)
+        connection.send(encode(hello))
         try:
             async with asyncio.timeout(limits.handshake):
                 return await dialling.done
@@ -230,6 +276,54 @@ class Greeter:
                 connection.close("introduction failed", polite=False)
 
 
+class _Proving:
+    """A connection that came in and has yet to prove the token it named."""
+
+    def __init__(
+        self,
+        greeter: Greeter,
+        connection: Connection,
+        hello: Hello,
+        verifier: Verifier,
+        rule: Rule,
+    ) -> None:
+        self.greeter = greeter
+        self.connection = connection
+        self.hello = hello
+        self.verifier = verifier
+        self.rule = rule
+        self.nonce = secrets.token_bytes(32)
+        me = greeter.broker.me
+        self.covered = transcript(connection, connection.hello, self.nonce, me.name)
+        connection.send(encode(Challenge(me, self.nonce, verifier.knows(self.covered))))
+        self._timer = connection.loop.call_later(
+            connection.limits.handshake, connection.close, "no proof of the token in time"
+        )
+
+    def received(self, frames: list[memoryview]) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        answer = _proof.decode(frames.pop(0))
+        self._timer.cancel()
+        try:
+            if isinstance(answer, Bye):
+                raise RefusedError("bye", answer.reason)
+            if not self.verifier.holds(CALLER, self.covered, answer.proof):
+                raise RefusedError("token", "the token was not proven; check --token")
+            self.greeter.admit(self.connection, self.hello, self.rule, self.nonce)
+        except RefusedError as error:
+            self.greeter._refuse(self.connection, error)
+            return
+        if frames and self.connection.user is not None:
+            self.connection.user.received(frames)
+
+    def congested(self, yes: bool) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+
+    def closed(self, reason: str) -> None:
+        """See :class:`~shoal.live.connection.User`."""
+        self._timer.cancel()
+
+
 class _Dialling:
     """A connection that went out and waits for its answer."""
 
@@ -239,8 +333,12 @@ class _Dialling:
         connection: Connection,
         purpose: str,
         replaces: tuple[int, int] | None,
+        caller: Caller,
+        expect: int | None,
     ) -> None:
         self.greeter = greeter
+        self.caller = caller
+        self.expect = expect
         self.connection = connection
         self.purpose = purpose
         self.replaces = replaces
@@ -255,6 +353,9 @@ class _Dialling:
                 raise NoLinkError(answer)
             if isinstance(answer, Bye):
                 raise RefusedError("bye", answer.reason)
+            if isinstance(answer, Challenge):
+                self.connection.send(encode(self.caller.answer(answer)))
+                return
             self.peer = self._agree(answer)
         except LiveError as error:
             if not self.done.done():
@@ -271,12 +372,17 @@ class _Dialling:
     def _agree(self, answer: Welcome) -> Peer:
         greeter = self.greeter
         broker = greeter.broker
-        greeter.check(answer.who, self.connection, answer.time)
+        proven = None
+        if answer.proof and broker.access.rules:
+            verifier, rule = broker.access.token(answer.token_id)
+            proven = rule if self.caller.proves(answer, verifier) else None
+        principal = greeter.check(answer.who, self.connection, answer.time, proven)
         known = Known(*msgspec.structs.astuple(answer.who)[:4])
+        if self.expect not in (None, known.node):
+            raise RefusedError("identity", f"'{known.name}' is there, not the broker expected")
         link = self.purpose == "link"
         if link:
-            greeter._room(known.node, dialled=True)
-        principal = broker.access.peer(known.name)
+            greeter._room(known, dialled=True)
         peer = Peer(
             broker,
             self.connection,
@@ -299,13 +405,17 @@ class _Dialling:
             self.done.set_exception(DisconnectedError(reason))
 
 
-async def open_connection(address: str, limits: object, tls: ssl.SSLContext | None) -> Connection:
+async def open_connection(
+    address: str,
+    limits: Limits,
+    tls: ssl.SSLContext | None,
+) -> Connection:
     """A connection to an address; failures say what to look at."""
     host, port = parse_address(address)
     loop = asyncio.get_running_loop()
     try:
         _, connection = await loop.create_connection(
-            lambda: Connection(limits),  # type: ignore[arg-type]  # a broker's or a client's
+            lambda: Connection(limits),
             host,
             port,
             ssl=tls,

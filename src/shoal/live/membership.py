@@ -79,10 +79,12 @@ class Membership:
             self.view[known.node] = Contact(known, heard)
             if len(self.view) > VIEW:
                 self._make_room()
-        elif known.epoch > contact.known.epoch:
-            self.view[known.node] = Contact(known, heard)
-        elif known.epoch == contact.known.epoch and heard > contact.heard:
-            contact.known, contact.heard = known, heard
+        elif heard > contact.heard and known.node not in self.neighbours:
+            # The later news counts; epochs come from clocks, which may go back.
+            if known.epoch != contact.known.epoch:
+                self.view[known.node] = Contact(known, heard)
+            else:
+                contact.known, contact.heard = known, heard
 
     def _make_room(self) -> None:
         spare = [n for n in self.view if n not in self.neighbours]
@@ -90,9 +92,12 @@ class Membership:
             del self.view[min(spare, key=lambda n: self.view[n].heard)]
 
     def linked(self, known: Known, degree: int, now: float) -> None:
-        """A neighbour, new or with another number of links."""
-        self.neighbours[known.node] = degree
+        """A neighbour, new or with another number of links; it says itself where it is."""
+        self.neighbours.pop(known.node, None)
         self.hear(known, now)
+        self.neighbours[known.node] = degree
+        if known.node in self.view:
+            self.view[known.node].known = known
 
     def unlinked(self, node: NodeId) -> None:
         """No longer a neighbour."""

@@ -1,6 +1,7 @@
 """What brokers and clients say to each other beside the routing protocols' own messages.
 
-Every connection opens with :class:`Hello` and is answered by :class:`Welcome` or :class:`Refused`.
+Every connection opens with :class:`Hello` and is answered by :class:`Welcome` or :class:`Refused`;
+in between, who has a token proves it (:mod:`~shoal.live.proof`).
 After that peers exchange the messages of their routing, heartbeats and what they know of others;
 clients subscribe, publish and get deliveries.
 """
@@ -14,13 +15,14 @@ import msgspec
 from shoal.content import Event, Value
 from shoal.stack import Message, NodeId
 
-VERSIONS: Final = (1,)
+VERSIONS: Final = (2,)
 """Versions of this protocol that this code speaks."""
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=32)]
 Policy: TypeAlias = Literal["drop oldest", "block", "disconnect"]
 
 
@@ -50,7 +52,8 @@ class Hello(Message, frozen=True, tag="hello"):
     stack: Text = ""
     """How a peer routes; both ends must agree on it."""
     capabilities: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)] = ()
-    token: Annotated[str, msgspec.Meta(max_length=512)] = ""
+    token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
+    """Which token the sender will prove to hold; the token itself is never sent."""
     degree: Count = 0
     urgent: bool = False
     """A peer with too few links asks for room to be made."""
@@ -60,6 +63,21 @@ class Hello(Message, frozen=True, tag="hello"):
     """Deliveries that a client takes before it has said that it consumed some."""
     queue: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 10_000
     policy: Policy = "drop oldest"
+    nonce: Nonce = b""
+
+
+class Challenge(Message, frozen=True, tag="challenge"):
+    """The answer to who names a token: the broker knows it, and asks the caller to prove it."""
+
+    who: Known
+    nonce: Nonce
+    proof: Nonce
+
+
+class Proof(Message, frozen=True, tag="proof"):
+    """The answer to a challenge."""
+
+    proof: Nonce
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
@@ -72,6 +90,9 @@ class Welcome(Message, frozen=True, tag="welcome"):
     degree: Count = 0
     limit: Count = 0
     """The largest frame that this broker takes."""
+    token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
+    """Which token the broker holds itself, for callers that want to know who it is."""
+    proof: Nonce = b""
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -166,6 +187,8 @@ class Report(Message, frozen=True, tag="report"):
 
 
 FromClient: TypeAlias = Publish | Consumed | Subscribe | Unsubscribe | Inspect | Beat | Bye
-ToClient: TypeAlias = Delivery | Accepted | Refused | Missed | Report | Beat | Bye | Welcome
+ToClient: TypeAlias = (
+    Delivery | Accepted | Refused | Missed | Report | Beat | Bye | Welcome | Challenge
+)
 LinkMessage: TypeAlias = Beat | Shuffle | Bye
 NODE_UNKNOWN: Final[NodeId] = -1

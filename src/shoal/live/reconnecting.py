@@ -7,7 +7,7 @@ import itertools
 import logging
 import ssl
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -18,10 +18,20 @@ from shoal.live.connection import Connection
 from shoal.live.errors import DisconnectedError, LiveError, RefusedError
 from shoal.live.greeting import hung_up, open_connection
 from shoal.live.keeping import FATAL, Backoff
-from shoal.live.messages import VERSIONS, Hello, Known, Policy, Refused, ToClient, Welcome
+from shoal.live.messages import (
+    VERSIONS,
+    Challenge,
+    Hello,
+    Known,
+    Policy,
+    Refused,
+    ToClient,
+    Welcome,
+)
+from shoal.live.proof import Caller
 from shoal.live.settings import Limits
 from shoal.live.subscription import Gap, Subscription
-from shoal.live.wire import ENVELOPE, encode
+from shoal.live.wire import ENVELOPE, encode, parse_address
 
 log = logging.getLogger("shoal.live")
 decoder = msgspec.msgpack.Decoder(ToClient)
@@ -48,7 +58,7 @@ class Reconnecting:
         self._name = name
         self._token = token
         self._tls = tls
-        self._broker_name = broker
+        self._broker_names = [name.strip() for name in broker.split(",") if name.strip()]
         self._window, self._queue, self._policy = window, queue, when_full
         self.patience = patience
         self._backoff = Backoff(*reconnect)
@@ -109,7 +119,15 @@ class Reconnecting:
 
     async def _connect(self, address: str) -> Awaitable[str]:
         connection = await open_connection(address, self._limits, self._tls)
-        greeting = _Greeting(self, connection)
+        names = self._broker_names
+        try:
+            if self._tls is not None:
+                security.check_server(connection.certificate, parse_address(address)[0], names)
+        except RefusedError as error:
+            connection.close("its certificate is for another", polite=False)
+            raise RefusedError(error.code, f"{address}: {error}") from None
+        caller = Caller(self._token, connection)
+        greeting = _Greeting(self, connection, caller, names)
         connection.taken_by(greeting, self._limits.frame + ENVELOPE)
         me = Known(-1, self._name, "", 0)
         hello = Hello(
@@ -118,11 +136,13 @@ class Reconnecting:
             "link",
             me,
             time.time(),
-            token=self._token,
+            token_id=caller.token_id,
+            nonce=caller.nonce,
             window=self._window,
             queue=self._queue,
             policy=self._policy,
         )
+        caller.introduced(hello)
         connection.send(encode(hello))
         try:
             async with asyncio.timeout(self._limits.handshake):
@@ -228,32 +248,51 @@ class Reconnecting:
 class _Greeting:
     """A client's connection: first its answer, then everything else."""
 
-    def __init__(self, bus: Reconnecting, connection: Connection) -> None:
+    def __init__(
+        self, bus: Reconnecting, connection: Connection, caller: Caller, names: Sequence[str]
+    ) -> None:
         self._bus = bus
         self._connection = connection
+        self._caller = caller
+        self._names = names
         self.welcome: asyncio.Future[Welcome] = connection.loop.create_future()
         self.lost: asyncio.Future[str] = connection.loop.create_future()
 
     def received(self, frames: list[memoryview]) -> None:
         """See :class:`~shoal.live.connection.User`."""
         if not self.welcome.done():
-            answer = decoder.decode(frames.pop(0))
-            if isinstance(answer, Welcome):
-                wanted = self._bus._broker_name
-                if wanted and self._connection.certificate is not None:
-                    try:
-                        security.check_peer(wanted, self._connection.certificate, True)
-                    except RefusedError as error:
-                        self.welcome.set_exception(error)
-                        self._connection.close(str(error))
-                        return
-                self.welcome.set_result(answer)
-            elif isinstance(answer, Refused):
-                self.welcome.set_exception(RefusedError(answer.code, answer.reason))
-            else:
-                raise LiveError("the other end is no Shoal broker")
+            try:
+                welcome = self._greeted(decoder.decode(frames.pop(0)))
+            except RefusedError as error:
+                self.welcome.set_exception(error)
+                self._connection.close(str(error))
+                return
+            if welcome is not None:
+                self.welcome.set_result(welcome)
         if frames:
             self._bus._received(frames)
+
+    def _greeted(self, answer: Any) -> Welcome | None:
+        """The broker's welcome, once it is known to be one that is meant."""
+        if isinstance(answer, Refused):
+            raise RefusedError(answer.code, answer.reason)
+        if not isinstance(answer, Welcome | Challenge):
+            raise LiveError("the other end is no Shoal broker")
+        if self._names and answer.who.name not in self._names:
+            raise RefusedError(
+                "identity",
+                f"broker '{answer.who.name}' is there, not {' or '.join(map(repr, self._names))}",
+            )
+        if isinstance(answer, Challenge):
+            self._connection.send(encode(self._caller.answer(answer)))
+            return None
+        if not self._caller.proven:
+            raise RefusedError(
+                "token",
+                f"broker '{answer.who.name}' has no access rules, so it does not know the token; "
+                "leave the token out if this is the broker you mean",
+            )
+        return answer
 
     def congested(self, yes: bool) -> None:
         """See :class:`~shoal.live.connection.User`."""

@@ -1,26 +1,26 @@
 """Who may connect, publish what and receive what.
 
 With TLS every broker shows a certificate that carries its name, signed by the authority all trust.
-A client shows one too, or a token, or neither where the access file names ``anonymous``. The file
-gives each name the filters its events must match and its deliveries will match::
+A client shows one too, or proves a token, or neither where the access file names ``anonymous``. The
+file gives each name the filters its events must match and its deliveries will match::
 
     [[allow]]
     name = "thermometer"
-    token = "sha256:9f86d081..."           # shoal broker --hash-token makes it
+    token = "shoal1:9f86d081..."           # shoal broker --hash-token makes it
     publish = "kind = 'reading'"
     subscribe = "FALSE"
 
-Rules for a peer's name are applied on every link to it: what it sends must match ``publish``, and
-it is sent only what matches ``subscribe``.
+With a file, a broker is one only if its entry has ``peer = true``, or there is an entry ``peers``;
+its certificate or the entry's token proves it. Its rules are applied on every link to it: what it
+sends must match ``publish``, and it is sent only what matches ``subscribe``.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
 import ssl
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ import msgspec
 
 from shoal.content import AttributeFilter, Content, FilterError
 from shoal.live.errors import LiveError, RefusedError
+from shoal.live.proof import Verifier
 from shoal.stack.registry import plain
 
 ANONYMOUS: Final = "anonymous"
@@ -41,7 +42,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str = ""
     publish: str = "TRUE"
     subscribe: str = "TRUE"
-    inspect: bool = True
+    peer: bool = False
+    """Is a broker of the network."""
+    inspect: bool = False
+    """May see the broker's state: the names and addresses of others, and what they want."""
     block: bool = False
     """May ask for ``when_full="block"``: that publishers wait for it."""
 
@@ -96,6 +100,8 @@ class Access:
     def __init__(self, path: Path | None = None) -> None:
         self._open = path is None
         self._rules: dict[str, Rule] = {}
+        self._tokens: dict[bytes, tuple[Verifier, Rule]] = {}
+        """Per token id, what proves it and whose it is."""
         if path is None:
             return
         try:
@@ -108,28 +114,48 @@ class Access:
         except msgspec.ValidationError as error:
             raise LiveError(f"access file {path}: {plain(error)}") from None
         for rule in entries:
-            if rule.token and not rule.token.startswith("sha256:"):
-                raise LiveError(
-                    f"access file {path}: the token of '{rule.name}' is not hashed; put the output "
-                    "of shoal broker --hash-token there"
-                )
             try:
                 Principal(rule.name, rule)
-            except FilterError as error:
+                self._add(rule)
+            except (FilterError, LiveError) as error:
                 raise LiveError(f"access file {path}, '{rule.name}': {error}") from None
-            self._rules[rule.name] = rule
 
-    def client(self, token: str, certificate: dict[str, Any] | None) -> Principal:
-        """Who a client is, by its certificate or token."""
+    def _add(self, rule: Rule) -> None:
+        if rule.name in self._rules:
+            raise LiveError("there are two entries of that name; make them one")
+        self._rules[rule.name] = rule
+        if not rule.token:
+            return
+        try:
+            verifier = Verifier.read(rule.token)
+        except ValueError:
+            raise LiveError(
+                "the token is not hashed, or in an older form; put the output of shoal broker "
+                "--hash-token there"
+            ) from None
+        if verifier.id in self._tokens:
+            raise LiveError(f"it has the token of '{self._tokens[verifier.id][1].name}'")
+        self._tokens[verifier.id] = verifier, rule
+
+    @property
+    def rules(self) -> bool:
+        """Whether there is an access file."""
+        return not self._open
+
+    def token(self, id: bytes) -> tuple[Verifier, Rule]:
+        """What is known of a token that somebody says he holds."""
+        try:
+            return self._tokens[id]
+        except KeyError:
+            raise RefusedError("token", "the token is not known here; check --token") from None
+
+    def client(self, proven: Rule | None, certificate: dict[str, Any] | None) -> Principal:
+        """Who a client is, by the token it has proven to hold, or by its certificate."""
         if self._open:
             names = names_of(certificate) if certificate else []
             return Principal(names[0] if names else ANONYMOUS)
-        if token:
-            digest = hash_token(token)
-            for rule in self._rules.values():
-                if rule.token and hmac.compare_digest(rule.token, digest):
-                    return Principal(rule.name, rule)
-            raise RefusedError("token", "the token is not known here; check --token")
+        if proven is not None:
+            return Principal(proven.name, proven)
         for name in names_of(certificate) if certificate else []:
             if name in self._rules:
                 return Principal(name, self._rules[name])
@@ -144,15 +170,38 @@ class Access:
         nothing = Rule(known.name, publish="FALSE", subscribe="FALSE", inspect=False)
         return Principal(known.name, self._rules.get(known.name, nothing))
 
-    def peer(self, name: str) -> Principal:
-        """What a peer may do whose name has been proven."""
-        rule = self._rules.get(name) or self._rules.get(OTHER_PEERS)
-        return Principal(name, rule)
+    def peer(self, name: str, proven: Rule | None, certificate: dict[str, Any] | None) -> Principal:
+        """Who a broker is that has proven a token, or whose certificate carries its name."""
+        principal, rule = self._peer(name)
+        if rule is None or certificate is not None or proven is rule:
+            return principal
+        raise RefusedError(
+            "identity",
+            f"broker '{name}' does not prove its name; use TLS, or start it with the --token of "
+            f"the entry '{rule.name}' of the access file",
+        )
+
+    def peer_again(self, known: Principal) -> Principal:
+        """A broker known before, under these rules; refused if it is no longer named."""
+        return self._peer(known.name)[0]
+
+    def _peer(self, name: str) -> tuple[Principal, Rule | None]:
+        if self._open:
+            return Principal(name), None
+        own = self._rules.get(name)
+        rule = self._rules.get(OTHER_PEERS) if own is None else own
+        if rule is None or not (rule.peer or rule.name == OTHER_PEERS):
+            raise RefusedError(
+                "identity",
+                f"'{name}' is not a peer in the access file here; give it an entry with "
+                "peer = true",
+            )
+        return Principal(name, rule), rule
 
 
 def hash_token(token: str) -> str:
-    """How a token stands in an access file: long random tokens need no salt."""
-    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+    """What stands for a token in an access file; nobody can prove the token with it."""
+    return str(Verifier.of(token))
 
 
 def names_of(certificate: dict[str, Any]) -> list[str]:
@@ -161,6 +210,34 @@ def names_of(certificate: dict[str, Any]) -> list[str]:
     for part in certificate.get("subject", ()):
         names += [value for key, value in part if key == "commonName" and value not in names]
     return names
+
+
+def check_server(certificate: dict[str, Any] | None, host: str, names: Sequence[str]) -> None:
+    """Refuse a server whose certificate carries none of the names expected, or else its host's."""
+    if certificate is None:
+        raise RefusedError("identity", f"{host} shows no certificate; give it one")
+    found = names_of(certificate)
+    if names:
+        good = any(name in found for name in names)
+    else:
+        addresses = [v for kind, v in certificate.get("subjectAltName", ()) if kind == "IP Address"]
+        good = host.lower() in map(str.lower, found) or _same_address(host, addresses)
+    if not good:
+        raise RefusedError(
+            "identity",
+            f"the certificate is for {' and '.join(found) or 'nobody'}, not for "
+            f"{' or '.join(map(repr, names or [host]))}; "
+            + (
+                "is this the broker you mean?" if names else "name the broker that you expect there"
+            ),
+        )
+
+
+def _same_address(host: str, addresses: Sequence[str]) -> bool:
+    try:
+        return ipaddress.ip_address(host) in map(ipaddress.ip_address, addresses)
+    except ValueError:
+        return False
 
 
 def check_peer(name: str, certificate: dict[str, Any] | None, needed: bool) -> None:
@@ -210,7 +287,7 @@ def _rehearse(incoming: ssl.SSLContext, outgoing: ssl.SSLContext, certificate: P
 
 def server_context(certificate: Path, key: Path | None, authority: Path | None) -> ssl.SSLContext:
     """TLS for connections that come in; who shows a certificate must have a trusted one."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _load(context, certificate, key, authority)
     context.verify_mode = ssl.CERT_OPTIONAL if authority is not None else ssl.CERT_NONE
     return context
@@ -219,10 +296,15 @@ def server_context(certificate: Path, key: Path | None, authority: Path | None) 
 def client_context(
     certificate: Path | None, key: Path | None, authority: Path | None
 ) -> ssl.SSLContext:
-    """TLS for connections that go out. Names are checked after the handshake, against the name
-    that the other end gives itself: brokers are known by name, not by where they run."""
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    """TLS for connections that go out; only the given authority counts, the system's if none is.
+
+    Names are checked after the handshake and before anything is sent: brokers are known by name,
+    which is rarely where they run.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _load(context, certificate, key, authority)
+    if authority is None:
+        context.load_default_certs()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     return context

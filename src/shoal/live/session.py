@@ -176,7 +176,11 @@ class Session(Outbox):
             if filter is not None:
                 self.broker.unsubscribe(self, message.subscription, filter)
         elif isinstance(message, Inspect):
-            self.broker.check_may_inspect(self.principal)
+            try:
+                self.broker.check_may_inspect(self.principal)
+            except RefusedError as error:
+                self._refuse(message.request, error)
+                return
             status = msgspec.json.encode(self.broker.status(message.tables))
             self._answer(Report(message.request, status))
         elif isinstance(message, Bye):

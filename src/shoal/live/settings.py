@@ -93,6 +93,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The certificates that sign those of peers and clients."""
     access: Path | None = None
     """A file with tokens and access rules."""
+    token: str = ""
+    """What this broker proves itself with to brokers with access rules, where there is no TLS."""
     anyone_may_block: bool = False
     """Let clients ask for ``when_full="block"`` that no access rule gives the right to."""
     insecure: bool = False

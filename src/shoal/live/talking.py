@@ -67,7 +67,7 @@ class Talks:
                 log.warning("no address is known of node %d; a message to it is lost", to)
                 return
             try:
-                peer = await self._broker.greeter.dial(contact.known.address, "talk")
+                peer = await self._broker.greeter.dial(contact.known.address, "talk", expect=to)
             except LiveError as error:
                 log.warning("a message to '%s' is lost: %s", contact.known.name, error)
             else:
