@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import parse_claim
 from shoal.pipeline.judge.samples import Row, Samples
 from shoal.pipeline.judge.statistics import jackknife
-from shoal.pipeline.judge.verdicts import Judgement, judge
+from shoal.pipeline.judge.verdicts import Judgement, Runs, judge
 
 SEEDS = 10
 
@@ -120,15 +121,50 @@ def test_bounds_have_their_tolerance(relation: str, value: float, expected: str)
     assert decide(check, rows(lambda x, s: value)).verdict == expected
 
 
-def test_a_bound_that_must_be_significant_needs_the_whole_interval() -> None:
-    check = {"variants": ["A"], "relation": "at_least", "expected": 0, "significant": True}
+def test_a_bound_needs_the_whole_interval_unless_it_speaks_of_means() -> None:
+    check = {"variants": ["A"], "relation": "at_least", "expected": 0}
     assert decide(check, rows(lambda x, s: 5 + noise(s))).verdict == "reproduced"
-    assert decide(check, rows(lambda x, s: 0.1 + noise(s))).verdict == "order only"
     assert decide(check, rows(lambda x, s: -5 + noise(s))).verdict == "not reproduced"
+    for mean in (0.1, -0.1):
+        assert decide(check, rows(lambda x, s, m=mean: m + noise(s))).verdict == "undecided"  # type: ignore[misc]
+    by_means = check | {"significant": False}
+    found = decide(by_means, rows(lambda x, s: 0.1 + noise(s)))
+    assert (found.verdict, found.means_only) == ("reproduced", True)
+    found = decide(by_means, rows(lambda x, s: 5 + noise(s)))
+    assert (found.verdict, found.means_only) == ("reproduced", False), "its interval says so too"
+
+
+@pytest.mark.parametrize("mean", [70.0, 60.0])
+def test_an_interval_wider_than_the_tolerance_decides_nothing(mean: float) -> None:
+    found = decide(about(70, 8, neutral=0), rows(lambda x, s: mean + noise(s, 100)))
+    assert found.verdict == "undecided"
+    assert found.value == pytest.approx(mean)
+    assert "leaves it open" in found.why
+
+
+def test_a_wide_interval_decides_where_it_lies_outside() -> None:
+    assert decide(about(70, 8), rows(lambda x, s: 1000 + noise(s, 100))).verdict == "not reproduced"
+
+
+def test_the_mean_decides_where_a_narrow_interval_reaches_over_the_edge() -> None:
+    found = decide(about(70, 8), rows(lambda x, s: 77 + noise(s, 5)))
+    assert (found.verdict, found.means_only) == ("reproduced", True)
+    found = decide(about(70, 8, significant=True), rows(lambda x, s: 77 + noise(s, 5)))
+    assert (found.verdict, found.means_only) == ("undecided", False)
+
+
+def test_a_figure_is_undecided_rather_than_order_only_and_failed_rather_than_undecided() -> None:
+    values = {1.0: 70.0, 2.0: 40.0, 3.0: 60.0, 4.0: -40.0}
+    table = rows(
+        lambda x, s: values[x or 0] + noise(s, 100 if x == 3.0 else 1), points=tuple(values)
+    )
+    for last, expected in ((1, "reproduced"), (2, "order only"), (3, "undecided")):
+        assert decide(about(70, 8, neutral=0, x=[1, last]), table).verdict == expected
+    assert decide(about(70, 8, neutral=0), table).verdict == "not reproduced"
 
 
 def test_the_worst_point_decides() -> None:
-    check = {"variants": ["A"], "relation": "at_least", "expected": 0, "significant": True}
+    check = {"variants": ["A"], "relation": "at_least", "expected": 0}
     found = decide(check, rows(lambda x, s: (x or 0) - 3 + noise(s, 0.1), points=(1, 5, 9)))
     assert found.verdict == "not reproduced"
     assert found.value == pytest.approx(-2)
@@ -166,6 +202,24 @@ def test_the_difference_between_two_experiments() -> None:
     assert found.value == pytest.approx(10)
     assert found.high is not None
     assert found.high < 10.001, "paired: what seeds have in common does not widen the interval"
+
+
+def test_the_ratio_to_another_point() -> None:
+    values = {0.2: 10.0, 0.5: 38.0}
+    table = rows(lambda x, s: values[x or 0] * (1 + noise(s, 0.5)), points=tuple(values))
+    almost_four = about(4, 0, over="mean", x=[0.5, 0.5], ratio_to={"x": [0.2, 0.2]})
+    for tolerance, expected in (([3.5, 4], "reproduced"), ([3.9, 4], "order only")):
+        found = decide(almost_four | {"tolerance": tolerance, "neutral": 1}, table)
+        assert found.verdict == expected
+        assert found.value == pytest.approx(3.8)
+
+
+def test_a_ratio_to_nothing_is_not_run() -> None:
+    a, b = rows(lambda x, s: 1.0), rows(lambda x, s: 0.0, "B")
+    assert decide(about(1, 1, over="mean", ratio_to={"variant": "B"}), a, b).verdict == "not run"
+    beside = {"relative_to": "B", "as": "ratio"}
+    assert decide(about(1, 1, **beside), a, b).verdict == "not run"
+    assert verdict(ordering("A", "C", **beside), a, b, rows(lambda x, s: 2.0, "C")) == "not run"
 
 
 @pytest.mark.parametrize(
@@ -217,10 +271,12 @@ def test_an_order_is_paired_over_seeds() -> None:
     assert found.value == pytest.approx(1)
 
 
-def test_an_order_that_is_not_significant_is_order_only() -> None:
+def test_an_order_that_is_not_significant_is_undecided() -> None:
     a, b = rows(lambda x, s: 0.0), rows(lambda x, s: 0.1 + noise(s, 5), "B")
-    assert verdict(ordering("A", "B"), a, b) == "order only"
-    assert verdict(ordering("A", "B", significant=False), a, b) == "reproduced"
+    assert verdict(ordering("A", "B"), a, b) == "undecided"
+    assert verdict(ordering("B", "A"), a, b) == "undecided"
+    found = decide(ordering("A", "B", significant=False), a, b)
+    assert (found.verdict, found.means_only) == ("reproduced", True)
 
 
 def test_the_wrong_order_is_not_reproduced() -> None:
@@ -309,10 +365,42 @@ def test_a_flat_curve_does_not_increase_but_is_not_increasing() -> None:
     assert verdict(trend("not increasing"), curve(1, 2, 3, 4, 5)) == "not reproduced"
 
 
+@pytest.mark.parametrize("expected", ["not increasing", "not decreasing", "increasing"])
+def test_a_trend_from_one_seed_is_undecided(expected: str) -> None:
+    values = {1.0: 1.0, 2.0: 10.0, 3.0: 100.0}
+    table = rows(lambda x, s: values[x or 0], points=tuple(values), seeds=1)
+    assert verdict(trend(expected), table) == "undecided"
+    assert verdict(trend(expected, test="correlation", tolerance=0.8), table) == "undecided"
+
+
+def test_a_trend_within_the_noise_is_undecided() -> None:
+    """The seeds disagree by more than the curve changes, whichever way it is read."""
+    table = rows(lambda x, s: (x or 0) + noise(s, 50) * (-1) ** int(x or 0), points=POINTS[:4])
+    for expected in ("increasing", "decreasing", "not increasing", "not decreasing"):
+        assert verdict(trend(expected), table) == "undecided"
+
+
+def test_a_rise_that_the_noise_may_hide_leaves_not_increasing_undecided() -> None:
+    """The curve falls for sure, but the step from 1 to 10 is as uncertain as the fall is large."""
+    values = {1.0: 100.0, 2.0: 1.0, 3.0: 10.0}
+    table = rows(
+        lambda x, s: values[x or 0] + (noise(s, 200) if x == 2.0 else 0), points=tuple(values)
+    )
+    assert verdict(trend("not increasing"), table) == "undecided"
+    steady = rows(
+        lambda x, s: values[x or 0] - (9 * (x == 3.0)) + noise(s, 1 + (x or 0)),
+        points=tuple(values),
+    )
+    assert verdict(trend("not increasing"), steady) == "reproduced"
+
+
 def test_correlation_and_ends() -> None:
     bent = curve(1, 3, 2, 4, 5)
     correlated = trend("increasing", test="correlation", tolerance=0.8)
     assert verdict(correlated, bent) == "reproduced"
+    assert decide(correlated, bent, kind="ordinal").means_only, "ranks of means have no interval"
+    # 5 points with a sum of squared rank differences of 4: exactly 0.8, whatever floats make of it.
+    assert verdict(correlated, curve(2, 1, 4, 3, 5)) == "reproduced"
     assert verdict(correlated, curve(3, 1, 5, 2, 4)) == "order only"
     grown = trend("increasing", test="ends", tolerance=0.1)
     assert verdict(grown, curve(10, 9, 9, 10, 12)) == "reproduced"
@@ -340,9 +428,10 @@ def test_always_and_never() -> None:
 
 def test_a_failed_run_counts_against_an_invariant() -> None:
     check = {"variants": ["A"], "relation": "always"}
-    found = decide(check, rows(lambda x, s: 1.0), kind="invariant", failed={("e", "A"): 1})
+    runs = {"planned": planned(SEEDS), "failed": planned(1)}
+    found = decide(check, rows(lambda x, s: 1.0, seeds=SEEDS - 1), kind="invariant", **runs)
     assert found.verdict == "not reproduced"
-    assert "1 run failed" in found.why
+    assert "1 of 10 runs failed" in found.why
 
 
 def test_an_exact_ratio_per_seed() -> None:
@@ -374,16 +463,49 @@ def test_a_point_that_was_left_out_is_not_run() -> None:
     assert found.verdict == "not run"
 
 
-def test_a_seed_that_lacks_a_run_is_left_out_of_pairs() -> None:
-    a = rows(lambda x, s: 0.0 if s else 50.0)
+def planned(seeds: int, *points: float, variant: str = "A") -> Runs:
+    return {("e", variant): Counter(dict.fromkeys(points or (None,), seeds))}
+
+
+def test_a_figure_needs_all_planned_runs() -> None:
+    one = rows(lambda x, s: 70.0, seeds=1)
+    found = decide(about(70, 8), one, planned=planned(10), failed=planned(9))
+    assert (found.verdict, found.value) == ("not run", None)
+    assert "9 of 10 runs of A in 'e' failed" in found.why
+
+
+def test_a_failed_run_at_another_point_does_not_matter() -> None:
+    table = rows(lambda x, s: 70.0, points=(1, 2))
+    runs: dict[str, Any] = {"planned": planned(SEEDS, 1, 2), "failed": planned(1, 2)}
+    assert decide(about(70, 8, x=[1, 1]), table, **runs).verdict == "reproduced"
+    found = decide(about(70, 8), table, **runs)
+    assert (found.verdict, found.why) == ("not run", "1 of 20 runs of A in 'e' failed")
+
+
+def test_a_run_without_a_value_leaves_a_comparison_not_run() -> None:
+    a = rows(lambda x, s: 0.0)
     b = [row for row in rows(lambda x, s: 1.0, "B") if row[4] != 0]
-    found = decide(ordering("A", "B"), a, b, kind="ordinal")
-    assert (found.verdict, found.seeds) == ("reproduced", SEEDS - 1)
+    runs = {"planned": {**planned(SEEDS), **planned(SEEDS, variant="B")}}
+    found = decide(ordering("A", "B"), a, b, kind="ordinal", **runs)
+    assert found.verdict == "not run"
+    assert "9 of 10 seeds of B" in found.why
 
 
-def test_one_seed_gives_a_value_but_no_significance() -> None:
+def test_variants_with_different_seeds_are_compared_over_those_they_share() -> None:
+    a, b = rows(lambda x, s: noise(s)), rows(lambda x, s: 1 + noise(s), "B", seeds=4)
+    runs = {"planned": {**planned(SEEDS), **planned(4, variant="B")}}
+    found = decide(ordering("A", "B"), a, b, kind="ordinal", **runs)
+    assert (found.verdict, found.seeds) == ("reproduced", 4)
+
+
+def test_one_seed_gives_a_value_but_no_verdict() -> None:
     a, b = rows(lambda x, s: 0.0, seeds=1), rows(lambda x, s: 1.0, "B", seeds=1)
-    assert verdict(ordering("A", "B"), a, b) == "order only"
+    assert verdict(ordering("A", "B"), a, b) == "undecided"
+    found = decide(about(0, 1), a)
+    assert (found.verdict, found.value, found.low) == ("undecided", 0.0, None)
+    assert "one seed" in found.why
+    bound = {"variants": ["A"], "relation": "at_most", "expected": 5}
+    assert decide(bound, a).verdict == "undecided"
 
 
 # The data
@@ -400,6 +522,7 @@ def test_one_seed_gives_a_value_but_no_significance() -> None:
         ({"variants": []}, "variants"),
         ({"across": "spread"}, "say 'over'"),
         ({"tolerence": 3}, "tolerence"),
+        ({"less": {"x": [1, 1]}, "ratio_to": {"x": [2, 2]}}, "exclude each other"),
     ],
 )
 def test_a_mistake_in_a_claim_is_named(change: dict[str, Any], complaint: str) -> None:
@@ -414,7 +537,9 @@ def test_an_invariant_is_no_matter_of_means() -> None:
 
 def test_the_row_for_claims_json() -> None:
     row = decide(about(70, 8), rows(lambda x, s: 72 + noise(s))).row()
-    assert list(row) == ["id", "verdict", "value", "low", "high", "expected", "seeds"]
+    assert list(row) == [
+        *("id", "verdict", "value", "low", "high", "expected", "seeds", "means_only", "why")
+    ]
     assert (row["id"], row["verdict"], row["expected"]) == ("X", "reproduced", 70)
 
 

@@ -6,11 +6,12 @@ import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.judge.claims import parse_claim
+from shoal.pipeline.judge.claims import Claim, parse_claim
 from shoal.pipeline.judge.samples import Row, Samples
 from shoal.pipeline.judge.verdicts import judge
 from shoal.pipeline.paper import Figure, Panel, Paper
@@ -31,32 +32,29 @@ EXPERIMENT = Experiment(
     axis_label="rate ρ",
     seeds=4,
 )
-CLAIMS = tuple(
-    parse_claim(
+
+
+def claim(name: str, variant: str, **check: Any) -> Claim:
+    return parse_claim(
         {
             "id": name,
             "where": "section 1",
             "kind": "quantitative",
-            "words": f"about {expected} & <b>no more</b>",
+            "words": f"about {check['expected']} & <b>no more</b>",
             "checks": [
-                {
-                    "measure": "m",
-                    "experiment": "e",
-                    "variants": [variant],
-                    "relation": "about",
-                    "expected": expected,
-                    "tolerance": 1,
-                    "neutral": 0,
-                }
+                {"measure": "m", "experiment": "e", "variants": [variant], "neutral": 0, **check}
             ],
         }
     )
-    for name, expected, variant in [
-        ("P1-a", 10, "SM"),
-        ("P1-b", 50, "SM"),
-        ("P2-a", -50, "SM"),
-        ("P2-b", 1, "RP"),
-    ]
+
+
+CLAIMS = (
+    claim("P1-a", "SM", relation="about", expected=10, tolerance=1),
+    claim("P1-b", "SM", relation="about", expected=50, tolerance=1),
+    claim("P2-a", "SM", relation="about", expected=-50, tolerance=1),
+    claim("P2-b", "RP", relation="about", expected=1, tolerance=1),
+    claim("P2-c", "SM", relation="at_least", expected=10.1),
+    claim("P2-d", "SM", relation="at_least", expected=10.1, significant=False),
 )
 FIGURES = (
     Figure(
@@ -131,8 +129,22 @@ def test_every_claim_is_there_with_its_verdict(page: str) -> None:
         assert claim.id.lower() in parsed.ids
     assert [
         page.count(f'class="claim {v}"')
-        for v in ("reproduced", "order-only", "not-reproduced", "not-run")
-    ] == [1, 1, 1, 1]
+        for v in ("reproduced", "order-only", "undecided", "not-reproduced", "not-run")
+    ] == [2, 1, 1, 1, 1]
+
+
+def test_a_verdict_by_means_only_is_marked(page: str) -> None:
+    rows = re.findall(r'<tr id="(.*?)" class="claim.*?</tr>', page, re.S)
+    marked = [row for row in rows if "by means only" in _row(page, row)]
+    assert marked == ["p2-d"]
+    assert "2</strong> of 5 judged claims reproduced, 1 of them by means only" in page
+    assert "leaves it open" in _row(page, "p2-c")
+
+
+def _row(page: str, name: str) -> str:
+    found = re.search(rf'<tr id="{name}".*?</tr>', page, re.S)
+    assert found is not None
+    return found[0]
 
 
 def test_links_lead_somewhere_and_ids_are_unique(page: str) -> None:

@@ -87,7 +87,6 @@ def reproduce(
 
 def show(judgements: Sequence[Judgement]) -> None:
     """The claims as a table, and how many fared how."""
-    from shoal.pipeline.judge.verdicts import VERDICTS
     from shoal.pipeline.report.page import number
 
     table = Table(box=None, padding=(0, 1))
@@ -97,20 +96,34 @@ def show(judgements: Sequence[Judgement]) -> None:
         interval = f"{number(found.low)} … {number(found.high)}" if found.low is not None else "–"
         table.add_row(
             found.claim.id,
-            f"[{COLOURS[found.verdict]}]{found.verdict}[/]",
+            f"[{COLOURS[found.verdict]}]{found.verdict}[/]{' (means)' * found.means_only}",
             number(found.value),
             interval,
             escape(number(found.expected)),
             str(found.seeds or "–"),
         )
     console.print(table)
-    counts = [(sum(j.verdict == verdict for j in judgements), verdict) for verdict in VERDICTS]
-    console.print(", ".join(f"[bold]{n}[/] {verdict}" for n, verdict in counts if n))
+    console.print(summary(judgements))
+
+
+def summary(judgements: Sequence[Judgement]) -> str:
+    """How many claims fared how, in one line."""
+    from shoal.pipeline.judge.decisions import VERDICTS
+
+    counts = []
+    for verdict in VERDICTS:
+        alike = [judgement for judgement in judgements if judgement.verdict == verdict]
+        means = sum(judgement.means_only for judgement in alike)
+        marked = f" ({means} by means only)" if means else ""
+        if alike:
+            counts.append(f"[bold]{len(alike)}[/] {verdict}{marked}")
+    return ", ".join(counts)
 
 
 COLOURS = {
     "reproduced": "green",
     "order only": "yellow",
+    "undecided": "blue",
     "not reproduced": "red",
     "not run": "bright_black",
 }

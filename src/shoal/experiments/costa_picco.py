@@ -28,6 +28,12 @@ def _claims(figure: str, *numbers: str) -> tuple[str, ...]:
     return tuple(f"S-F{figure}-{number}" for number in numbers)
 
 
+_LIMITED = (
+    *horizons(" TTL=14"),
+    *horizons(" dual"),
+    *(f"φ={phi} either" for phi in PHI if phi),
+)
+
 FIGURES = (
     Figure(
         "3",
@@ -109,9 +115,11 @@ FIGURES = (
                 x_label="time of publication (s)",
                 title="TTL_d = 10, TTL_p = 8",
             ),
-            Panel("moving", "messages", MESSAGES, (*horizons(" TTL=14"), *horizons(" dual"))),
+            Panel("moving", "messages", MESSAGES, _LIMITED, title="beside one TTL of 14"),
+            Panel("moving", "delivery", DELIVERY, _LIMITED, title="beside one TTL of 14"),
         ),
-        "Separate limits make horizon 1 the cheapest. Delivery is steady over time.",
+        "Separate limits make horizon 1 the cheapest. Delivery is steady over time. (Dual: each "
+        "TTL stops its own kind of hop. Either: one that is used up stops both, as printed.)",
         _claims("9", "01", "02", "03", "04", "05", "06", "07", "08"),
     ),
     Figure(

@@ -125,7 +125,7 @@ GRAPH = (
         horizons(phi=(0, 1, 2)),
         axis="routing.threshold",
         values=TAUS,
-        quick_values=(0.1, 0.2, 0.5),
+        quick_values=(0.1, 0.2, 0.4, 0.5),
         axis_label=TAU,
         seeds=10,
         quick_seeds=2,
@@ -150,7 +150,6 @@ GRAPH = (
         {
             **horizons(),
             **with_overlay(horizons(" static"), STILL["overlay"]),
-            **with_overlay(horizons(" mild", (0, 1)), {"interval": 0.3}),
             **horizons(" TTL=14", ttl=14),
             **horizons(" dual", **_DUAL),
             **horizons(" either", ttl_deterministic=10, ttl_probabilistic=8, phi=(1, 2, 3)),

@@ -77,7 +77,7 @@ WORKED = (
         "figure-5.4",
         "Figure 5.4: A-B is replaced by C-D",
         example(5, _FIGURE_5_4, _AB_BY_CD, act(0.0, 4, "subscribe")),
-        *FIVE,
+        *FOUR,
     ),
     _one(
         "figure-5.5",
@@ -112,6 +112,7 @@ WORKED = (
             record=[*CLOSE, "deliveries"],
         ),
         "ILA",
+        "ILA-no-flush",
     ),
     # B 1 is an end of both links and has X 3 beyond it, so that it is no leaf. S 4 wants gray.
     _one(
@@ -123,7 +124,10 @@ WORKED = (
             {"old": [0, 1], "new": [2, 1]},
             act(0.0, 4, "subscribe"),
         ),
-        *FIVE,
+        "TDU",
+        "NDU",
+        "ILA",
+        "RP",
     ),
     _one(
         "leaf",
@@ -135,7 +139,8 @@ WORKED = (
             act(0.0, 1, "subscribe"),
             act(0.5, 3, "subscribe", [1]),
         ),
-        *FOUR,
+        "TDU",
+        "NDU",
     ),
     # REC leaves A when the new link is up, and reaches E a millisecond later.
     _one(

@@ -199,24 +199,23 @@ OVERHEAD = (
         "unsubscription-timer-isolated",
         "Unsubscription timer, isolated reconfigurations",
         QUIET,
-        chosen(*FOUR),
+        chosen("TDU", "NDU", "ILA"),
         axis=TIMER,
         values=(0.12, 0.15, 0.2, 0.24),
         quick_values=(0.12, 0.24),
         axis_label=T_U,
-        fixed=("SM",),
         quick_seeds=3,
     ),
     Experiment(
         "subscription-timer",
         "Subscription timer",
         QUIET,
-        chosen("SM", "TDU", "NDU", "ILA", "ILA-no-flush"),
+        chosen("TDU", "NDU", "ILA", "ILA-no-flush"),
         axis="reconfiguration.subscription_timer",
         values=(0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5),
         quick_values=(0.0, 0.02, 0.15, 0.5),
         axis_label=T_S,
-        fixed=("SM", "TDU", "NDU"),
+        fixed=("TDU", "NDU"),
         quick_seeds=4,
     ),
     Experiment(
@@ -252,7 +251,7 @@ _DELIVERY = default(
 _SETTLED = merge(
     _DELIVERY,
     {
-        "workload": {"publish_rate": 2.0, "churn_window": [1.0, 7.0]},
+        "workload": {"churn_window": [1.0, 7.0]},
         "record": ["traffic", "links", "repairs"],
     },
 )
@@ -277,7 +276,12 @@ EVENTS = (
         quick=_LESS,
     ),
     Experiment(
-        "settled-low", "After isolated reconfigurations", _SETTLED, chosen(*FIVE), quick_seeds=2
+        "settled-low",
+        "After isolated reconfigurations",
+        _SETTLED,
+        chosen(*FIVE),
+        quick_seeds=2,
+        quick=_LESS,
     ),
     Experiment(
         "settled-high",
@@ -285,6 +289,7 @@ EVENTS = (
         merge(_SETTLED, {"overlay": {"rate": 30.0}}),
         chosen(*FOUR),
         quick_seeds=2,
+        quick=_LESS,
     ),
     Experiment(
         "publish",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -77,8 +77,8 @@ def reproduce(
         for paper, (_, missing), these in zip(chosen, prepared, runs, strict=True):
             asked = questions(paper.claims, paper.figures)
             samples = Samples(to_rows(engine.answers(paper.name, these, asked, failed_ids)))
-            failed = Counter((r.experiment, r.variant) for r in these if r.run_id in failed_ids)
-            judgements = judge(paper.claims, samples, failed, missing)
+            failed = tally(run for run in these if run.run_id in failed_ids)
+            judgements = judge(paper.claims, samples, tally(these), failed, missing)
             mine = {run.run_id for run in these}
             lost = [failure for failure in swept.failures if failure.run_id in mine]
             own = SweepOutcome(swept.simulated, swept.reused, lost, swept.seconds)
@@ -86,6 +86,14 @@ def reproduce(
     every_judgement = [judgement for result in results for judgement in result.judgements]
     report = write_report(results, out)
     return Outcome(every_judgement, swept, report, write_claims(every_judgement, out))
+
+
+def tally(runs: Iterable[PlannedRun]) -> dict[tuple[str, str], Counter[float | None]]:
+    """Numbers of runs by experiment and variant, and by the point of the axis."""
+    counts: defaultdict[tuple[str, str], Counter[float | None]] = defaultdict(Counter)
+    for run in runs:
+        counts[run.experiment, run.variant][run.x] += 1
+    return dict(counts)
 
 
 class _Engine:

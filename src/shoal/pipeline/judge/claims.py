@@ -88,13 +88,16 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as
     """What becomes of the variants."""
     less: Term | None = None
     """What is subtracted: the same number of another variant, experiment or range."""
+    ratio_to: Term | None = None
+    """What it is divided by, likewise."""
     expected: Any = None
     tolerance: float | tuple[float, float] = 0.0
     """Half the width of what is accepted around ``expected``; or lowest and highest accepted."""
     neutral: float | None = None
     """What the figure would be without the effect: on which side of it lies the right sign."""
     significant: bool | None = None
-    """Whether the whole interval must satisfy the relation, not only the estimate."""
+    """True: only the whole interval decides. False: the mean does. By default an interval no wider
+    than a band of accepted values lets the mean decide, and otherwise the whole interval does."""
     factor: float = 1.0
     """Ordering: the greater is at least so many times the smaller."""
     test: Literal["monotone", "correlation", "ends"] = "monotone"
@@ -109,7 +112,7 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as
         if self.relation == "ordering":
             named = [term for tier in self.tiers() for term in tier]
         else:
-            named = [Term()] if self.less is None else [Term(), self.less]
+            named = [Term(), *(term for term in (self.less, self.ratio_to) if term is not None)]
         return [t.of(v) for t in named for v in (self.variants or ("",))]
 
     def places(self) -> set[tuple[str, str]]:
@@ -198,6 +201,8 @@ def _complain_about(check: Check) -> None:
         check.expected, int | float
     ):
         raise msgspec.ValidationError(f"'{check.relation}' expects a number")
+    if check.less is not None and check.ratio_to is not None:
+        raise msgspec.ValidationError("'less' and 'ratio_to' exclude each other")
     if check.across != "each" and check.over == "each":
         raise msgspec.ValidationError("'across' needs one number per variant: say 'over'")
 

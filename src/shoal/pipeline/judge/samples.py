@@ -29,6 +29,11 @@ def measure_key(name: str, parameters: Mapping[str, Any]) -> str:
     return f"{name} {json.dumps(parameters, sort_keys=True, separators=(',', ':'))}"
 
 
+def within(x: float, between: tuple[float, float] | None) -> bool:
+    """Whether a point lies within a range, both ends included; everything does if none is given."""
+    return between is None or between[0] - _NEAR <= x <= between[1] + _NEAR
+
+
 @dataclass(frozen=True)
 class Sample:
     """The values of one measure for one variant of one experiment."""
@@ -43,8 +48,7 @@ class Sample:
         """Only the points within a range, both ends included."""
         if between is None:
             return self
-        low, high = between
-        kept = (self.x >= low - _NEAR) & (self.x <= high + _NEAR)
+        kept = np.array([within(x, between) for x in self.x])
         return Sample(self.x[kept], self.seeds, self.values[kept])
 
     def of_seeds(self, seeds: tuple[int, ...]) -> Sample:

@@ -9,6 +9,7 @@ same seed is left out of both), and for ratios and spreads it needs no further a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -31,6 +32,11 @@ class Estimate:
     low: float | None
     high: float | None
 
+    @property
+    def width(self) -> float:
+        """The width of the interval; infinite without one."""
+        return math.inf if self.low is None or self.high is None else self.high - self.low
+
     def above(self, bound: float) -> bool:
         """Whether the whole interval lies above a bound."""
         return self.low is not None and self.low > bound
@@ -38,6 +44,22 @@ class Estimate:
     def below(self, bound: float) -> bool:
         """Whether the whole interval lies below a bound."""
         return self.high is not None and self.high < bound
+
+    def at_least(self, bound: float) -> bool:
+        """Whether no part of the interval lies below a bound."""
+        return self.low is not None and self.low >= bound
+
+    def at_most(self, bound: float) -> bool:
+        """Whether no part of the interval lies above a bound."""
+        return self.high is not None and self.high <= bound
+
+    def within(self, low: float, high: float) -> bool:
+        """Whether the whole interval lies between two bounds."""
+        return self.at_least(low) and self.at_most(high)
+
+    def outside(self, low: float, high: float) -> bool:
+        """Whether no part of the interval lies between two bounds."""
+        return self.below(low) or self.above(high)
 
 
 def jackknife(statistic: Callable[[Mask], float], seeds: int) -> Estimate:

@@ -20,8 +20,9 @@ from markupsafe import Markup
 
 import shoal
 from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.judge.decisions import VERDICTS, Verdict
 from shoal.pipeline.judge.samples import Samples
-from shoal.pipeline.judge.verdicts import VERDICTS, Judgement, Verdict
+from shoal.pipeline.judge.verdicts import Judgement
 from shoal.pipeline.paper import Figure, Paper
 from shoal.pipeline.plan.experiment import Experiment, PlannedRun, Tier
 from shoal.pipeline.report.figures import Style, draw, lines_of, styles, swatch, without_axis
@@ -31,6 +32,7 @@ from shoal.simulation.config import code_version
 SYMBOLS: Mapping[Verdict, str] = {
     "reproduced": "✓",
     "order only": "≈",
+    "undecided": "?",
     "not reproduced": "✗",
     "not run": "–",
 }
@@ -97,6 +99,7 @@ def _paper(result: Reproduced, out: Path) -> dict[str, Any]:
         "counts": [(verdict, counts[verdict]) for verdict in VERDICTS],
         "total": len(result.judgements),
         "judged": len(result.judgements) - counts["not run"],
+        "means_only": sum(j.means_only and j.verdict == "reproduced" for j in result.judgements),
         "runs": len({run.run_id for run in result.runs}),
         "seeds": max((run.seed for run in result.runs), default=-1) + 1,
         "figures": [_figure(f, result, looks, by_id, out) for f in paper.figures],

@@ -1,0 +1,168 @@
+"""The claims of Frey's parts I and II, and of Costa and Picco: complete and well formed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from shared_data import shared
+from shoal.experiments import costa_picco, find_paper, frey_routing
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.judge.claims import Check
+from shoal.pipeline.measure.cases import CASES, find_case
+from shoal.pipeline.measure.compute import questions
+from shoal.pipeline.measure.registry import find_measure
+from shoal.pipeline.paper import Paper, runnable
+from shoal.pipeline.plan.experiment import Experiment, plan
+
+FREY, COSTA = frey_routing.PAPER, costa_picco.PAPER
+both = pytest.mark.parametrize("paper", [FREY, COSTA], ids=lambda paper: paper.name)
+
+
+def experiments(paper: Paper) -> dict[str, Experiment]:
+    return {experiment.name: experiment for experiment in paper.experiments}
+
+
+def _of_the_thesis(stated: Any) -> list[str]:
+    return [claim["id"] for claim in stated["claims"] if claim["part"] in ("I", "II")]
+
+
+def _of_the_paper(stated: Any) -> list[str]:
+    return [claim["id"] for claim in stated]
+
+
+@pytest.mark.parametrize(
+    ("paper", "file", "ids", "count"),
+    [
+        (FREY, "thesis.yaml", _of_the_thesis, 117),
+        (COSTA, "semiprobabilistic.yaml", _of_the_paper, 63),
+    ],
+    ids=["frey-routing", "costa-picco"],
+)
+def test_every_statement_is_there(
+    paper: Paper, file: str, ids: Callable[[Any], list[str]], count: int
+) -> None:
+    path = shared(f"claims/{file}")
+    if path is None:
+        pytest.skip("the list of statements is not here")
+    stated = ids(yaml.safe_load(path.read_text(encoding="utf-8")))
+    assert [claim.id for claim in paper.claims] == stated
+    assert len(stated) == count
+
+
+@both
+def test_claims_name_experiments_and_variants_that_exist(paper: Paper) -> None:
+    for claim in paper.claims:
+        for check in claim.checks:
+            for experiment, variant in check.places():
+                assert variant in experiments(paper)[experiment].variants, claim.id
+
+
+@both
+def test_claims_and_figures_name_measures_that_exist(paper: Paper) -> None:
+    for question in questions(paper.claims, paper.figures):
+        if question.measure in CASES:
+            find_case(question.measure, question.parameters)
+        else:
+            find_measure(question.measure).check(question.parameters)
+
+
+@both
+def test_ranges_of_the_axis_have_points(paper: Paper) -> None:
+    """A claim about a point that no run visits would never be judged."""
+    for claim in paper.claims:
+        for check in claim.checks:
+            values = experiments(paper)[check.experiment].values
+            for low, high in [t.x or check.x for t in check.terms() if t.x or check.x]:  # type: ignore[misc]
+                assert any(low - 1e-9 <= value <= high + 1e-9 for value in values), claim.id
+
+
+def _places(check: Check) -> Iterator[tuple[str, str]]:
+    yield from check.places()
+    if check.measure == "gain":  # sets a variant against its namesake with a suffix
+        yield from ((experiment, f"{variant} static") for experiment, variant in check.places())
+
+
+@both
+def test_everything_that_is_run_is_used(paper: Paper) -> None:
+    used = {place for claim in paper.claims for check in claim.checks for place in _places(check)}
+    for figure in paper.figures:
+        for panel in figure.panels:
+            named = panel.variants or tuple(experiments(paper)[panel.experiment].variants)
+            used |= {(panel.experiment, variant) for variant in (*named, panel.relative_to or "")}
+    run = {(e.name, variant) for e in paper.experiments for variant in e.variants}
+    assert run - used == set()
+
+
+@both
+def test_figures_name_claims_and_experiments_that_exist(paper: Paper) -> None:
+    ids = {claim.id for claim in paper.claims}
+    for figure in paper.figures:
+        assert set(figure.claims) <= ids
+        for panel in figure.panels:
+            assert set(panel.variants) <= set(experiments(paper)[panel.experiment].variants)
+
+
+def test_every_figure_is_there() -> None:
+    assert [figure.name for figure in FREY.figures] == [f"7.{n}" for n in range(1, 19)]
+    assert [figure.name for figure in COSTA.figures] == [f"{n}" for n in range(3, 12)]
+
+
+def test_every_claim_of_costa_and_picco_stands_beside_its_figure() -> None:
+    shown = Counter(claim for figure in COSTA.figures for claim in figure.claims)
+    assert shown == Counter(claim.id for claim in COSTA.claims)
+
+
+@both
+@pytest.mark.parametrize("tier", ["quick", "full"])
+def test_the_whole_plan_is_valid(paper: Paper, tier: str) -> None:
+    able, missing = runnable(paper.experiments, tier)  # type: ignore[arg-type]
+    runs = plan(able, tier, seeds=1)  # type: ignore[arg-type]
+    assert len(runs) > (300 if paper is FREY else 80)
+    assert all("full tier" in reason for reason in missing.values())
+
+
+@both
+def test_quick_values_are_among_the_full_ones(paper: Paper) -> None:
+    for experiment in paper.experiments:
+        assert set(experiment.quick_values or ()) <= set(experiment.values), experiment.name
+
+
+@pytest.mark.parametrize(
+    ("paper", "claim", "needed", "figure", "wrong", "near"),
+    [
+        (FREY, "T7.4-c", {"scale", "scale-unbalanced"}, "7.4", "T7.4-x", r"T7\.4"),
+        (COSTA, "S-F8-01", {"moving", "ttl"}, "8", "S-F8-09", "S-F8-0"),
+    ],
+    ids=["frey-routing", "costa-picco"],
+)
+def test_one_claim_brings_only_what_it_needs(
+    paper: Paper, claim: str, needed: set[str], figure: str, wrong: str, near: str
+) -> None:
+    narrowed = paper.only([claim])
+    assert [c.id for c in narrowed.claims] == [claim]
+    assert {e.name for e in narrowed.experiments} == needed
+    assert [f.name for f in narrowed.figures] == [figure]
+    with pytest.raises(PipelineError, match=f"no claim '{wrong}'; did you mean {near}"):
+        paper.only([wrong])
+
+
+def test_papers_are_found_by_name() -> None:
+    assert find_paper("frey-routing") is FREY
+    assert find_paper("costa-picco") is COSTA
+    with pytest.raises(PipelineError, match="did you mean 'frey-routing'"):
+        find_paper("fray-routing")
+
+
+def test_a_variant_whose_protocol_is_missing_is_left_out() -> None:
+    from dataclasses import replace
+
+    quiet = experiments(FREY)["quiet"]
+    strange = {"SM": quiet.variants["SM"], "X": {"reconfiguration": {"name": "x"}}}
+    able, missing = runnable([replace(quiet, variants=strange)], "quick")
+    assert list(able[0].variants) == ["SM"]
+    assert "unknown reconfiguration 'x'" in missing["quiet", "X"]
