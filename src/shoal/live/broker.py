@@ -39,15 +39,17 @@ from shoal.live.identity import (
 from shoal.live.keeping import keep_alive, keep_graph, keep_link
 from shoal.live.lobby import Lobby
 from shoal.live.membership import Membership
-from shoal.live.messages import Beat, Bye, Known, Shuffle
+from shoal.live.messages import Beat, Bye, Known, Position, Shuffle
 from shoal.live.numbers import Numbered
 from shoal.live.peer import Peer
 from shoal.live.session import TURN
 from shoal.live.settings import Settings
+from shoal.live.spanning import Spanning
 from shoal.live.status import Status, status_of
 from shoal.live.talking import Talks
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
+from shoal.routing.seen import Seen
 from shoal.stack import Chance, Message, NodeId, Reconfiguration
 
 if TYPE_CHECKING:
@@ -82,6 +84,10 @@ class Broker:
         """Events dropped for clients and for neighbours that are gone."""
         self.recording: Recording | None = None
         self.running = False
+        tree = "tree" in self.stack.routing.needs
+        self.spanning = Spanning(self.node, self._position) if tree else None
+        self._came = Seen() if tree else None
+        """Events that came: while links form a cycle, they come again."""
         self.budget = Budget(settings.limits.memory)
         self.publishing: Session | None = None
         """The client whose event is being published just now."""
@@ -108,7 +114,7 @@ class Broker:
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
         self.host = LiveHost(self, self.node, seed)
         self.routing = self.stack.routing_on(self.host)
-        types: list[Any] = [*self.routing.handlers(), Beat, Shuffle, Bye]
+        types: list[Any] = [*self.routing.handlers(), Beat, Shuffle, Position, Bye]
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, types))
         self.greeter = Greeter(self)
         others = [*",".join(settings.links).split(","), *settings.join]
@@ -242,6 +248,8 @@ class Broker:
             self.recording.link(node, "up", repair)
         log.info("link to '%s' (%s) is up", peer.who.name, peer.connection.remote)
         self.routing.link_up(node, repair)
+        if self.spanning is not None:
+            self.spanning.up(node)
         if replaces is not None and repair is not None and peer.dialled and replaces[0] != node:
             self.routing.link_replaced(replaces[0], self.node, node, repair)
         if self.settings.overlay == "graph":
@@ -258,6 +266,8 @@ class Broker:
         if self.links.get(node) is not peer:
             return
         del self.links[node]
+        if self.spanning is not None:
+            self.spanning.down(node)
         self.unsent += peer.dropped
         self.membership.unlinked(node)
         log.info("link to '%s' is down: %s", peer.who.name, reason)
@@ -290,6 +300,30 @@ class Broker:
             self.membership.hear(known, now)
         if shuffle.answer:
             peer.tell(Shuffle(self.membership.sample(now, peer.node)))
+
+    @property
+    def root(self) -> NodeId:
+        """The root of the tree that this broker is in; -1 where links need not form a tree."""
+        return -1 if self.spanning is None else self.spanning.root
+
+    def _position(self, neighbour: NodeId, position: Position) -> None:
+        self.links[neighbour].tell(position)
+
+    def positioned(self, peer: Peer, position: Position) -> None:
+        """A neighbour says where it is in the tree of configured links."""
+        if self.spanning is not None and self.links.get(peer.node) is peer:
+            self.spanning.heard(peer.node, position)
+
+    def cut_cycles(self) -> None:
+        """Close links that were made at the same moment as others and close a cycle with them."""
+        for node in self.spanning.look() if self.spanning is not None else ():
+            peer = self.links[node]
+            log.warning(
+                "the link to '%s' closes a cycle of configured links and is cut; leave out one "
+                "link of the cycle",
+                peer.who.name,
+            )
+            peer.connection.close("it closes a cycle of configured links")
 
     # Messages
 
@@ -328,6 +362,9 @@ class Broker:
                 return
             if not peer.principal.may_publish(event.content):
                 return
+            if self._came is not None and not self._came.add(event.publisher, event.sequence):
+                self.cycles += 1
+                return
         if self.recording is not None:
             self.recording.received(message)
         self.routing.receive(peer.node, message)
@@ -365,6 +402,8 @@ class Broker:
         event = Event(self.node, self._sequence, content, body)
         self._sequence += 1
         self.published += 1
+        if self._came is not None:
+            self._came.add(event.publisher, event.sequence)
         if self.recording is not None:
             self.recording.published(event)
         self.routing.publish(event)

@@ -81,6 +81,7 @@ class Greeter:
             replaces=replaces,
             token_id=caller.token_id,
             nonce=caller.nonce,
+            root=broker.root,
         )
 
     def welcome(self, connection: Connection, nonce: bytes = b"", *, peer: bool = False) -> Welcome:
@@ -100,6 +101,7 @@ class Greeter:
             broker.settings.limits.frame,
             token_id(token),
             proof,
+            broker.root,
         )
 
     # Who comes in
@@ -169,6 +171,7 @@ class Greeter:
         link = hello.purpose == "link"
         if link:
             self._room(known, dialled=False)
+            self._no_cycle(known, hello.root)
             if broker.settings.overlay == "graph" and not broker.membership.accepts(hello.urgent):
                 others = broker.membership.sample(connection.loop.time(), known.node)
                 raise NoLinkError(Refused("full", "it has neighbours enough", 0, others))
@@ -237,6 +240,15 @@ class Greeter:
             raise RefusedError("duplicate", "there is a link already")
         old.connection.close("a newer connection takes over", polite=False)
         old.connection.settle()
+
+    def _no_cycle(self, who: Known, root: int) -> None:
+        """Refuse a configured link to a broker that is connected already over other links."""
+        if root >= 0 and root == self.broker.root:
+            raise RefusedError(
+                "cycle",
+                f"a link between '{self.broker.name}' and '{who.name}' would close a cycle of "
+                "configured links; leave out one link of the cycle",
+            )
 
     # Whom we dial
 
@@ -383,6 +395,7 @@ class _Dialling:
         link = self.purpose == "link"
         if link:
             greeter._room(known, dialled=True)
+            greeter._no_cycle(known, answer.root)
         peer = Peer(
             broker,
             self.connection,

@@ -46,6 +46,7 @@ async def keep_alive(broker: Broker) -> None:
     """Signs of life, and an eye on those of the others."""
     interval = broker.settings.heartbeat
     while True:
+        broker.cut_cycles()
         degree = len(broker.links)
         for peer in [*broker.links.values(), *broker.talks.peers()]:
             peer.connection.beat(degree, 4 * interval)

@@ -64,6 +64,8 @@ class Hello(Message, frozen=True, tag="hello"):
     queue: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 10_000
     policy: Policy = "drop oldest"
     nonce: Nonce = b""
+    root: Node = -1
+    """On configured links: the root of the tree that the sender is in."""
 
 
 class Challenge(Message, frozen=True, tag="challenge"):
@@ -93,6 +95,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
     """Which token the broker holds itself, for callers that want to know who it is."""
     proof: Nonce = b""
+    root: Node = -1
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -121,6 +124,16 @@ class Shuffle(Message, frozen=True, tag="shuffle"):
 
     known: Sample
     answer: bool = False
+
+
+class Position(Message, frozen=True, tag="position"):
+    """Where the sender is in the tree of configured links."""
+
+    root: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    distance: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    """Links between the sender and the root."""
+    child: bool
+    """The receiver is on the sender's way to the root."""
 
 
 # Between a client and its broker
@@ -190,5 +203,5 @@ FromClient: TypeAlias = Publish | Consumed | Subscribe | Unsubscribe | Inspect |
 ToClient: TypeAlias = (
     Delivery | Accepted | Refused | Missed | Report | Beat | Bye | Welcome | Challenge
 )
-LinkMessage: TypeAlias = Beat | Shuffle | Bye
+LinkMessage: TypeAlias = Beat | Shuffle | Position | Bye
 NODE_UNKNOWN: Final[NodeId] = -1

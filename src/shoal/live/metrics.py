@@ -65,7 +65,7 @@ def _counters(broker: Broker, status: Status) -> list[tuple[str, str, float]]:
         ("events_forwarded", "Events sent to neighbours, once per neighbour.", status.forwarded),
         ("events_missed", "Deliveries dropped since a client did not keep up.", missed),
         ("events_unsent", "Events dropped since a neighbour did not read.", lost),
-        ("events_over_hop_limit", "Events dropped after limits.hops links.", status.cycles),
+        ("events_in_cycles", "Events that came again, or over limits.hops links.", status.cycles),
         ("cpu_seconds", "Processor time used.", status.cpu),
     ]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from shoal.live.connection import Connection
-from shoal.live.messages import Beat, Bye, Known, Shuffle
+from shoal.live.messages import Beat, Bye, Known, Position, Shuffle
 from shoal.live.wire import ENVELOPE, LENGTH, encode
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
     from shoal.live.security import Principal
 
-_OWN: Final = frozenset({Beat, Shuffle, Bye})
+_OWN: Final = frozenset({Beat, Shuffle, Position, Bye})
 """The links' own messages; all others are routing's."""
 
 
@@ -66,6 +66,9 @@ class Peer:
             elif isinstance(message, Shuffle):
                 self.beats += 1
                 broker.shuffled(self, message)
+            elif isinstance(message, Position):
+                self.beats += 1
+                broker.positioned(self, message)
             else:
                 self.connection.close(f"left: {message.reason}", polite=False)
                 return
