@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from certificates import Authority
+from fleet import free_port
 from live_world import run, until
 
 import shoal
@@ -408,6 +409,37 @@ def test_nothing_is_proven_to_another_broker_than_the_one_expected(
     run(story())
 
 
+def test_an_impostor_does_not_make_a_client_give_up(tmp_path: Path) -> None:
+    """Somebody takes a broker's address while it is down, and is gone again."""
+    access = rules(tmp_path, gauge={"token": TOKEN})
+
+    async def story() -> None:
+        address = f"127.0.0.1:{free_port()}"
+        settings: dict[str, Any] = {"listen": address, "access": access}
+        options: dict[str, Any] = {"broker": "a", "reconnect": (0.02, 0.1)}
+        async with Broker(Settings(name="a", **settings)) as broker:
+            bus = await shoal.connect(address, token=TOKEN, **options)
+            await bus.publish(n=1)
+        tried = asyncio.Event()
+
+        async def lie(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(4)
+            writer.write(encode(Welcome(2, Known(1, "evil", "", 0), 0.0)))
+            await reader.read()
+            tried.set()
+
+        server = await asyncio.start_server(lie, *parse_address(address))
+        await asyncio.wait_for(tried.wait(), 30)
+        server.close()
+        await server.wait_closed()
+        async with Broker(Settings(name="a", **settings)) as broker:
+            await bus.publish(n=2)
+            assert broker.status().published == 1
+            await bus.close()
+
+    run(story())
+
+
 def test_top_proves_nothing_to_an_address_that_a_peer_made_up(tmp_path: Path) -> None:
     access = rules(
         tmp_path,
@@ -506,6 +538,23 @@ def test_a_stranger_is_told_of_no_other_broker(tmp_path: Path) -> None:
 
 
 # Sessions
+
+
+def test_a_clock_that_is_no_number_is_refused() -> None:
+    """It would stand in the broker's state, where nobody could read it."""
+
+    async def story() -> None:
+        async with Network(1, **TREE) as network, network.connect() as bus:
+            broker = network.brokers[0]
+            for time_ in (float("inf"), float("nan")):
+                reader, writer = await asyncio.open_connection(*parse_address(broker.address))
+                me = Known(77, "77", "127.0.0.1:1", 1)
+                writer.write(encode(Hello(VERSIONS, "peer", "link", me, time_, broker.described)))
+                await reader.read()  # it hangs up
+                writer.close()
+            assert not (await bus.inspect()).links
+
+    run(story())
 
 
 async def introduce(broker: Broker, name: str, epoch: int) -> asyncio.StreamWriter:

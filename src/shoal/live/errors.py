@@ -26,6 +26,13 @@ class ValueRangeError(LiveError, ValueError):
     """An event holds a value that cannot be sent, though others of its type can."""
 
 
+class ImpostorError(RefusedError):
+    """Who answers is not the broker that is meant, as far as it can prove; nothing was told it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("impostor", reason)
+
+
 class DisconnectedError(LiveError):
     """The connection is gone; whether the last request was carried out is not known."""
 

@@ -22,6 +22,8 @@ Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Time: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+"""Seconds of a wall clock; neither infinite nor not a number."""
 Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=32)]
 Policy: TypeAlias = Literal["drop oldest", "block", "disconnect"]
 
@@ -47,7 +49,7 @@ class Hello(Message, frozen=True, tag="hello"):
     purpose: Literal["link", "talk"]
     """A peer wants to be a neighbour, or only to exchange a few messages out of band."""
     who: Known
-    time: float
+    time: Time
     """The sender's wall clock."""
     stack: Text = ""
     """How a peer routes; both ends must agree on it."""
@@ -87,7 +89,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
 
     version: int
     who: Known
-    time: float
+    time: Time
     capabilities: tuple[Name, ...] = ()
     degree: Count = 0
     limit: Count = 0

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from shoal.live.errors import LiveError, RefusedError
+from shoal.live.errors import ImpostorError, LiveError
 from shoal.live.messages import Challenge, Hello, Proof, Welcome
 from shoal.live.wire import content_of
 
@@ -131,8 +131,8 @@ class Caller:
         covered = transcript(self._connection, self._hello, challenge.nonce, challenge.who.name)
         known = Verifier.of(self._token).knows(covered)
         if self.proven or not hmac.compare_digest(known, challenge.proof):
-            raise RefusedError(
-                "token", f"broker '{challenge.who.name}' could not prove that it knows the token"
+            raise ImpostorError(
+                f"broker '{challenge.who.name}' could not prove that it knows the token"
             )
         self.proven = True
         self._nonce = challenge.nonce

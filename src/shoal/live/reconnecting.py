@@ -15,7 +15,7 @@ import msgspec
 
 from shoal.live import security
 from shoal.live.connection import Connection
-from shoal.live.errors import DisconnectedError, LiveError, RefusedError
+from shoal.live.errors import DisconnectedError, ImpostorError, LiveError, RefusedError
 from shoal.live.greeting import hung_up, open_connection
 from shoal.live.keeping import FATAL, Backoff
 from shoal.live.messages import (
@@ -123,9 +123,9 @@ class Reconnecting:
         try:
             if self._tls is not None:
                 security.check_server(connection.certificate, parse_address(address)[0], names)
-        except RefusedError as error:
+        except ImpostorError as error:
             connection.close("its certificate is for another", polite=False)
-            raise RefusedError(error.code, f"{address}: {error}") from None
+            raise ImpostorError(f"{address}: {error}") from None
         caller = Caller(self._token, connection)
         greeting = _Greeting(self, connection, caller, names)
         connection.taken_by(greeting, self._limits.frame + ENVELOPE)
@@ -150,6 +150,8 @@ class Reconnecting:
         except TimeoutError:
             connection.close("no answer", polite=False)
             raise DisconnectedError(f"{address} does not answer; is a broker there?") from None
+        except ImpostorError as error:
+            raise ImpostorError(f"{address}: {error}") from None
         except RefusedError as error:
             raise RefusedError(error.code, f"{address} refuses: {error}") from None
         except DisconnectedError as error:
@@ -279,16 +281,14 @@ class _Greeting:
         if not isinstance(answer, Welcome | Challenge):
             raise LiveError("the other end is no Shoal broker")
         if self._names and answer.who.name not in self._names:
-            raise RefusedError(
-                "identity",
+            raise ImpostorError(
                 f"broker '{answer.who.name}' is there, not {' or '.join(map(repr, self._names))}",
             )
         if isinstance(answer, Challenge):
             self._connection.send(encode(self._caller.answer(answer)))
             return None
         if not self._caller.proven:
-            raise RefusedError(
-                "token",
+            raise ImpostorError(
                 f"broker '{answer.who.name}' has no access rules, so it does not know the token; "
                 "leave the token out if this is the broker you mean",
             )

@@ -27,7 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from shoal.content import AttributeFilter, Content, FilterError
-from shoal.live.errors import LiveError, RefusedError
+from shoal.live.errors import ImpostorError, LiveError, RefusedError
 from shoal.live.proof import Verifier
 from shoal.stack.registry import plain
 
@@ -215,7 +215,7 @@ def names_of(certificate: dict[str, Any]) -> list[str]:
 def check_server(certificate: dict[str, Any] | None, host: str, names: Sequence[str]) -> None:
     """Refuse a server whose certificate carries none of the names expected, or else its host's."""
     if certificate is None:
-        raise RefusedError("identity", f"{host} shows no certificate; give it one")
+        raise ImpostorError(f"{host} shows no certificate; give it one")
     found = names_of(certificate)
     if names:
         good = any(name in found for name in names)
@@ -223,8 +223,7 @@ def check_server(certificate: dict[str, Any] | None, host: str, names: Sequence[
         addresses = [v for kind, v in certificate.get("subjectAltName", ()) if kind == "IP Address"]
         good = host.lower() in map(str.lower, found) or _same_address(host, addresses)
     if not good:
-        raise RefusedError(
-            "identity",
+        raise ImpostorError(
             f"the certificate is for {' and '.join(found) or 'nobody'}, not for "
             f"{' or '.join(map(repr, names or [host]))}; "
             + (
