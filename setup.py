@@ -7,6 +7,8 @@ out of a build, or ``SHOAL_PURE=1`` to ignore compiled modules at run time.
 import os
 import shutil
 import sys
+import sysconfig
+from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
@@ -40,24 +42,42 @@ COMPILED = [
     "src/shoal/simulation/dataplane/mirror.py",
 ]
 
+METADATA = {"egg_info", "dist_info", "sdist"}
+"""Commands that compile nothing: installers run one or two of them before the build itself."""
+
+
+def _uncompiled() -> str:
+    """Why nothing can be compiled here; empty if it can."""
+    if os.environ.get("SHOAL_NO_COMPILE"):
+        return "SHOAL_NO_COMPILE is set"
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if not shutil.which(compiler):
+        return f"no C compiler ({compiler})"
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        return "no Python headers (Debian: apt-get install python3-dev)"
+    return ""
+
 
 def extensions() -> list[object]:
     """The compiled modules, or none."""
-    if os.environ.get("SHOAL_NO_COMPILE") or not (shutil.which("cc") or shutil.which("gcc")):
-        print(
-            "shoal: no C compiler (or SHOAL_NO_COMPILE set): building pure Python", file=sys.stderr
-        )
+    why = _uncompiled()
+    if why:
+        print(f"shoal: {why}: building pure Python", file=sys.stderr)
         return []
-    from mypyc.build import mypycify
-
     # Single events against the matching index; numba takes its place where this does not build.
     single = Extension(
         "shoal.content.index._single",
         ["src/shoal/content/index/single.c"],
-        extra_compile_args=["-O3"],
+        extra_compile_args=["-O3", "-g0"],
         optional=True,
     )
-    return [*mypycify([*COMPILED, "--config-file=pyproject.toml"], opt_level="3"), single]
+    if METADATA.intersection(sys.argv):
+        return [single]
+    from mypyc.build import mypycify
+
+    level = os.environ.get("MYPYC_OPT_LEVEL", "3")  # 0 builds in a quarter of the time, for tests
+    modules = mypycify([*COMPILED, "--config-file=mypyc.ini"], opt_level=level, debug_level="0")
+    return [*modules, single]
 
 
 setup(

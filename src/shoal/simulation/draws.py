@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from shoal.stack.chance import mix, purpose_word
 
-Words = npt.NDArray[np.uint64]
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 def mix_array(word: Words) -> Words:
