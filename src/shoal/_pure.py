@@ -31,6 +31,7 @@ def install() -> None:
 
 
 def compiled() -> bool:
-    """Whether the simulator that was imported is the compiled one."""
-    module = sys.modules.get("shoal.simulation.kernel")
-    return module is not None and not str(module.__file__).endswith(".py")
+    """Whether the compiled modules are in use; they are built and imported all or none."""
+    from shoal.content import tables
+
+    return not str(tables.__file__).endswith(".py")

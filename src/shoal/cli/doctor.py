@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from shoal import extras
+
 GIGABYTE = 1 << 30
 ENOUGH_MEMORY = 2 * GIGABYTE
 ENOUGH_DISK = 2 * GIGABYTE
@@ -33,7 +35,7 @@ def doctor(
         bool, typer.Option("--spark", help="Also start Spark and let it count to ten.")
     ] = False,
 ) -> None:
-    """Check this machine: Python, Java, Spark, compiler, memory, disk.
+    """Check this machine: Python, compiler, optional packages, Java, Spark, memory, disk.
 
     Says what is missing and how to get it. Exit code 1 if something is missing that the pipeline
     cannot do without.
@@ -66,12 +68,14 @@ def _findings(out: Path, spark: bool) -> Iterator[Finding]:
     yield _python()
     yield _compiled()
     yield _compiler()
-    yield _package("pyarrow", "the recorded tables")
+    yield _extra("broker", "numpy", needed=False)
+    yield _extra("simulate", "pyarrow", needed=True)
+    pipeline = _extra("spark", "pyspark", needed=True)
+    yield pipeline
+    yield _extra("bench", "simpy", needed=False)
     java = _java()
     yield java
-    pyspark = _package("pyspark", "sweeps and reports")
-    yield pyspark
-    if spark and "missing" not in (java.state, pyspark.state):
+    if spark and "missing" not in (java.state, pipeline.state):
         yield _spark()
     yield _memory()
     yield _disk(out)
@@ -82,7 +86,6 @@ def _python() -> Finding:
 
 
 def _compiled() -> Finding:
-    import shoal.simulation  # noqa: F401  # what is asked about
     from shoal._pure import compiled
 
     if compiled():
@@ -100,14 +103,15 @@ def _compiler() -> Finding:
     return Finding("C compiler", "poor", "none, only needed to build", "apt-get install gcc")
 
 
-def _package(name: str, purpose: str) -> Finding:
-    from importlib.metadata import PackageNotFoundError, version
+def _extra(extra: str, shown: str, needed: bool) -> Finding:
+    from importlib.metadata import version
 
-    try:
-        return Finding(name, "good", version(name))
-    except PackageNotFoundError:
-        cure = f"needed for {purpose}: pip install 'shoal[pipeline]'"
-        return Finding(name, "missing", "not installed", cure)
+    lacking = extras.missing(extra)
+    if not lacking:
+        return Finding(f"extra {extra}", "good", f"{shown} {version(shown)}")
+    state: Literal["poor", "missing"] = "missing" if needed else "poor"
+    cure = extras.install_line(extra)
+    return Finding(f"extra {extra}", state, f"not installed: {', '.join(lacking)}", cure)
 
 
 def _java() -> Finding:

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from typer.exceptions import TyperException
 
 import shoal
+from shoal import extras
 from shoal.cli.advise import advise
 from shoal.cli.bench import bench
 from shoal.cli.broker import broker
@@ -67,6 +68,9 @@ class _Stopped(Exception):  # noqa: N818  # Ctrl-C is no error
 def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(*arguments: object, **options: object) -> None:
+        extra = _EXTRA.get(command)
+        if extra is not None:
+            extras.require(extra, f"shoal {command.__name__}")
         try:
             command(*arguments, **options)
         except KeyboardInterrupt as stop:
@@ -74,6 +78,15 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
 
     return call
 
+
+NEEDS: Final = {
+    "simulate": (simulate, chaos, protocols),
+    "spark": (reproduce, sweep, advise, report, match),
+    "broker": (broker,),
+    "bench": (bench,),
+}
+"""The commands that need an extra, by extra; the others need none."""
+_EXTRA: Final = {command: extra for extra, commands in NEEDS.items() for command in commands}
 
 for panel, commands in {
     "Experiments": (reproduce, sweep, simulate, advise),
@@ -118,7 +131,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         command = context.command_path if context is not None else "shoal"
         message = error.format_message().rstrip(".").removeprefix("Invalid value: ")
         return _complain(f"{message}; see {command} --help", 2)
-    except StackError as error:
+    except (StackError, extras.MissingExtraError) as error:
         return _complain(str(error), 2)
     except (_Stopped, KeyboardInterrupt) as stop:
         return _complain(str(stop) or "stopped", 130)
@@ -140,11 +153,10 @@ def _unforeseen(error: Exception) -> int:
 
     if isinstance(error, LiveError | FilterError):
         return _complain(str(error), 2)
-    from shoal.simulation import InvariantViolation
-
-    if type(error).__name__ == "PipelineError":  # importing it would import the pipeline
+    # Importing these two classes would import the pipeline and the simulator.
+    if type(error).__name__ == "PipelineError":
         return _complain(str(error), 2)
-    if isinstance(error, InvariantViolation):
+    if type(error).__name__ == "InvariantViolation":
         return _complain(f"an invariant is violated: {error}", 1)
     if os.environ.get("SHOAL_TRACEBACK"):
         raise error

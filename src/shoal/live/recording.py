@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from shoal import extras
 from shoal.live.errors import LiveError
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Recording:
         self._routes: dict[tuple[str, int], list[int]] = {}
         self._soon = asyncio.Event()
         self._writing = threading.Lock()
+        extras.require("simulate", "recording", "pyarrow")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import shoal
+from shoal import extras
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.spark.java import COMPILER, class_data_options, find_java, keep_class_data
 
@@ -88,10 +89,8 @@ def start_session(master: str = "local[*]", folder: Path | None = None) -> Spark
     global _running
     check_master(master)
     java = find_java()
-    try:
-        import pyspark
-    except ImportError:
-        raise PipelineError("pyspark is not installed", "pip install 'shoal[pipeline]'") from None
+    extras.require("spark", "Spark")
+    import pyspark
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
