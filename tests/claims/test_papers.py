@@ -151,6 +151,15 @@ def test_one_claim_brings_only_what_it_needs(
         paper.only([wrong])
 
 
+@both
+def test_what_is_left_for_one_claim_is_whole(paper: Paper) -> None:
+    """Its figure shows only what is run for it."""
+    for claim in paper.claims:
+        narrowed = paper.only([claim.id])
+        run = set(experiments(narrowed))
+        assert {panel.experiment for f in narrowed.figures for panel in f.panels} <= run, claim.id
+
+
 def test_papers_are_found_by_name() -> None:
     assert find_paper("frey-routing") is FREY
     assert find_paper("costa-picco") is COSTA

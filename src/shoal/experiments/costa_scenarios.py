@@ -182,7 +182,7 @@ GRAPH = (
             **horizons(" dual", (1, 2, 3), **_DUAL),
         },
         seeds=10,
-        quick_seeds=1,
+        quick_seeds=2,
     ),
     Experiment(
         "receivers",
@@ -226,7 +226,7 @@ MOBILE = (
         merge(_RADIO, publishing(9.27)),
         _mobile(_SWAPPED),
         seeds=10,
-        quick_seeds=1,
+        quick_seeds=2,
     ),
     Experiment(
         "mobile-printed",

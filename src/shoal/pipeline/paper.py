@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -49,6 +49,11 @@ class Figure:
     says: str
     claims: tuple[str, ...]
 
+    def only(self, experiments: Collection[str]) -> Figure:
+        """The same with only the panels that show one of these experiments."""
+        shown = tuple(panel for panel in self.panels if panel.experiment in experiments)
+        return replace(self, panels=shown)
+
 
 @dataclass(frozen=True)
 class Paper:
@@ -83,7 +88,7 @@ class Paper:
             self,
             claims=claims,
             experiments=tuple(e for e in self.experiments if e.name in needed),
-            figures=tuple(f for f in self.figures if set(f.claims) & set(wanted)),
+            figures=tuple(f.only(needed) for f in self.figures if set(f.claims) & set(wanted)),
         )
 
 
