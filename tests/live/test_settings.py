@@ -17,6 +17,7 @@ import pyarrow.parquet as parquet
 import pytest
 from fleet import free_port
 
+from patience import STORY
 from shoal.live import LiveError, Received, Settings
 from shoal.live.settings import settings_from
 from shoal.live.status import Status
@@ -44,7 +45,7 @@ def broker(*arguments: str) -> Iterator[str]:
             yield line.split()[-1]
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(STORY) == 0
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -184,7 +185,7 @@ def test_where_no_route_tells_the_address_it_is_demanded() -> None:
         pytest.skip("no network namespaces for this user")
     ran = subprocess.run(
         [*inside, sys.executable, "-m", "shoal", "broker", "--listen", "0.0.0.0:0", "--insecure"],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=60,
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=STORY,
     )  # fmt: skip
     assert ran.returncode == 2
     assert "add --advertise HOST" in ran.stderr
@@ -194,7 +195,7 @@ def test_where_no_route_tells_the_address_it_is_demanded() -> None:
 def test_an_advertised_address_that_nobody_can_use_is_refused(told: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "shoal", "broker", "--listen", "127.0.0.1:0", "--advertise", told],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=60,
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=STORY,
     )  # fmt: skip
     assert ran.returncode == 2
     assert f"nobody can connect to '{told}'" in ran.stderr

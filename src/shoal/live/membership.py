@@ -96,8 +96,6 @@ class Membership:
         self.neighbours.pop(known.node, None)
         self.hear(known, now)
         self.neighbours[known.node] = degree
-        if known.node in self.view:
-            self.view[known.node].known = known
 
     def unlinked(self, node: NodeId) -> None:
         """No longer a neighbour."""
