@@ -291,7 +291,7 @@ def test_what_cannot_be_is_refused_with_its_reason() -> None:
             with pytest.raises(LiveError, match="is taken; stop what uses it"):
                 await Broker(Settings(listen=address)).start()
         with pytest.raises(DisconnectedError, match="is a broker there"):
-            await shoal.connect(address)
+            await shoal.connect(address, patience=0.2)
         with pytest.raises(LiveError, match=r"'nosuch\.invalid' .*cannot be resolved"):
             await shoal.connect("nosuch.invalid:1")
         with pytest.raises(LiveError, match="none of 'drop oldest'"):

@@ -37,4 +37,5 @@ def connecting(
     """The connection that these options ask for."""
     from shoal.live.client import connect
 
+    more.setdefault("patience", 5.0)
     return connect(broker, token=token, ca=ca, cert=cert, key=key, broker=expect, **more)

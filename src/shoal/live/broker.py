@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.live")
 
+LATE: Final = 1.0
+"""Seconds by which an event loop must be late for that to be noticed."""
+
 
 class Broker:
     """One node. ``start`` it, ``stop`` it, or use it as an asynchronous context."""
@@ -96,6 +99,9 @@ class Broker:
         self._metrics: asyncio.Server | None = None
         self._waiting: dict[NodeId, list[asyncio.Event]] = {}
         self._repairs: dict[NodeId, int] = {}
+        self._ticked = 0.0
+        self._late = (0.0, 0.0)
+        """By how many seconds the event loop was late, and until when that counts."""
         self._stopped: asyncio.Event | None = None
 
     # Life
@@ -110,6 +116,7 @@ class Broker:
                 "publish anything; give --cert, --key and --ca, or say --insecure"
             )
         self.loop = asyncio.get_running_loop()
+        self._ticked = self.loop.time()
         self._stopped = asyncio.Event()
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
         self.host = LiveHost(self, self.node, seed)
@@ -457,6 +464,29 @@ class Broker:
             if self.loop.time() > turn_ends:
                 await asyncio.sleep(0)
                 turn_ends = self.loop.time() + TURN
+
+    def others(self) -> tuple[Known, ...]:
+        """Other brokers, for clients to turn to should this one die: neighbours first."""
+        now = self.loop.time()
+        near = {node: peer.who for node, peer in self.links.items()}
+        far = {known.node: known for known in self.membership.sample(now, self.node)[1:]}
+        return tuple({**near, **far}.values())[:64]
+
+    def ticked(self) -> None:
+        """The event loop has come round; remember if that took long."""
+        now = self.loop.time()
+        late = now - self._ticked - self.settings.heartbeat
+        if late > LATE:
+            self._late = (late, now + self.settings.limits.handshake)
+        self._ticked = now
+
+    def lateness(self) -> float:
+        """Seconds by which messages may have waited here, since this process did not run."""
+        now = self.loop.time()
+        late = now - self._ticked - self.settings.heartbeat
+        recently, until = self._late
+        late = max(late, recently if now < until else 0.0)
+        return late if late > LATE else 0.0
 
     def may_block(self, principal: security.Principal) -> bool:
         """Whether publishers wait for a client that is slow and asks for it."""

@@ -40,6 +40,7 @@ from shoal.live.messages import (
     Publish,
     Refused,
     Report,
+    Shuffle,
     Subscribe,
     Unsubscribe,
 )
@@ -260,6 +261,8 @@ class Bus(Reconnecting):
                 future = self._pending.pop(message.request, None)
                 if future is not None and not future.done():
                     future.set_result(message.status)
+            elif isinstance(message, Shuffle):
+                self._learn(message.known)
             elif isinstance(message, Bye) and self._connection is not None:
                 self._connection.close(message.reason, polite=False)
 
@@ -338,7 +341,8 @@ def connect(
 ) -> Connecting:
     """Connect to a network: ``async with shoal.connect("host:7464") as bus``.
 
-    Several addresses, separated by commas, are tried in turn. ``window`` events are sent ahead of
+    Several addresses, separated by commas, are tried in turn, for ``patience`` seconds; later also
+    those that brokers tell of. ``window`` events are sent ahead of
     their consumption; ``queue`` more wait at the broker, and ``when_full`` says what happens then:
     ``"drop oldest"``, ``"disconnect"`` or ``"block"`` (publishers at the same broker wait). With
     ``ca`` the connection uses TLS, and the broker's certificate must be signed by it and carry the

@@ -37,5 +37,9 @@ class DisconnectedError(LiveError):
     """The connection is gone; whether the last request was carried out is not known."""
 
 
+class UnreachableError(DisconnectedError):
+    """Nobody answers at an address; perhaps somebody will."""
+
+
 class ProtocolError(LiveError):
     """The other side sent what it must not; its connection is closed."""

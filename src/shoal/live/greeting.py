@@ -23,9 +23,19 @@ import msgspec
 
 from shoal.live import security
 from shoal.live.connection import Connection
-from shoal.live.errors import DisconnectedError, LiveError, RefusedError
+from shoal.live.errors import DisconnectedError, LiveError, RefusedError, UnreachableError
 from shoal.live.identity import node_id
-from shoal.live.messages import VERSIONS, Bye, Challenge, Hello, Known, Proof, Refused, Welcome
+from shoal.live.messages import (
+    VERSIONS,
+    Bye,
+    Challenge,
+    Hello,
+    Known,
+    Proof,
+    Refused,
+    Shuffle,
+    Welcome,
+)
 from shoal.live.peer import Peer
 from shoal.live.proof import BROKER, CALLER, Caller, held, token_id, transcript
 from shoal.live.session import Session
@@ -154,6 +164,9 @@ class Greeter:
         connection.taken_by(session, broker.settings.limits.frame)
         broker.sessions[session] = None
         connection.send(encode(self.welcome(connection)))
+        others = broker.others()
+        if others:
+            connection.send(encode(Shuffle(others)))
 
     def _peer(
         self, connection: Connection, hello: Hello, proven: Rule | None, nonce: bytes
@@ -161,11 +174,14 @@ class Greeter:
         broker = self.broker
         if len(broker.links) + len(broker.talks) >= PEERS:
             raise RefusedError("full", f"{PEERS} brokers are connected; no more")
-        principal = self.check(hello.who, connection, hello.time, proven)
+        principal = self.check(
+            hello.who, connection, hello.time, proven, time.time() - broker.lateness()
+        )
         if hello.stack != broker.described:
             raise RefusedError(
                 "stack",
-                f"brokers must route alike; here: {broker.described}; there: {hello.stack}",
+                "brokers must route alike, and take events of the same size; here: "
+                f"{broker.described}; there: {hello.stack}",
             )
         known = Known(*msgspec.structs.astuple(hello.who)[:4])
         link = hello.purpose == "link"
@@ -189,9 +205,17 @@ class Greeter:
         broker.established(peer, hello.replaces)
 
     def check(
-        self, who: Known, connection: Connection, their_time: float, proven: Rule | None
+        self,
+        who: Known,
+        connection: Connection,
+        their_time: float,
+        proven: Rule | None,
+        since: float,
     ) -> Principal:
-        """What a broker may do; one that is not who it says, or not named here, is refused."""
+        """What a broker may do; one that is not who it says, or not named here, is refused.
+
+        Its clock was read after ``since`` by this broker's own, if the two agree.
+        """
         broker = self.broker
         if who.node != node_id(who.name):
             raise RefusedError("identity", f"'{who.name}' is not the name of node {who.node}")
@@ -206,7 +230,7 @@ class Greeter:
         needed = broker.settings.certificate is not None
         security.check_peer(who.name, connection.certificate, needed)
         principal = broker.access.peer(who.name, proven, connection.certificate)
-        skew = their_time - time.time()
+        skew = max(0.0, their_time - time.time()) or min(0.0, their_time - since)
         if abs(skew) > broker.settings.limits.skew:
             if who.node not in self.skews:
                 log.warning(
@@ -354,6 +378,7 @@ class _Dialling:
         self.connection = connection
         self.purpose = purpose
         self.replaces = replaces
+        self.since = time.time()
         self.peer: Peer | None = None
         self.done: asyncio.Future[Peer] = connection.loop.create_future()
 
@@ -388,7 +413,7 @@ class _Dialling:
         if answer.proof and broker.access.rules:
             verifier, rule = broker.access.token(answer.token_id)
             proven = rule if self.caller.proves(answer, verifier) else None
-        principal = greeter.check(answer.who, self.connection, answer.time, proven)
+        principal = greeter.check(answer.who, self.connection, answer.time, proven, self.since)
         known = Known(*msgspec.structs.astuple(answer.who)[:4])
         if self.expect not in (None, known.node):
             raise RefusedError("identity", f"'{known.name}' is there, not the broker expected")
@@ -427,13 +452,16 @@ async def open_connection(
     host, port = parse_address(address)
     loop = asyncio.get_running_loop()
     try:
-        _, connection = await loop.create_connection(
-            lambda: Connection(limits),
-            host,
-            port,
-            ssl=tls,
-            server_hostname="" if tls is not None else None,
-        )
+        async with asyncio.timeout(limits.handshake):
+            _, connection = await loop.create_connection(
+                lambda: Connection(limits),
+                host,
+                port,
+                ssl=tls,
+                server_hostname="" if tls is not None else None,
+            )
+    except TimeoutError:
+        raise UnreachableError(f"{address} does not answer; is a broker there?") from None
     except socket.gaierror:
         raise LiveError(f"the name '{host}' in {address} cannot be resolved; check it") from None
     except ssl.SSLError as error:
@@ -442,9 +470,7 @@ async def open_connection(
         raise hung_up(address, error) from None
     except OSError as error:
         what = os.strerror(error.errno) if error.errno else str(error)
-        raise DisconnectedError(
-            f"{address} cannot be reached: {what}; is a broker there?"
-        ) from None
+        raise UnreachableError(f"{address} cannot be reached: {what}; is a broker there?") from None
     return connection
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from shoal.live.errors import LiveError, RefusedError
 from shoal.live.greeting import NoLinkError
 from shoal.live.messages import Known, Shuffle
+from shoal.live.wire import encode
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -45,7 +46,9 @@ class Backoff:
 async def keep_alive(broker: Broker) -> None:
     """Signs of life, and an eye on those of the others."""
     interval = broker.settings.heartbeat
+    others_at = 0.0
     while True:
+        broker.ticked()
         broker.cut_cycles()
         degree = len(broker.links)
         for peer in [*broker.links.values(), *broker.talks.peers()]:
@@ -56,6 +59,12 @@ async def keep_alive(broker: Broker) -> None:
         for session in list(broker.sessions):
             patience = 1e9 if session.paused else max(CLIENT_PATIENCE, 4 * interval)
             session.connection.beat(degree, patience)
+        if broker.loop.time() >= others_at:
+            others_at = broker.loop.time() + broker.settings.heal
+            others = broker.others()
+            frame = encode(Shuffle(others))
+            for session in broker.sessions if others else ():
+                session.connection.send(frame)
         await asyncio.sleep(interval)
 
 

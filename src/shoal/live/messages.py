@@ -203,7 +203,7 @@ class Report(Message, frozen=True, tag="report"):
 
 FromClient: TypeAlias = Publish | Consumed | Subscribe | Unsubscribe | Inspect | Beat | Bye
 ToClient: TypeAlias = (
-    Delivery | Accepted | Refused | Missed | Report | Beat | Bye | Welcome | Challenge
+    Delivery | Accepted | Refused | Missed | Report | Beat | Bye | Shuffle | Welcome | Challenge
 )
 LinkMessage: TypeAlias = Beat | Shuffle | Position | Bye
 NODE_UNKNOWN: Final[NodeId] = -1

@@ -7,7 +7,7 @@ import itertools
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -15,7 +15,13 @@ import msgspec
 
 from shoal.live import security
 from shoal.live.connection import Connection
-from shoal.live.errors import DisconnectedError, ImpostorError, LiveError, RefusedError
+from shoal.live.errors import (
+    DisconnectedError,
+    ImpostorError,
+    LiveError,
+    RefusedError,
+    UnreachableError,
+)
 from shoal.live.greeting import hung_up, open_connection
 from shoal.live.keeping import FATAL, Backoff
 from shoal.live.messages import (
@@ -31,7 +37,7 @@ from shoal.live.messages import (
 from shoal.live.proof import Caller
 from shoal.live.settings import Limits
 from shoal.live.subscription import Gap, Subscription
-from shoal.live.wire import ENVELOPE, encode, parse_address
+from shoal.live.wire import ENVELOPE, FROM_BROKER, encode, parse_address
 
 log = logging.getLogger("shoal.live")
 decoder = msgspec.msgpack.Decoder(ToClient)
@@ -55,6 +61,10 @@ class Reconnecting:
         broker: str,
     ) -> None:
         self._addresses = addresses
+        self.others: dict[str, str] = {}
+        """Names of further brokers, by address, as the last one told."""
+        self._why = ""
+        """Why the last attempt to connect failed."""
         self._name = name
         self._token = token
         self._tls = tls
@@ -91,23 +101,37 @@ class Reconnecting:
                 await self._first
         except TimeoutError:
             await self.close()
-            raise DisconnectedError(f"no broker answers at {', '.join(self._addresses)}") from None
+            raise DisconnectedError(
+                self._why or f"no broker answers at {', '.join(self._addresses)}"
+            ) from None
         except BaseException:
             await self.close()
             raise
 
     async def _run(self) -> None:
         """Connect, and connect again, until closed."""
-        for address in itertools.cycle(self._addresses):
+        at = 0
+        while True:
+            # Those that brokers told of are for when none answers of those that the user gave.
+            given = len(self._addresses)
+            addresses = [*self._addresses, *self.others]
+            at %= len(addresses)
+            address = addresses[at]
             try:
                 lost = await self._connect(address)
             except LiveError as error:
                 first = self._first is not None and not self._first.done()
+                self._why = str(error)
                 hopeless = isinstance(error, RefusedError) and error.code in FATAL
-                if hopeless or (first and len(self._addresses) == 1):
+                unreachable = isinstance(error, UnreachableError)
+                if at >= given:
+                    if hopeless:
+                        self.others.pop(address, None)
+                elif hopeless or (first and given == 1 and not unreachable):
                     self._give_up(error)
                     return
-                log.warning("%s; trying on", error)
+                log.log(logging.INFO if first else logging.WARNING, "%s; trying on", error)
+                at += 1
             else:
                 self._backoff.reset()
                 if self._first is not None and not self._first.done():
@@ -115,11 +139,24 @@ class Reconnecting:
                 reason = await lost
                 self._lost(reason)
                 self.reconnects += 1
+                at = (at + 1) % given if at < given else 0
             await asyncio.sleep(self._backoff.next())
+
+    def _learn(self, known: Iterable[Known]) -> None:
+        """The broker tells of others; those that may be asked instead are remembered."""
+        names = self._broker_names
+        self.others = {
+            other.address: other.name
+            for other in known
+            if _is_address(other.address)
+            and other.address not in self._addresses
+            and (not names or other.name in names)
+        }
 
     async def _connect(self, address: str) -> Awaitable[str]:
         connection = await open_connection(address, self._limits, self._tls)
-        names = self._broker_names
+        learned = self.others.get(address)
+        names = self._broker_names if learned is None else [learned]
         try:
             if self._tls is not None:
                 security.check_server(connection.certificate, parse_address(address)[0], names)
@@ -149,7 +186,7 @@ class Reconnecting:
                 welcome = await greeting.welcome
         except TimeoutError:
             connection.close("no answer", polite=False)
-            raise DisconnectedError(f"{address} does not answer; is a broker there?") from None
+            raise UnreachableError(f"{address} does not answer; is a broker there?") from None
         except ImpostorError as error:
             raise ImpostorError(f"{address}: {error}") from None
         except RefusedError as error:
@@ -160,7 +197,7 @@ class Reconnecting:
             connection.close("done", polite=False)
             raise
         self.broker = welcome.who
-        connection.taken_by(greeting, welcome.limit + ENVELOPE)
+        connection.taken_by(greeting, welcome.limit + FROM_BROKER)
         self._limits = Limits(frame=max(1024, welcome.limit))
         self._connection = connection
         self._taken = 0
@@ -245,6 +282,14 @@ class Reconnecting:
 
     def _received(self, frames: list[memoryview]) -> None:
         raise NotImplementedError
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parse_address(text)
+    except LiveError:
+        return False
+    return True
 
 
 class _Greeting:

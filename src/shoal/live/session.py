@@ -29,7 +29,7 @@ from shoal.live.messages import (
 )
 from shoal.live.numbers import Numbered
 from shoal.live.outbox import Outbox
-from shoal.live.wire import encode
+from shoal.live.wire import FROM_BROKER, encode
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -182,7 +182,11 @@ class Session(Outbox):
                 self._refuse(message.request, error)
                 return
             status = msgspec.json.encode(self.broker.status(message.tables))
-            self._answer(Report(message.request, status))
+            if len(status) > FROM_BROKER:
+                too_large = f"the report has {len(status)} bytes; leave out tables"
+                self._refuse(message.request, RefusedError("size", too_large))
+            else:
+                self._answer(Report(message.request, status))
         elif isinstance(message, Bye):
             self.connection.close(f"client left: {message.reason}")
         else:

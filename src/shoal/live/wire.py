@@ -18,6 +18,8 @@ HANDSHAKE_LIMIT: Final = 16_384
 """Bytes of a frame from somebody who has not introduced himself."""
 ENVELOPE: Final = 4096
 """Bytes that a message between brokers may have beyond what a client may send."""
+FROM_BROKER: Final = 64 << 20
+"""Bytes that a message to a client may have beyond an event: numbers of subscriptions, a report."""
 
 _encoder = msgspec.msgpack.Encoder()
 
