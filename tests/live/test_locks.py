@@ -469,6 +469,39 @@ def test_top_proves_nothing_to_an_address_that_a_peer_made_up(tmp_path: Path) ->
     run(story())
 
 
+def test_a_client_that_moves_proves_nothing_to_an_address_that_a_peer_made_up(
+    tmp_path: Path,
+) -> None:
+    access = rules(
+        tmp_path, gauge={"token": TOKEN}, evil={"peer": True, "token": "the token of evil"}
+    )
+
+    async def story() -> None:
+        async with (
+            Broker(Settings(name="b", access=access)) as other,  # knows the token, too
+            between(other.address) as trap,
+        ):
+            one = await Broker(Settings(name="a", access=access, **TREE, **QUICK)).start()
+            evil = Settings(
+                name="evil",
+                token="the token of evil",
+                advertise=trap.address,
+                links=(one.address,),
+                **{**TREE, **QUICK},
+            )
+            async with Broker(evil):
+                await until(lambda: len(one.status().links) == 1, "linked")
+                bus = await shoal.connect(one.address, token=TOKEN, reconnect=(0.02, 0.1))
+                await until(lambda: trap.address in bus.others, "it was told of evil")
+                await one.stop()
+                await until(lambda: trap.calls > 1, "it looked there, and again")
+                assert b"proof" not in trap.from_caller
+                assert not other.status().clients
+                await bus.close()
+
+    run(story())
+
+
 async def command(*arguments: str) -> tuple[int | None, str]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "shoal", *arguments),
