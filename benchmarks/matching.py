@@ -133,14 +133,14 @@ def _shoal(name: str, size: int, quick: bool) -> tuple[MatchIndex, dict[str, flo
         for event in contents:
             index.match_ids(event)
 
-    extension = single.match
-    for way in ("extension", "numba") if extension is not None else ("numba",):
-        single.match = extension if way == "extension" else None
+    extension = single.match, single.quick
+    for way in ("extension", "numba") if single.match is not None else ("numba",):
+        single.match, single.quick = extension if way == "extension" else (None, None)
         one_by_one()
         result[f"{label}_single_events_per_cpu_second_{way}"] = len(contents) / _best(
             one_by_one, repeats
         )
-    single.match = extension
+    single.match, single.quick = extension
     return index, result
 
 

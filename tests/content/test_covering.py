@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,3 +122,19 @@ def test_merging_unites_what_touches() -> None:
         f("s IN ('a', 'b') AND x > 5")
     ]
     assert merge([f("x > 5"), f("y > 5")]) == [f("x > 5"), f("y > 5")]
+
+
+@pytest.mark.parametrize("clauses", [6, 7, 12, 40])
+def test_long_conjunctions_of_disjunctions_are_compared_by_operand(clauses: int) -> None:
+    def either(bound: int) -> AttributeFilter:
+        parts = (f"(a{n} > {bound} OR b{n} > {bound})" for n in range(clauses))
+        return AttributeFilter(" AND ".join(parts))
+
+    assert either(5).covers(either(6))
+    assert not either(6).covers(either(5))
+    assert either(5).overlaps(either(6))
+    assert AttributeFilter("a3 > 2 OR b3 > 3").covers(either(6))
+    never = AttributeFilter(f"{either(5)} AND c > 5")
+    assert not never.overlaps(AttributeFilter("c < 4"))
+    assert AttributeFilter(f"{either(5)} AND 'true'").overlaps(either(6))
+    assert not AttributeFilter("d = 1").covers(AttributeFilter(f"{either(5)} AND 'true'"))

@@ -5,13 +5,22 @@ from __future__ import annotations
 import inspect
 import sys
 import time
+import warnings
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.content import AttributeFilter, Attributes, F, FilterError, within, within_box
-from shoal.content.language import MAX_DEPTH, MAX_ELEMENTS, MAX_LENGTH, Failure, evaluate, parse
+from shoal.content.language import (
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_LENGTH,
+    Failure,
+    FilterWarning,
+    evaluate,
+    parse,
+)
 from shoal.content.language.evaluate import holds
 from shoal.content.language.like import like
 from shoal.content.language.places import boxes, distance
@@ -333,3 +342,33 @@ def test_any_text_is_a_filter_or_an_error_with_a_place(text: str) -> None:
         outcome = evaluate(filter.expression, event)
         assert isinstance(outcome, bool | int | float | str | Failure)
         assert filter.normal.matches(event) == holds(filter.expression, event)
+
+
+# Names that look like numbers, texts that do not
+
+
+@pytest.mark.parametrize("word", ["1e300", "1E5", "0x1F", "1_000"])
+def test_a_name_that_looks_like_a_number_gives_a_warning(word: str) -> None:
+    with pytest.warns(FilterWarning, match=f"character 5: {word} is read as an attribute's name"):
+        found = AttributeFilter(f"x > {word}")
+    assert str(found) == f"x > `{word.lower()}`"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert AttributeFilter(str(found)) == found  # as a broker reads it
+        AttributeFilter("x > 1.0e300 AND e1 = 2 AND 5th = 1")
+
+
+def test_the_text_inf_is_no_number() -> None:
+    for text in ("inf", "-inf", "Infinity", "nan", "1e400", "9" * 2000):
+        assert not matches("x > 0 OR x <= 0", x=text), text
+        assert not AttributeFilter("x > 0").normal.matches({"x": text})
+    assert matches("x = 'inf'", x=float("inf"))
+    assert AttributeFilter("x = 'inf'").normal.matches({"x": float("inf")})
+    assert matches("x > 1", x="1" * 300)
+
+
+def test_expressions_compare_by_what_they_say() -> None:
+    for text in ("TRUE", "1", "'a'", "x", "x = TRUE"):
+        assert parse(text) == parse(text)
+        assert not parse(text) != parse(text)  # noqa: SIM202  # the operator is what is tested
+    assert parse("1") != parse("TRUE")

@@ -184,7 +184,11 @@ def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
 
 def _logging(verbose: bool) -> None:
     import logging
+    import warnings
 
+    from shoal.content import FilterWarning
+
+    warnings.simplefilter("ignore", FilterWarning)  # about filters of clients, who were told
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(message)s",

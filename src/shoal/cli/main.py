@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import FrameType
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from typer.exceptions import TyperException
@@ -118,10 +119,25 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A doubt about a filter is one line on standard error."""
+    from shoal.content import FilterWarning
+
+    if not issubclass(category, FilterWarning):
+        _show_warning(message, category, *where, **more)
+        return
+    typer.secho("shoal: warning: ", fg=typer.colors.YELLOW, bold=True, nl=False, err=True)
+    typer.echo(" ".join(str(message).split()), err=True)
+
+
+_show_warning = warnings.showwarning
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     from shoal.stack import StackError
 
+    warnings.showwarning = _warn
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(words or ["--help"], prog_name="shoal", standalone_mode=False)

@@ -13,7 +13,7 @@ it. Everything above this package (tables, protocols, brokers) sees only the sea
 from shoal.content.attributes import AttributeFilter, Attributes, merge
 from shoal.content.builder import F, within, within_box
 from shoal.content.event import AnyContent, AnyFilter, Event, EventId
-from shoal.content.language import FilterError
+from shoal.content.language import FilterError, FilterWarning
 from shoal.content.model import Content, Filter
 from shoal.content.patterns import Pattern, Patterns
 from shoal.content.tables import FilterTable, NaiveTable, PatternTable, Source
@@ -31,6 +31,7 @@ __all__ = [
     "Filter",
     "FilterError",
     "FilterTable",
+    "FilterWarning",
     "NaiveTable",
     "Pattern",
     "PatternTable",

@@ -5,7 +5,7 @@ An attribute holds text, a number or a boolean. A null and a NaN count as absent
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import cached_property, lru_cache
 
@@ -22,15 +22,31 @@ from shoal.content.language.printer import show
 from shoal.content.language.syntax import And, Expression, Not, Or, Xor
 from shoal.content.model import Content, Filter
 from shoal.content.normal import NormalForm
-from shoal.content.normalise import normalise
+from shoal.content.normalise import normalise, normalise_operand
 from shoal.content.tables import FilterTable
 from shoal.content.values import Value
+
+MAX_COMPARED = 4_096
+"""Pairs of operands that a question about two long conjunctions is worth."""
 
 
 class Attributes(Content, frozen=True, tag="attributes"):
     """An event's attributes by name."""
 
     values: dict[str, Value | None]
+
+
+def values_of(content: object) -> Mapping[str, object] | None:
+    """The attributes of an event, given as such or as a plain mapping; None for other content."""
+    if isinstance(content, Attributes):
+        return content.values
+    if isinstance(content, Mapping):
+        return content
+    if isinstance(content, Content):
+        return None
+    raise TypeError(
+        f"a {type(content).__name__} is no event; give its attributes, as in {{'temperature': 31}}"
+    )
 
 
 class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
@@ -67,27 +83,46 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
         """The filter without what was worked out of it: for those who keep very many."""
         return copy(self)
 
-    def matches(self, content: Content) -> bool:
+    def matches(self, content: Content | Mapping[str, object]) -> bool:
         """Whether the filter is true of the attributes; an error of evaluation is "no"."""
-        return isinstance(content, Attributes) and holds(self.expression, content.values)
+        values = content.values if isinstance(content, Attributes) else values_of(content)
+        return values is not None and holds(self.expression, values)
 
-    def evaluate(self, content: Attributes) -> Outcome:
+    def evaluate(self, content: Attributes | Mapping[str, object]) -> Outcome:
         """The value of the filter as CESQL defines it, or the error."""
-        return evaluate(self.expression, content.values)
+        return evaluate(self.expression, values_of(content) or {})
 
-    def explain(self, content: Attributes) -> Explanation:
+    def explain(self, content: Attributes | Mapping[str, object]) -> Explanation:
         """Whether the filter matches and, part by part, why not."""
-        return explain(self.expression, content.values)
+        return explain(self.expression, values_of(content) or {})
 
     def covers(self, other: Filter) -> bool:
-        """See :func:`shoal.content.covering.covers`."""
-        return self == other or (
-            isinstance(other, AttributeFilter) and covering.covers(self.normal, other.normal)
+        """See :func:`shoal.content.covering.covers`; long conjunctions are compared by operand."""
+        if self == other:
+            return True
+        if not isinstance(other, AttributeFilter):
+            return False
+        if covering.covers(self.normal, other.normal):
+            return True
+        if not (_unexpanded(self.normal) or _unexpanded(other.normal)):
+            return False
+        mine, theirs = _forms(self), _forms(other)
+        return len(mine) * len(theirs) <= MAX_COMPARED and all(
+            any(covering.covers(a, b) for b in theirs) for a in mine
         )
 
     def overlaps(self, other: Filter) -> bool:
-        """See :func:`shoal.content.covering.overlaps`."""
-        return isinstance(other, AttributeFilter) and covering.overlaps(self.normal, other.normal)
+        """See :func:`shoal.content.covering.overlaps`; long conjunctions as for covering."""
+        if not isinstance(other, AttributeFilter):
+            return False
+        if not covering.overlaps(self.normal, other.normal):
+            return False
+        if not (_unexpanded(self.normal) or _unexpanded(other.normal)):
+            return True
+        mine, theirs = _forms(self), _forms(other)
+        return len(mine) * len(theirs) > MAX_COMPARED or all(
+            covering.overlaps(a, b) for a in mine for b in theirs
+        )
 
     def table(self) -> FilterTable:
         """See :class:`~shoal.content.model.Filter`."""
@@ -131,6 +166,18 @@ def merge(filters: Iterable[AttributeFilter]) -> list[AttributeFilter]:
         return [of(covering.expression_of_conjunction(one)) for one in merged.disjuncts]
     except FilterError:  # the union is longer than a filter may be
         return given
+
+
+def _unexpanded(form: NormalForm) -> bool:
+    """Whether a conjunction of disjunctions was too long to be multiplied out."""
+    return any(isinstance(e, And) for one in form.disjuncts for e in one.residue)
+
+
+def _forms(one: AttributeFilter) -> list[NormalForm]:
+    """The normal forms of a conjunction's operands: all of them hold where the filter does."""
+    if not isinstance(one.expression, And):
+        return [one.normal]
+    return [normalise_operand(operand) for operand in one.expression.operands]
 
 
 def _operands(one: AttributeFilter, kind: type[And] | type[Or]) -> tuple[Expression, ...]:

@@ -49,6 +49,11 @@ def normalise(expression: Expression) -> NormalForm:
     if isinstance(expression, Attribute):
         here = Truth(expression.name, True)
         return NormalForm((Conjunction((here,), (expression,)),))
+    return normalise_operand(expression)
+
+
+def normalise_operand(expression: Expression) -> NormalForm:
+    """When an operand of ``AND`` or ``OR`` holds: text that reads as true does, too."""
     return NormalForm(tuple(_Normaliser().outcome(expression, "true")))
 
 

@@ -11,8 +11,9 @@ text       if it spells one    itself                       ``true``, ``false`` 
 boolean    1 or 0              ``true`` or ``false``        itself
 ========== =================== ============================ ====================
 
-A number is the same number however it is stored: 1 and 1.0 read alike in all three ways. A null
-and a NaN are absent attributes. An integer beyond 64 bits is read as a decimal.
+A number is the same number however it is stored: 1, 1.0 and numpy's ``int64(1)`` read alike in all
+three ways. A null and a NaN are absent attributes. An integer beyond 64 bits is read as a decimal.
+A text spells a finite number, with at most :data:`MAX_DIGITS` characters; ``'inf'`` spells none.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import msgspec
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
+MAX_DIGITS: Final = 1024
+"""Characters of a text that may spell a number: every decimal of 64 bits has fewer."""
 
 Number: TypeAlias = int | float
 Value: TypeAlias = bool | Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)] | float | str
@@ -40,12 +43,17 @@ def native(value: object) -> bool | int | float | str | None:
         return value  # type: ignore[return-value]  # the types were just looked at
     if isinstance(value, int) and kind is not bool:
         if INT_MIN <= value <= INT_MAX:
-            return value
+            return value if kind is int else int(value)
         return float("inf" if value > 0 else "-inf") if abs(value) >= 2**1023 else float(value)
     if isinstance(value, float):
-        return None if value != value else value
+        # numpy's float64 is a float, whose comparisons give no bool.
+        return None if value != value else value if kind is float else float(value)
     if isinstance(value, str):
         return str(value)
+    if kind.__module__ == "numpy" and getattr(value, "ndim", -1) == 0:  # a scalar of numpy's
+        plain = value.item()  # type: ignore[attr-defined]  # they all have it
+        if isinstance(plain, bool | int | float | str):
+            return native(plain)
     raise TypeError(
         f"an attribute holds a {kind.__name__}; give text, a number, a boolean or nothing"
     )
@@ -84,7 +92,7 @@ def truth(value: bool | int | float | str) -> bool | None:
 
 def parse_integer(spelt: str) -> int | None:
     """The 64-bit integer a text spells, or None."""
-    if _INTEGER.fullmatch(spelt) is None:
+    if len(spelt) > MAX_DIGITS or _INTEGER.fullmatch(spelt) is None:
         return None
     if len(spelt) > 20:  # leading zeros are fine, a long number is not
         sign, digits = ("-", spelt[1:]) if spelt[0] == "-" else ("", spelt.lstrip("+"))
@@ -97,15 +105,12 @@ def parse_integer(spelt: str) -> int | None:
 
 def parse_number(spelt: str) -> Number | None:
     """The number a text spells, ``5`` or ``-2.5e3``, or None."""
-    if not spelt or spelt[-1] not in "0123456789.f":  # most text fails here
+    if not spelt or spelt[-1] not in "0123456789." or len(spelt) > MAX_DIGITS:  # most text
         return None
     found = parse_integer(spelt)
-    if found is None:
-        if spelt == "inf" or spelt == "-inf":  # as an infinite number reads as text
-            return float(spelt)
-        if _INTEGER.fullmatch(spelt) or _DECIMAL.fullmatch(spelt):
-            decimal = float(spelt)
-            return decimal if abs(decimal) != float("inf") else None
+    if found is None and (_INTEGER.fullmatch(spelt) or _DECIMAL.fullmatch(spelt)):
+        decimal = float(spelt)
+        return decimal if abs(decimal) != float("inf") else None
     return found
 
 
@@ -113,5 +118,7 @@ def spellings(wanted: str) -> list[bool | int | float | str]:
     """Every value whose text is ``wanted``: that text, and the number or boolean it spells."""
     if wanted == "true" or wanted == "false":
         return [wanted, wanted == "true"]
+    if wanted == "inf" or wanted == "-inf":  # what an infinite number reads as
+        return [wanted, float(wanted)]
     spelt = parse_number(wanted)
     return [wanted] if spelt is None or text(spelt) != wanted else [wanted, spelt]

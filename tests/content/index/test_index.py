@@ -45,6 +45,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Single events go through the C extension, where it is built, and through numba."""
     if request.param == "numba":
         monkeypatch.setattr(single, "match", None)
+        monkeypatch.setattr(single, "quick", None)
     elif single.match is None:
         pytest.skip("the extension is not built")
     return str(request.param)

@@ -11,7 +11,9 @@ from shoal.content.index import fields as f
 from shoal.content.index import kernels as k
 from shoal.content.index.events import Events
 from shoal.content.index.matches import Matches
+from shoal.content.index.scratch import Scratch
 from shoal.content.index.segments import Array
+from shoal.content.index.taking import batch_of
 from shoal.content.index.tiles import match_tile
 
 if TYPE_CHECKING:
@@ -23,20 +25,36 @@ PORTION_IDS: Final = 1 << 20  # ids handed out at a time
 
 
 def stream(index: MatchIndex, batch: Any, *, reuse: bool) -> Iterator[Matches]:
-    """What each row of a record batch matches, in portions."""
-    index.publish()
-    index.pay(batch.num_rows)
-    index.streams += 1
+    """What each row of a table matches, in portions; the index is locked while one is made."""
+    batch = batch_of(batch)
+    with index.lock:
+        index.publish()
+        index.pay(batch.num_rows)
+        index.streams += 1
+        scratch = index.lease()
+        portions = _stream(index, batch, scratch, reuse=reuse)
     try:
-        yield from _stream(index, batch, reuse=reuse)
+        while True:
+            with index.lock:
+                index.unready()
+                try:
+                    found = next(portions, None)
+                finally:
+                    if not index.changed:
+                        index.publish()
+            if found is None:
+                return
+            yield found
     finally:
-        index.streams -= 1
+        with index.lock:
+            index.streams -= 1
+            index.give_back(scratch)
 
 
-def _stream(index: MatchIndex, batch: Any, *, reuse: bool) -> Iterator[Matches]:
+def _stream(index: MatchIndex, batch: Any, scratch: Scratch, *, reuse: bool) -> Iterator[Matches]:
     table = index.publish()
     events = Events(batch, index.vocabulary)
-    lanes, scratch = index.lanes, index.scratch
+    lanes = index.lanes
     groups = sum(len(s.groups) for s in index.segments)
     tiled = groups >= TILED_GROUPS and index.table[f.COLUMNS] <= TILED_COLUMNS
     dense, listed, order = events.tables(index.snapshots, -1 if tiled else _sort_by(index))
@@ -51,7 +69,7 @@ def _stream(index: MatchIndex, batch: Any, *, reuse: bool) -> Iterator[Matches]:
             raise RuntimeError("the index changed while a batch was being matched")
         if tiled:
             found = _match_tile(
-                index, table, dense, listed, order, begin, ends, keyed=keyed, reuse=reuse
+                index, scratch, table, dense, listed, order, begin, ends, keyed=keyed, reuse=reuse
             )
             if found is not None:
                 yield found.decided(events, index.opaque) if index.opaque else found
@@ -91,6 +109,7 @@ def _uses(index: MatchIndex) -> Array:
 
 def _match_tile(
     index: MatchIndex,
+    scratch: Scratch,
     table: int,
     dense: Array,
     listed: Array,
@@ -102,10 +121,10 @@ def _match_tile(
     reuse: bool,
 ) -> Matches | None:
     """The matches of the next events, or None if they are too many to be matched together."""
-    tile, count = index.scratch.tile, min(f.TILE, len(order) - begin)
+    tile, count = scratch.tile, min(f.TILE, len(order) - begin)
     tile.follow(index.vocabulary)
     size = (f.ROOM + index.lanes - index.settled) * count
-    out = index.scratch.out(size) if reuse else np.empty(size + f.SLACK, np.uint32)
+    out = scratch.out(size) if reuse else np.empty(size + f.SLACK, np.uint32)
     if not match_tile(
         table, tile.at, dense, listed, order, begin, count, keyed, out.ctypes.data, ends
     ):

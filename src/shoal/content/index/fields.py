@@ -8,7 +8,7 @@ from __future__ import annotations
 
 # Goes up whenever what lies in memory comes to mean something else: stored indexes and the
 # extension (single.c) must agree with it.
-LAYOUT = 4
+LAYOUT = 5
 
 # An id carries two flags: other lanes of its filter may match too; the reference must decide.
 ID_MASK, SHARED, OPAQUE, DEAD = 0x3FFFFFFF, 0x80000000, 0x40000000, 0xFFFFFFFF
@@ -43,8 +43,12 @@ MAX_CELLS = 8192  # of the table that starts the search for a value's code
     SEEN,
     TOUCHED,
     TOUCHED_COUNT,
+    READY,  # 1 while all of this is up to date and nobody is at work on it
+    SCRATCH_CODES,
+    SCRATCH_KEYS,
+    SCRATCH_OUT,
     INDEX_SIZE,
-) = range(15)
+) = range(19)
 # A segment.
 (
     SNAPSHOT,

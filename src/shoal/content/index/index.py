@@ -8,8 +8,9 @@ clears bits in place. All changes are visible to the next event.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final, overload
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from shoal.content.index.lanes import lanes_of, simple_box
 from shoal.content.index.levels import RECENT, Levels
 from shoal.content.index.matches import Matches
 from shoal.content.index.recent import Recent
-from shoal.content.index.scratch import Scratch
-from shoal.content.index.segments import Array, Flat, Segment, Snapshot
+from shoal.content.index.scratch import Scratch, spread
+from shoal.content.index.segments import Array, Segment, Snapshot
+from shoal.content.index.taking import Event, Wanted, event_of, form_of, is_table
 from shoal.content.index.vocabulary import Vocabulary
 from shoal.content.normal import NormalForm
 
@@ -30,6 +32,7 @@ from shoal.content.normal import NormalForm
 INSERTION = 160
 REMOVAL = 40
 PORTION: Final = 4096  # work done at a time
+READINGS: Final = 8  # of an event whose values, when read, change the index
 # What events lose to disorder, in lanes looked at in vain. Once it is as much as putting things in
 # order would cost, that is done, so that an index which is asked more than changed becomes compact.
 SEGMENT_RENT: Final = 100  # lost to each segment but one
@@ -38,11 +41,21 @@ MERGE_COST = 800  # per lane
 
 
 class MatchIndex:
-    """Which filters match an event? Filters are known by the handle their insertion returned."""
+    """Which filters match an event? Filters are known by the handle their insertion returned.
+
+    Threads may share an index: each call has it to itself, and sees every change that was made
+    before. A batch has it to itself portion by portion; a change in between ends the batch.
+    """
 
     def __init__(self) -> None:
         self.vocabulary = Vocabulary()
         self.opaque: dict[int, NormalForm] = {}
+        self.never: set[int] = set()
+        """Handles of filters that no event can match: they have no lanes."""
+        self.lock = threading.RLock()
+        """Held by whoever reads or changes the index."""
+        self._ready = False
+        """Whether the kernels' tables may be read without the lock; they hold the same."""
         self._levels = Levels()
         self._next = 0
         self._count = 0
@@ -53,6 +66,7 @@ class MatchIndex:
         self._rates = (0, 0)  # what an event pays of each
         self._renting = False
         self._dirty = True
+        self._spare: Scratch | None = None
         self.streams = 0
         """Batches being matched: nothing may move meanwhile."""
         self.table = np.zeros(f.INDEX_SIZE, np.int64)
@@ -63,35 +77,36 @@ class MatchIndex:
 
     # Changes
 
-    def insert(self, form: NormalForm) -> int:
-        """Add a filter and return its handle; handles ascend."""
-        handle = self._add(form)
-        levels = self._levels
-        levels.credit += INSERTION
-        if levels.credit >= PORTION or len(self._recent.ids) >= RECENT:
-            self.maintain()
-        return handle
+    def insert(self, wanted: Wanted) -> int:
+        """Add a filter (or its text, or its normal form) and return its handle; handles ascend."""
+        form = wanted if type(wanted) is NormalForm else form_of(wanted)
+        with self.lock:
+            handle = self._add(form)
+            levels = self._levels
+            levels.credit += INSERTION
+            if levels.credit >= PORTION or len(self._recent.ids) >= RECENT:
+                self.maintain()
+            return handle
 
-    def insert_many(self, forms: Iterable[NormalForm]) -> range:
+    def insert_many(self, wanted: Iterable[Wanted]) -> range:
         """Add many filters at once, faster than one by one; their handles."""
-        first = self._next
-        for form in forms:
-            self._add(form)
-        if len(self._recent) >= RECENT:
-            self.flush()
-            self.settle()
-        return range(first, self._next)
+        with self.lock:
+            first = self._next
+            for one in wanted:
+                self._add(one if type(one) is NormalForm else form_of(one))
+            if len(self._recent) >= RECENT:
+                self.flush()
+                self.settle()
+            return range(first, self._next)
 
-    def insert_flat(self, flat: Flat) -> None:
-        """Add lanes that are laid out already; their ids must follow the last handle."""
-        self.flush()
-        self._levels.add(flat, self.vocabulary)
-        ids = flat.ids & np.uint32(f.ID_MASK)
-        self._next = int(ids[-1]) + 1
-        self._count += len(np.unique(ids))
-        self._shared += int((flat.ids >= f.SHARED).sum())
+    def unready(self) -> None:
+        """Have everybody take the lock from here to the next :meth:`publish`."""
+        if self._ready:
+            self._ready = False
+            self.table[f.READY] = 0
 
     def _add(self, form: NormalForm) -> int:
+        self.unready()
         handle = self._next
         if handle > f.ID_MASK - 1:
             raise OverflowError(
@@ -109,6 +124,8 @@ class MatchIndex:
 
     def _add_lanes(self, handle: int, form: NormalForm) -> None:
         lanes = lanes_of(form, self.vocabulary)
+        if not lanes.boxes:
+            self.never.add(handle)
         flags = 0
         if lanes.opaque:
             flags = f.OPAQUE
@@ -121,6 +138,10 @@ class MatchIndex:
 
     def remove(self, handle: int) -> bool:
         """Take a filter away; whether it was there."""
+        with self.lock:
+            return self._remove(handle)
+
+    def _remove(self, handle: int) -> bool:
         if not 0 <= handle < self._next:
             return False
         recent, levels = self._recent.handles, self._levels
@@ -128,7 +149,9 @@ class MatchIndex:
             self._recent.remove(handle) if recent and handle >= recent[0] else levels.bury(handle)
         )
         if not found:
-            return False
+            if handle not in self.never:
+                return False
+            self.never.remove(handle)
         self._count -= 1
         if found > f.ID_MASK:
             if found & f.SHARED:
@@ -144,26 +167,30 @@ class MatchIndex:
 
     def maintain(self) -> None:
         """Do a portion of the pending work."""
+        self.unready()
         if len(self._recent) >= RECENT:
             self.flush()
         self._levels.work(self.vocabulary)
 
     def settle(self) -> None:
         """Do all pending work."""
+        self.unready()
         self._levels.settle(self.vocabulary)
 
     def compact(self) -> None:
         """Bring everything into one segment: the fastest to match, and the smallest."""
-        self.flush()
-        self.settle()
-        if len(self.segments) > 1 or any(s.live < len(s.handles) for s in self.segments):
-            self._levels.merge(0, len(self.segments), self.vocabulary)
+        with self.lock:
+            self.flush()
             self.settle()
+            if len(self.segments) > 1 or any(s.live < len(s.handles) for s in self.segments):
+                self._levels.merge(0, len(self.segments), self.vocabulary)
+                self.settle()
 
     def flush(self) -> None:
         """Make a segment of the recent lanes now."""
         if not len(self._recent):
             return
+        self.unready()
         flat = self._recent.flat()
         self._recent.clear()
         self._dirty, self._rent[0] = True, 0
@@ -187,54 +214,101 @@ class MatchIndex:
         vocabulary: Vocabulary,
         segments: list[Segment],
         opaque: dict[int, NormalForm],
+        never: set[int],
         next_handle: int,
         count: int,
         shared: int,
     ) -> None:
         """Become the index that these are the parts of."""
-        self.vocabulary, self.opaque = vocabulary, opaque
+        self.vocabulary, self.opaque, self.never = vocabulary, opaque, never
         self._next, self._count, self._shared = next_handle, count, shared
         self._levels.adopt(segments)
 
     # Questions
 
-    def match(self, attributes: Mapping[str, object]) -> list[int]:
-        """The handles of the filters that match an event, each once, in no particular order."""
-        count = self._find(attributes)
-        if not count:
-            return []
-        found: list[int] = self.scratch.ids[:count].tolist()
-        return self._decide(found, attributes) if self.opaque else found
+    @overload
+    def match(self, event: Event) -> list[int]: ...
+    @overload
+    def match(self, event: Any) -> Any: ...
+    def match(self, event: Any) -> Any:
+        """The handles of the filters that match an event, each once, in no particular order.
 
-    def matches(self, attributes: Mapping[str, object]) -> bool:
+        Of a table of events (Arrow's, or a pandas or polars DataFrame): a list of them per row.
+        """
+        found: list[int] | None = self._quick(event, False)
+        if found is not None:
+            return self._decide(found, event) if self.opaque and found else found
+        if type(event) is not dict:
+            if is_table(event):
+                return self.match_batch(event).lists()
+            event = event_of(event)
+        with self.lock:
+            entries, scratch = self._entries(event), self.scratch
+            match = single.match
+            if match is not None:
+                found = match(
+                    entries, self._address, scratch.codes_at, scratch.keys_at, scratch.out_at
+                )
+            else:
+                found = scratch.ids[: self._find(entries)].copy().tolist()
+            return self._decide(found, event) if self.opaque and found else found
+
+    def matches(self, event: Event) -> bool:
         """Whether any filter matches an event: as :meth:`match`, for those who ask no more."""
         if self.opaque:
-            return bool(self.match(attributes))
-        return self._find(attributes) > 0
+            return bool(self.match(event))
+        found = self._quick(event, True)
+        if found is not None:
+            return bool(found)
+        attributes = event if type(event) is dict else event_of(event)
+        with self.lock:
+            return self._find(self._entries(attributes)) > 0
 
-    def match_ids(self, attributes: Mapping[str, object]) -> Array:
+    def match_ids(self, event: Event) -> Array:
         """As :meth:`match`, as an array."""
-        count = self._find(attributes)
-        found = self.scratch.ids[:count]
         if self.opaque:
-            return np.array(self._decide(found.tolist(), attributes), np.uint32)
-        return found.copy()
+            return np.array(self.match(event), np.uint32)
+        found = self._quick(event, True)
+        if found is not None:
+            return np.frombuffer(found, np.uint32)
+        attributes = event if type(event) is dict else event_of(event)
+        with self.lock:
+            return self.scratch.ids[: self._find(self._entries(attributes))].copy()
 
-    def _find(self, attributes: Mapping[str, object]) -> int:
-        """Write the ids that match to the scratch space; how many."""
+    def _quick(self, event: Any, raw: bool) -> Any:
+        """The ids that match, found without the lock; None where that cannot be."""
+        quick = single.quick
+        if quick is None or type(event) is not dict:
+            return None
+        if self._levels.merges or self._renting:
+            with self.lock:
+                self.pay(1)
+        return quick(event, self.vocabulary.brief, self._address, raw)
+
+    def _entries(self, attributes: Mapping[str, object]) -> bytes:
+        """An event's entries, while the kernels' tables are up to date."""
         levels = self._levels
         if levels.merges or self._renting:
             self.pay(1)
-        if self._dirty or levels.changed:
-            self.publish()
-        scratch, brief, index = self.scratch, self.vocabulary.brief, self._address
-        if single.match is not None:
-            return single.match(
-                attributes if type(attributes) is dict else dict(attributes), brief,
-                index, scratch.entries_at, scratch.codes_at, scratch.keys_at, scratch.out_at,
-            )  # fmt: skip
+        for _ in range(READINGS):
+            if not self._ready or levels.changed:
+                self.publish()
+            brief = self.vocabulary.brief
+            if single.spread is not None and single.match is not None:
+                entries = single.spread(attributes, brief)
+            else:
+                entries = spread(attributes, brief)
+            if self._ready and not levels.changed:  # reading a value may run code that inserts
+                return entries
+        raise RuntimeError("the index changes whenever this event is read")
+
+    def _find(self, entries: bytes) -> int:
+        """Write the ids that match to the scratch space; how many."""
+        scratch, index = self.scratch, self._address
+        if single.match is not None and single.count is not None:
+            return single.count(entries, index, scratch.codes_at, scratch.keys_at, scratch.out_at)
         found: int = single.kernels().match_one(
-            index, scratch.entries_at, scratch.spread(attributes, brief),
+            index, scratch.entries_at, scratch.write(entries),
             scratch.codes_at, scratch.keys_at, scratch.present_at, scratch.out_at,
         )  # fmt: skip
         return found
@@ -250,6 +324,7 @@ class MatchIndex:
         if not levels.merges:
             rent[1] += events * rates[1]
             if rent[1] >= MERGE_COST * levels.settled > 0:
+                self.unready()
                 rent[1] = 0
                 levels.merge(0, len(levels.segments), self.vocabulary)
         if levels.merges:
@@ -261,10 +336,11 @@ class MatchIndex:
         """Let the reference say which of the filters that only may match do."""
         sure = [handle for handle in found if handle < f.OPAQUE]
         maybe = {handle & f.ID_MASK: None for handle in found if handle >= f.OPAQUE}
-        return sure + [handle for handle in maybe if self.opaque[handle].matches(attributes)]
+        forms = ((handle, self.opaque.get(handle)) for handle in maybe)
+        return sure + [handle for handle, form in forms if form and form.matches(attributes)]
 
     def match_batch(self, batch: object) -> Matches:
-        """The handles of the filters that match each row of an Arrow record batch."""
+        """The handles of the filters that match each row of an Arrow record batch or table."""
         return Matches.join(list(self.stream(batch, reuse=False)))
 
     def stream(self, batch: object, *, reuse: bool = True) -> Iterator[Matches]:
@@ -272,6 +348,16 @@ class MatchIndex:
         from shoal.content.index.batches import stream
 
         return stream(self, batch, reuse=reuse)
+
+    def lease(self) -> Scratch:
+        """Scratch space for a batch of its own: kept between batches, never used by two."""
+        columns = int(self.table[f.COLUMNS])
+        kept, self._spare = self._spare, None
+        return kept if kept is not None and kept.columns == columns else Scratch(columns)
+
+    def give_back(self, scratch: Scratch) -> None:
+        """Keep a batch's scratch space for the next."""
+        self._spare = scratch
 
     # The tables that the kernels read
 
@@ -286,6 +372,12 @@ class MatchIndex:
             # Without segments all is recent, and the compiled code may not even be loaded.
             self._renting = bool(self.segments) and self._rates != (0, 0)
             self.scratch.out(self.lanes)
+        if not self._ready:
+            table, scratch = self.table, self.scratch
+            table[f.SCRATCH_CODES], table[f.SCRATCH_KEYS] = scratch.codes_at, scratch.keys_at
+            table[f.SCRATCH_OUT] = scratch.out_at
+            table[f.READY] = 1
+            self._ready = True
         return self._address
 
     def _reshape(self) -> None:

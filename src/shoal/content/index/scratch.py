@@ -16,19 +16,38 @@ from shoal.content.index.vocabulary import Brief, Vocabulary
 _ENTRY = struct.Struct("<qd")
 
 
+def spread(event: Mapping[str, object], brief: Brief) -> bytes:
+    """An event's (column, key) entries, packed."""
+    parts: list[bytes] = []
+    for name, value in dict(event).items():
+        known = brief.get(name)
+        if known is None:
+            continue
+        column, memory, pack = known
+        kind = type(value)
+        if kind is float and column >= 0:
+            if value == value:
+                parts.append(_ENTRY.pack(column, value))
+            continue
+        found = memory.get(value) if kind is str else None  # type: ignore[call-overload]  # it is text
+        parts.append(pack(value) if found is None else found)
+    return b"".join(parts)
+
+
 class Scratch:
     """What the kernels write on: an event's keys and codes by column, and the ids found."""
 
     def __init__(self, columns: int) -> None:
+        self.columns = columns
         self._keys = np.full(columns, nan)
         self._codes = np.full((f.MAX_SNAPSHOTS, columns), f.ABSENT, np.uint16)
         self._present = np.zeros(columns, np.uint32)
-        self._entries = bytearray(16 * columns)
+        self._entries = np.zeros(16 * columns, np.uint8)
         self.ids: Array = np.empty(0, np.uint32)
         self.keys_at: int = self._keys.ctypes.data
         self.codes_at: int = self._codes.ctypes.data
         self.present_at: int = self._present.ctypes.data
-        self.entries_at: int = np.frombuffer(self._entries, np.uint8).ctypes.data
+        self.entries_at: int = self._entries.ctypes.data
         self.out_at = 0
 
     def out(self, ids: int) -> Array:
@@ -43,27 +62,10 @@ class Scratch:
         """Room for a tile of events."""
         return Tile(len(self._keys))
 
-    def spread(self, event: Mapping[str, object], brief: Brief) -> int:
-        """Write an event's (column, key) entries; how many."""
-        buffer, at = self._entries, 0
-        for name, value in event.items():
-            known = brief.get(name)
-            if known is None:
-                continue
-            column, memory, pack = known
-            kind = type(value)
-            if kind is float and column >= 0:
-                if value == value:
-                    _ENTRY.pack_into(buffer, at, column, value)
-                    at += 16
-                continue
-            found = memory.get(value) if kind is str else None  # type: ignore[call-overload]  # it is text
-            if found is None:
-                found = pack(value)
-            end = at + len(found)
-            buffer[at:end] = found
-            at = end
-        return at >> 4
+    def write(self, entries: bytes) -> int:
+        """Put an event's entries where the kernels read them; how many."""
+        self._entries[: len(entries)] = np.frombuffer(entries, np.uint8)
+        return len(entries) >> 4
 
 
 class Tile:

@@ -1,4 +1,4 @@
-/* One event from a Python dict against the index: kernels.py's match_one and events.py's spread in
+/* One event from a Python dict against the index: scratch.py's spread and kernels.py's match_one in
  * C, where calling into compiled code from Python is most of the cost of a small event.
  *
  * The tables are those that kernels.py describes; the numbers of their fields are passed in once,
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LAYOUT 4 /* as in fields.py */
+#define LAYOUT 5 /* as in fields.py */
 #define ABSENT 65535
 #define NEGATED 0x80000000u
 #define ID_MASK 0x3FFFFFFFu
@@ -24,6 +24,7 @@
 enum {
     COLUMNS, SEGMENTS, SEGMENT_TABLE, SNAPSHOTS, SNAPSHOT_TABLE, RECENT, RECENT_START, RECENT_IDS,
     RECENT_COLUMNS, RECENT_LOW, RECENT_HIGH, SEEN, TOUCHED, TOUCHED_COUNT,
+    READY, SCRATCH_CODES, SCRATCH_KEYS, SCRATCH_OUT,
     SNAPSHOT, FREE_GROUPS, GROUP_STARTS, GROUP_COLUMNS, GROUP_TABLE,
     HANDLES, HANDLE_COUNT, PLACES, FLAGGED, LIVE,
     WIDTH, KEYS, EXACT, BLOCKS, BOUNDS, IDS, ALIVE, ZONES, SUPERS, SLOTS, SLOT_COUNT,
@@ -366,70 +367,203 @@ static int64_t match_entries(int64_t *index, const int64_t *entries, int64_t cou
     return out - start;
 }
 
-/* match(event, brief, index, entries, codes, keys, out) -> how many ids were written to out
+/* The entries of an event on their way: on the stack, or on the heap where they are many. */
+typedef struct { char *data; size_t used, room; int64_t words[128]; } buffer;
+#define HERE(buffer) ((char *)(buffer)->words)
+
+static int append(buffer *to, const void *data, size_t size)
+{
+    if (to->used + size > to->room) {
+        size_t room = 2 * (to->used + size);
+        char *grown = PyMem_Realloc(to->data == HERE(to) ? NULL : to->data, room);
+        if (!grown) { PyErr_NoMemory(); return -1; }
+        if (to->data == HERE(to)) memcpy(grown, to->data, to->used);
+        to->data = grown;
+        to->room = room;
+    }
+    memcpy(to->data + to->used, data, size);
+    to->used += size;
+    return 0;
+}
+
+static int append_number(buffer *to, int64_t column, double number)
+{
+    char entry[16];
+    memcpy(entry, &column, 8);
+    memcpy(entry + 8, &number, 8);
+    return append(to, entry, 16);
+}
+
+/* One attribute of an event: 0, -1 for an error, 1 where Python has to be asked and may not be. */
+static int append_value(buffer *to, PyObject *known, PyObject *value, int may_ask)
+{
+    long long column = PyLong_AsLongLong(PyTuple_GET_ITEM(known, 0));
+    if (column >= 0 && PyFloat_CheckExact(value)) {
+        double number = PyFloat_AS_DOUBLE(value);
+        return number == number ? append_number(to, column, number) : 0;
+    }
+    if (column >= 0 && PyLong_CheckExact(value)) {
+        int overflow;
+        long long integer = PyLong_AsLongLongAndOverflow(value, &overflow);
+        if (!overflow) return append_number(to, column, (double)integer);
+    }
+    PyObject *packed = NULL;
+    if (PyUnicode_CheckExact(value)) {
+        packed = PyDict_GetItemWithError(PyTuple_GET_ITEM(known, 1), value);
+        if (!packed && PyErr_Occurred()) return -1;
+        Py_XINCREF(packed);
+    }
+    if (!packed) {
+        if (!may_ask) return 1;
+        Py_INCREF(known); /* the vocabulary may be given another one meanwhile */
+        packed = PyObject_CallOneArg(PyTuple_GET_ITEM(known, 2), value);
+        Py_DECREF(known);
+        if (!packed) return -1;
+    }
+    int failed = -1;
+    if (PyBytes_Check(packed))
+        failed = append(to, PyBytes_AS_STRING(packed), (size_t)PyBytes_GET_SIZE(packed));
+    else
+        PyErr_SetString(PyExc_TypeError, "packed entries must be bytes");
+    Py_DECREF(packed);
+    return failed;
+}
+
+/* The attributes of an event one after the other; answers as append_value does. */
+static int append_event(buffer *to, PyObject *event, PyObject *brief, int may_ask)
+{
+    Py_ssize_t position = 0;
+    PyObject *name, *value;
+    while (PyDict_Next(event, &position, &name, &value)) {
+        if (!PyUnicode_CheckExact(name)) return 1; /* comparing it may run anybody's code */
+        PyObject *known = PyDict_GetItemWithError(brief, name);
+        int failed = known ? append_value(to, known, value, may_ask) : PyErr_Occurred() ? -1 : 0;
+        if (failed) return failed;
+    }
+    return 0;
+}
+
+/* A copy of an event that nobody else can change, each name once and a plain str. */
+static PyObject *own_copy(PyObject *event)
+{
+    PyObject *copy = PyDict_New(), *name, *value;
+    Py_ssize_t position = 0;
+    while (copy && PyDict_Next(event, &position, &name, &value)) {
+        if (!PyUnicode_Check(name)) continue;
+        PyObject *plain = PyUnicode_FromObject(name);
+        if (!plain || PyDict_SetItem(copy, plain, value) < 0) Py_CLEAR(copy);
+        Py_XDECREF(plain);
+    }
+    return copy;
+}
+
+/* spread(event, brief) -> the event's entries (column, key), packed
  *
  * brief: {name: (number column or -1 if the number is not all, {text: packed entries}, fallback)};
- * fallback(value) gives the packed entries of any other value, b"" for an absent one. */
+ * fallback(value) gives the packed entries of any other value, b"" for an absent one. It is Python
+ * code, and during it other threads may run: so it is called for values of a copy only. */
+static PyObject *spread(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)self;
+    if (nargs != 2 || !PyDict_Check(args[0]) || !PyDict_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "spread(event, brief)");
+        return NULL;
+    }
+    buffer found;
+    found.data = HERE(&found);
+    found.used = 0;
+    found.room = sizeof found.words;
+    int failed = append_event(&found, args[0], args[1], 0);
+    if (failed > 0) {
+        PyObject *copy = own_copy(args[0]);
+        found.used = 0;
+        failed = copy ? append_event(&found, copy, args[1], 1) : -1;
+        Py_XDECREF(copy);
+    }
+    PyObject *packed =
+        failed ? NULL : PyBytes_FromStringAndSize(found.data, (Py_ssize_t)found.used);
+    if (found.data != HERE(&found)) PyMem_Free(found.data);
+    return packed;
+}
+
+/* find(entries, index, codes, keys, out): how many ids were written to out. No Python code runs
+ * from here to the return, so that one set of codes, keys and ids is enough. */
+static int64_t find(PyObject *const *args, Py_ssize_t nargs, uint32_t **out)
+{
+    if (nargs != 5 || !PyBytes_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "expected entries, index, codes, keys, out");
+        return -1;
+    }
+    int64_t where[4];
+    for (int i = 0; i < 4; i++) where[i] = PyLong_AsLongLong(args[1 + i]);
+    if (PyErr_Occurred()) return -1;
+    *out = AS(uint32_t, where[3]);
+    return match_entries(AS(int64_t, where[0]), (const int64_t *)PyBytes_AS_STRING(args[0]),
+                         PyBytes_GET_SIZE(args[0]) >> 4, AS(uint16_t, where[1]),
+                         AS(double, where[2]), *out);
+}
+
+/* count(entries, index, codes, keys, out) -> how many ids were written to out */
+static PyObject *count(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)self;
+    uint32_t *out;
+    int64_t found = find(args, nargs, &out);
+    return found < 0 ? NULL : PyLong_FromLongLong(found);
+}
+
+static PyObject *list_of(const uint32_t *out, int64_t found)
+{
+    uint32_t here[256], *ids = here;
+    if (found > 256) ids = PyMem_Malloc(4 * (size_t)found);
+    if (!ids) return PyErr_NoMemory();
+    memcpy(ids, out, 4 * (size_t)found); /* a new list may collect garbage, and that run anything */
+    PyObject *listed = PyList_New(found);
+    for (int64_t i = 0; listed && i < found; i++) {
+        PyObject *id = PyLong_FromUnsignedLong(ids[i]);
+        if (!id) Py_CLEAR(listed);
+        else PyList_SET_ITEM(listed, i, id);
+    }
+    if (ids != here) PyMem_Free(ids);
+    return listed;
+}
+
+/* match(entries, index, codes, keys, out) -> the ids found, as a list */
 static PyObject *match(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     (void)self;
-    if (nargs != 7 || !PyDict_Check(args[0]) || !PyDict_Check(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "match(event, brief, index, entries, codes, keys, out)");
+    uint32_t *out;
+    int64_t found = find(args, nargs, &out);
+    return found < 0 ? NULL : list_of(out, found);
+}
+
+/* quick(event, brief, index, raw) -> the ids found, as a list or as raw bytes; None where somebody
+ * is at work on the index, or where Python has to be asked about a value. It needs no lock: no
+ * other thread runs. */
+static PyObject *quick(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    (void)self;
+    if (nargs != 4 || !PyDict_Check(args[0]) || !PyDict_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "quick(event, brief, index, raw)");
         return NULL;
     }
-    int64_t where[5];
-    for (int i = 0; i < 5; i++) where[i] = PyLong_AsLongLong(args[2 + i]);
+    int64_t *index = AS(int64_t, PyLong_AsLongLong(args[2]));
     if (PyErr_Occurred()) return NULL;
-    char *entries = AS(char, where[1]);
-    Py_ssize_t position = 0, used = 0;
-    PyObject *name, *value;
-    while (PyDict_Next(args[0], &position, &name, &value)) {
-        PyObject *known = PyDict_GetItemWithError(args[1], name);
-        if (!known) { if (PyErr_Occurred()) return NULL; continue; }
-        long long column = PyLong_AsLongLong(PyTuple_GET_ITEM(known, 0));
-        if (column >= 0 && PyFloat_CheckExact(value)) {
-            double number = PyFloat_AS_DOUBLE(value);
-            if (number == number) {
-                int64_t wide = column;
-                memcpy(entries + used, &wide, 8);
-                memcpy(entries + used + 8, &number, 8);
-                used += 16;
-            }
-            continue;
-        }
-        if (column >= 0 && PyLong_CheckExact(value)) {
-            int overflow;
-            long long integer = PyLong_AsLongLongAndOverflow(value, &overflow);
-            if (!overflow) {
-                double number = (double)integer;
-                int64_t wide = column;
-                memcpy(entries + used, &wide, 8);
-                memcpy(entries + used + 8, &number, 8);
-                used += 16;
-                continue;
-            }
-        }
-        PyObject *packed = NULL;
-        if (PyUnicode_CheckExact(value)) {
-            packed = PyDict_GetItemWithError(PyTuple_GET_ITEM(known, 1), value);
-            if (!packed && PyErr_Occurred()) return NULL;
-            Py_XINCREF(packed);
-        }
-        if (!packed) packed = PyObject_CallOneArg(PyTuple_GET_ITEM(known, 2), value);
-        if (!packed) return NULL;
-        if (!PyBytes_Check(packed)) {
-            Py_DECREF(packed);
-            PyErr_SetString(PyExc_TypeError, "packed entries must be bytes");
-            return NULL;
-        }
-        memcpy(entries + used, PyBytes_AS_STRING(packed), (size_t)PyBytes_GET_SIZE(packed));
-        used += PyBytes_GET_SIZE(packed);
-        Py_DECREF(packed);
-    }
-    uint32_t *out = AS(uint32_t, where[4]);
-    int64_t count = match_entries(AS(int64_t, where[0]), AS(const int64_t, where[1]), used >> 4,
-                                  AS(uint16_t, where[2]), AS(double, where[3]), out);
-    return PyLong_FromLongLong(count);
+    if (!FIELD(index, READY)) Py_RETURN_NONE;
+    buffer entries;
+    entries.data = HERE(&entries);
+    entries.used = 0;
+    entries.room = sizeof entries.words;
+    int failed = append_event(&entries, args[0], args[1], 0);
+    uint32_t *out = AS(uint32_t, FIELD(index, SCRATCH_OUT));
+    int64_t found = failed ? 0 : match_entries(
+        index, (const int64_t *)(void *)entries.data, (int64_t)(entries.used >> 4),
+        AS(uint16_t, FIELD(index, SCRATCH_CODES)), AS(double, FIELD(index, SCRATCH_KEYS)), out);
+    if (entries.data != HERE(&entries)) PyMem_Free(entries.data);
+    if (failed > 0) Py_RETURN_NONE;
+    if (failed) return NULL;
+    return args[3] == Py_True ? PyBytes_FromStringAndSize((const char *)out, 4 * found)
+                              : list_of(out, found);
 }
 
 /* bury(segment, handle): see kernels.py */
@@ -482,7 +616,10 @@ static PyObject *configure(PyObject *self, PyObject *fields)
 
 static PyMethodDef methods[] = {
     {"configure", configure, METH_O, "Tell where the fields of the tables are."},
-    {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "Match one event."},
+    {"spread", (PyCFunction)(void (*)(void))spread, METH_FASTCALL, "The entries of an event."},
+    {"count", (PyCFunction)(void (*)(void))count, METH_FASTCALL, "Match entries; how many ids."},
+    {"match", (PyCFunction)(void (*)(void))match, METH_FASTCALL, "Match entries; the ids."},
+    {"quick", (PyCFunction)(void (*)(void))quick, METH_FASTCALL, "Match an event, or None."},
     {"bury", (PyCFunction)(void (*)(void))bury, METH_FASTCALL, "Clear a handle's live bits."},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_single", NULL, -1, methods,

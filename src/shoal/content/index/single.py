@@ -12,7 +12,7 @@ from shoal.content.index import fields as f
 FIELDS: Final = (
     f.COLUMNS, f.SEGMENTS, f.SEGMENT_TABLE, f.SNAPSHOTS, f.SNAPSHOT_TABLE, f.RECENT,
     f.RECENT_START, f.RECENT_IDS, f.RECENT_COLUMNS, f.RECENT_LOW, f.RECENT_HIGH, f.SEEN,
-    f.TOUCHED, f.TOUCHED_COUNT,
+    f.TOUCHED, f.TOUCHED_COUNT, f.READY, f.SCRATCH_CODES, f.SCRATCH_KEYS, f.SCRATCH_OUT,
     f.SNAPSHOT, f.FREE_GROUPS, f.GROUP_STARTS, f.GROUP_COLUMNS, f.GROUP_TABLE,
     f.HANDLES, f.HANDLE_COUNT, f.PLACES, f.FLAGGED, f.LIVE,
     f.WIDTH, f.KEYS, f.EXACT, f.BLOCKS, f.BOUNDS, f.IDS, f.ALIVE, f.ZONES, f.SUPERS, f.SLOTS,
@@ -51,8 +51,14 @@ def kernels() -> Any:
 
 _kernels: Any = None
 _extension: Final = _load()
-match: Callable[..., int] | None = _extension and _extension.match
-"""(event, vocabulary in brief, addresses…) -> how many ids were written; None: use the kernels."""
+match: Callable[..., list[int]] | None = _extension and _extension.match
+"""(entries, addresses…) -> the ids found; None: use the kernels."""
+quick: Callable[..., Any] | None = _extension and _extension.quick
+"""(event, vocabulary in brief, index, raw) -> the ids found, or None where it takes a lock."""
+count: Final[Callable[..., int] | None] = _extension and _extension.count
+"""(entries, addresses…) -> how many ids were written."""
+spread: Final[Callable[..., bytes] | None] = _extension and _extension.spread
+"""(event, vocabulary in brief) -> the event's entries."""
 
 
 def _bury(segment: int, handle: int) -> int:

@@ -36,12 +36,19 @@ _OWN = ("handles", "place", "block_group", "group_starts")
 
 def save(index: MatchIndex, folder: Path) -> None:
     """Write an index to a folder, in one segment."""
+    with index.lock:
+        _save(index, folder)
+
+
+def _save(index: MatchIndex, folder: Path) -> None:
     index.compact()
     folder.mkdir(parents=True, exist_ok=True)
     about = {
         "layout": f.LAYOUT,
         "vocabulary": index.vocabulary,
         "opaque": index.opaque,
+        "never": index.never,
+        "segments": len(index.segments),
         "next": index.next_handle,
         "count": len(index),
         "shared": index.shared_lanes,
@@ -92,11 +99,11 @@ def load(folder: Path) -> MatchIndex:
         raise ValueError(
             f"the index in {folder} was stored by another version of Shoal; store it again"
         )
-    segments = [_load_segment(folder, about["cuts"], about["columns"])] if about["count"] else []
+    segments = [_load_segment(folder, about["cuts"], about["columns"])] if about["segments"] else []
     index = MatchIndex()
     index.adopt(
-        about["vocabulary"], segments, about["opaque"], about["next"], about["count"],
-        about["shared"],
+        about["vocabulary"], segments, about["opaque"], about["never"], about["next"],
+        about["count"], about["shared"],
     )  # fmt: skip
     return index
 

@@ -9,7 +9,7 @@ from shoal.content.index.index import MatchIndex
 from shoal.content.tables import FilterTable, Source
 
 if TYPE_CHECKING:
-    from shoal.content.attributes import AttributeFilter, Attributes
+    from shoal.content.attributes import AttributeFilter
     from shoal.content.model import Content, Filter
 
 
@@ -52,10 +52,7 @@ class IndexTable(FilterTable):
 
     def match(self, content: Content) -> list[Source]:
         """See :class:`~shoal.content.tables.FilterTable`."""
-        values = getattr(cast("Attributes", content), "values", None)
-        if values is None:
-            return []
-        handles = self._index.match(values)
+        handles = self._index.match(content)
         if not handles:
             return []
         sources = self._sources

@@ -13,6 +13,7 @@ from shoal.content.language.limits import (
     MAX_ELEMENTS,
     MAX_LENGTH,
     FilterError,
+    FilterWarning,
 )
 from shoal.content.language.parser import parse
 from shoal.content.language.printer import show
@@ -26,6 +27,7 @@ __all__ = [
     "Expression",
     "Failure",
     "FilterError",
+    "FilterWarning",
     "Outcome",
     "evaluate",
     "holds",

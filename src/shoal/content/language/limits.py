@@ -20,6 +20,10 @@ MAX_DISJUNCTS: Final = 128
 FilterErrorKind = Literal["parse", "missingFunction"]
 
 
+class FilterWarning(UserWarning):
+    """A filter that can be used, and probably does not say what was meant."""
+
+
 class FilterError(ValueError):
     """A filter that cannot be used: says where, why, and what to write instead."""
 

@@ -11,12 +11,19 @@ exhaust the stack.
 
 from __future__ import annotations
 
+import re
+import warnings
 from difflib import get_close_matches
 from typing import NamedTuple, cast
 
 from shoal.content.language.functions import FUNCTIONS, signature
 from shoal.content.language.lexer import Token, tokens
-from shoal.content.language.limits import MAX_DEPTH, MAX_ELEMENTS, FilterError
+from shoal.content.language.limits import (
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    FilterError,
+    FilterWarning,
+)
 from shoal.content.language.syntax import (
     And,
     Arithmetic,
@@ -45,6 +52,7 @@ _LEVELS = {
     **dict.fromkeys(("*", "/", "%"), MULTIPLYING),
     **dict.fromkeys(("LIKE", "IN"), MEMBER),
 }
+_LIKE_A_NUMBER = re.compile(r"[0-9]+[eE][0-9]*|0[xX][0-9a-fA-F]+|[0-9]+(?:_[0-9]*)+")
 _RESERVED = frozenset(("AND", "OR", "XOR", "NOT", "LIKE", "IN", "EXISTS", "TRUE", "FALSE"))
 
 
@@ -61,6 +69,15 @@ def parse(source: str) -> Expression:
     found = parser.expression(LOGICAL)
     if parser.token.kind != "end":
         raise parser.unexpected("an operator or the end")
+    for token in parser.tokens:
+        if token.kind == "word" and _LIKE_A_NUMBER.fullmatch(token.spelling):
+            word = token.spelling[:40]
+            warnings.warn(
+                f"filter, character {token.position + 1}: {word} is read as an attribute's name "
+                f"(a decimal is written 1.0e5; for that name write `{word.lower()}`)",
+                FilterWarning,
+                stacklevel=4,  # who made the AttributeFilter
+            )
     return found.expression
 
 

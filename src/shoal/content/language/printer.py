@@ -25,7 +25,8 @@ from shoal.content.language.syntax import (
     Xor,
 )
 
-_BARE = re.compile(r"(?![0-9]+\Z)[a-z0-9_]+\Z")
+# Names that are, or look like, numbers need backquotes.
+_BARE = re.compile(r"(?![0-9]+(?:e[0-9]*|x[0-9a-f]*|_[0-9_]*)?\Z)[a-z0-9_]+\Z")
 _KEYWORDS = frozenset(("and", "or", "xor", "not", "like", "in", "exists", "true", "false"))
 _PRIMARY = (Literal, Attribute, Call)
 

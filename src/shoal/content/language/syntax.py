@@ -28,6 +28,9 @@ class Literal(msgspec.Struct, frozen=True, eq=False):
             and self.value == other.value
         )
 
+    def __ne__(self, other: object) -> bool:  # msgspec's would compare identities
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((type(self.value).__name__, self.value))
 
