@@ -14,9 +14,16 @@ import msgspec
 from shoal.content import covering
 from shoal.content.attribute_table import AttributeTable
 from shoal.content.language.check import check
+from shoal.content.language.cost import check_cost, cost
 from shoal.content.language.evaluate import Outcome, evaluate, holds
 from shoal.content.language.explain import Explanation, explain
-from shoal.content.language.limits import MAX_LENGTH, FilterError
+from shoal.content.language.limits import (
+    EVENT_BYTES,
+    MAX_COST,
+    MAX_LENGTH,
+    REMEMBERED,
+    FilterError,
+)
 from shoal.content.language.parser import parse
 from shoal.content.language.printer import show
 from shoal.content.language.syntax import And, Expression, Not, Or, Xor
@@ -95,6 +102,14 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
     def explain(self, content: Attributes | Mapping[str, object]) -> Explanation:
         """Whether the filter matches and, part by part, why not."""
         return explain(self.expression, values_of(content) or {})
+
+    def cost(self, size: int = EVENT_BYTES) -> int:
+        """Steps that matching takes at most on an event of so many bytes."""
+        return cost(self.expression, size)
+
+    def check_cost(self, size: int = EVENT_BYTES, budget: int = MAX_COST) -> None:
+        """Raise :class:`FilterError` if matching may take more steps than that."""
+        check_cost(self.expression, size, budget)
 
     def covers(self, other: Filter) -> bool:
         """See :func:`shoal.content.covering.covers`; long conjunctions are compared by operand."""
@@ -185,11 +200,21 @@ def _operands(one: AttributeFilter, kind: type[And] | type[Or]) -> tuple[Express
     return expression.operands if isinstance(expression, kind) else (expression,)
 
 
-@lru_cache(maxsize=4096)
 def _read(text: str) -> tuple[Expression, str]:
-    """A filter's expression and its one spelling; remembered, since filters travel often."""
+    """A filter's expression and its one spelling."""
+    return _remembered(text) if len(text) <= REMEMBERED else _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(text: str) -> tuple[Expression, str]:
+    """The same, remembered: filters travel often. Long ones would take too much memory."""
+    return _parsed(text)
+
+
+def _parsed(text: str) -> tuple[Expression, str]:
     expression = parse(text)
     check(expression)
+    check_cost(expression)
     spelt = show(expression)
     if len(spelt) > MAX_LENGTH:  # or the next node could not read it
         raise FilterError(

@@ -49,12 +49,19 @@ def normalise(expression: Expression) -> NormalForm:
     if isinstance(expression, Attribute):
         here = Truth(expression.name, True)
         return NormalForm((Conjunction((here,), (expression,)),))
-    return normalise_operand(expression)
+    found = normalise_operand(expression).disjuncts
+    return NormalForm(found, expression if any(map(_searches, found)) else None)
 
 
 def normalise_operand(expression: Expression) -> NormalForm:
     """When an operand of ``AND`` or ``OR`` holds: text that reads as true does, too."""
     return NormalForm(tuple(_Normaliser().outcome(expression, "true")))
+
+
+def _searches(one: Conjunction) -> bool:
+    """Whether asking the conjunction may take time in the event's size."""
+    texts = (p for p in one.predicates if isinstance(p, Text))
+    return bool(one.residue) or any(p.contains or p.like or p.unlike for p in texts)
 
 
 class _Normaliser:

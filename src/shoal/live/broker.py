@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +62,13 @@ LATE: Final = 1.0
 """Seconds by which an event loop must be late for that to be noticed."""
 
 
+def filters_of(message: Any) -> Iterator[object]:
+    """The filters that a message of the routing carries, and whatever else it does."""
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        yield from value if isinstance(value, tuple) else (value,)
+
+
 class Broker:
     """One node. ``start`` it, ``stop`` it, or use it as an asynchronous context."""
 
@@ -72,7 +79,7 @@ class Broker:
         self.name = check_name(settings.name or random_name())
         self.node: NodeId = node_id(self.name)
         self.epoch = new_epoch()
-        self.access = security.Access(settings.access)
+        self.access = security.Access(settings.access, settings.limits.check_filter)
         self.tls_in, self.tls_out = security.contexts(
             settings.certificate, settings.key, settings.authority
         )
@@ -175,7 +182,7 @@ class Broker:
         What cannot be used changes nothing: the error says why, and the broker goes on as before.
         """
         settings = self.settings
-        access = security.Access(settings.access)
+        access = security.Access(settings.access, settings.limits.check_filter)
         tls = security.contexts(settings.certificate, settings.key, settings.authority)
         self.access = access
         self.tls_in, self.tls_out = tls
@@ -372,6 +379,9 @@ class Broker:
             if self._came is not None and not self._came.add(event.publisher, event.sequence):
                 self.cycles += 1
                 return
+        elif self.settings.limits.stricter:
+            for filter in filters_of(message):
+                self.settings.limits.check_filter(filter)
         if self.recording is not None:
             self.recording.received(message)
         self.routing.receive(peer.node, message)

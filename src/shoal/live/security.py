@@ -20,7 +20,7 @@ from __future__ import annotations
 import ipaddress
 import ssl
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,6 +68,11 @@ class Principal:
     def _filter(text: str | None) -> AttributeFilter | None:
         return None if text is None or text.upper() == "TRUE" else AttributeFilter(text)
 
+    @property
+    def filters(self) -> list[AttributeFilter]:
+        """The filters of his rules."""
+        return [one for one in (self._publish, self._subscribe) if one is not None]
+
     def may_publish(self, content: Content) -> bool:
         """Whether events with this content are taken from him."""
         return self._publish is None or self._publish.matches(content)
@@ -97,7 +102,10 @@ class Principal:
 class Access:
     """The rules of one broker. Without a file everybody may do everything."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(
+        self, path: Path | None = None, check: Callable[[AttributeFilter], None] | None = None
+    ) -> None:
+        """``check`` refuses a filter that costs this broker too much."""
         self._open = path is None
         self._rules: dict[str, Rule] = {}
         self._tokens: dict[bytes, tuple[Verifier, Rule]] = {}
@@ -115,7 +123,9 @@ class Access:
             raise LiveError(f"access file {path}: {plain(error)}") from None
         for rule in entries:
             try:
-                Principal(rule.name, rule)
+                for filter in Principal(rule.name, rule).filters:
+                    if check is not None:
+                        check(filter)
                 self._add(rule)
             except (FilterError, LiveError) as error:
                 raise LiveError(f"access file {path}, '{rule.name}': {error}") from None

@@ -201,6 +201,7 @@ class Session(Outbox):
                 "limit", f"a client may have {len(self.filters)} subscriptions, and it has"
             )
         filter = self.principal.may_subscribe(AttributeFilter(message.filter))
+        self.broker.settings.limits.check_filter(filter)
         self.filters.put(number, self.broker.subscribe(self, number, filter))
         self._accept(number)
 
@@ -219,7 +220,8 @@ class Session(Outbox):
             kept: AttributeFilter | None
             try:
                 kept = principal.may_subscribe(filter)
-            except RefusedError:
+                self.broker.settings.limits.check_filter(kept)
+            except (RefusedError, FilterError):
                 kept = None
             if kept is filter:
                 continue

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec.structs import force_setattr
 
+from shoal.content import AttributeFilter
+from shoal.content.language import EVENT_BYTES, MAX_COST
 from shoal.live.errors import LiveError
 from shoal.stack import StackError, register
 from shoal.stack.registry import Choice, NoParameters, Stack, build, choice, plain, suggestion
@@ -27,6 +29,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Bytes of one message, and so of an event."""
     attributes: Positive = 256
     """Attributes of an event."""
+    cost: Positive = MAX_COST
+    """Steps, of about a nanosecond, that a filter may take on an event that fills a frame."""
     rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Events a second that one client may publish, 0 for any number; a faster one has to wait."""
     connections: Positive = 4096
@@ -47,6 +51,16 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Seconds within which a new connection must have introduced itself."""
     skew: Seconds = 5.0
     """Seconds by which another broker's clock may differ before that is said."""
+
+    @property
+    def stricter(self) -> bool:
+        """Whether a filter may cost too much here that could be made."""
+        return self.frame > EVENT_BYTES or self.cost < MAX_COST
+
+    def check_filter(self, filter: object) -> None:
+        """Raise :class:`FilterError` if a filter may take too long on the largest event."""
+        if isinstance(filter, AttributeFilter) and self.stricter:
+            filter.check_cost(self.frame, self.cost)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

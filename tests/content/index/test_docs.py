@@ -10,7 +10,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "matching.md"
 
 
 def test_the_first_example() -> None:
-    (example,) = re.findall(r"```python\n(from shoal.content import.*?)```", PAGE.read_text(), re.S)
+    (example,) = re.findall(
+        r"```python\n(from shoal.content.index import.*?)```", PAGE.read_text(), re.S
+    )
     names: dict[str, Any] = {}
     for line in example.splitlines():
         code, _, comment = line.partition("#")

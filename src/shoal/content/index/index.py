@@ -337,7 +337,7 @@ class MatchIndex:
         sure = [handle for handle in found if handle < f.OPAQUE]
         maybe = {handle & f.ID_MASK: None for handle in found if handle >= f.OPAQUE}
         forms = ((handle, self.opaque.get(handle)) for handle in maybe)
-        return sure + [handle for handle, form in forms if form and form.matches(attributes)]
+        return sure + [handle for handle, form in forms if form and form.decide(attributes)]
 
     def match_batch(self, batch: object) -> Matches:
         """The handles of the filters that match each row of an Arrow record batch or table."""

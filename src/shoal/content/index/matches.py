@@ -69,7 +69,7 @@ class Matches:
             if entry != last[0]:
                 last = (entry, set())
             handle = int(self.ids[position]) & f.ID_MASK
-            keep[position] = handle not in last[1] and opaque[handle].matches(
+            keep[position] = handle not in last[1] and opaque[handle].decide(
                 events.row(int(self.rows[entry]))
             )
             if keep[position]:

@@ -32,6 +32,8 @@ MAX_COLUMNS: Final = 60_000
 MAX_LENGTHS: Final = 64  # of prefixes or suffixes of one attribute
 MAX_FRAGMENTS: Final = 4_096  # over all attributes
 MEMORY: Final = 1 << 16  # texts whose entries are remembered, per attribute
+MEMORISED: Final = 256  # characters of such a text
+FEW_FRAGMENTS: Final = 16  # of a length; from there on, the pieces of that length are looked up
 EXACT_INTEGERS: Final = 2**53
 Brief: TypeAlias = dict[str, tuple[int, dict[str | bool, bytes], Callable[[object], bytes]]]
 """By attribute: the number column if there is no other, remembered entries, and how to get more."""
@@ -119,7 +121,7 @@ class Attribute:
         if self.textual:
             parts += self._text_entries(values.text(value))
         packed = b"".join(_ENTRY.pack(*part) for part in parts)
-        if name is not None:
+        if name is not None and (isinstance(name, bool) or len(name) <= MEMORISED):
             if len(self.memory) >= MEMORY:
                 self.memory.clear()
             self.memory[name] = packed
@@ -145,6 +147,9 @@ class Attribute:
                 found.append((column, key))
         fragments: dict[int, None] = {}
         for length, columns in self.fragments.items():
+            if len(columns) <= FEW_FRAGMENTS:
+                fragments.update((hit, None) for part, hit in columns.items() if part in text)
+                continue
             for at in range(len(text) - length + 1):
                 hit = columns.get(text[at : at + length])
                 if hit is not None:

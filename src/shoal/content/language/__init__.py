@@ -8,6 +8,8 @@
 from shoal.content.language.evaluate import Outcome, evaluate, holds
 from shoal.content.language.functions import Failure
 from shoal.content.language.limits import (
+    EVENT_BYTES,
+    MAX_COST,
     MAX_DEPTH,
     MAX_DISJUNCTS,
     MAX_ELEMENTS,
@@ -20,6 +22,8 @@ from shoal.content.language.printer import show
 from shoal.content.language.syntax import Expression
 
 __all__ = [
+    "EVENT_BYTES",
+    "MAX_COST",
     "MAX_DEPTH",
     "MAX_DISJUNCTS",
     "MAX_ELEMENTS",

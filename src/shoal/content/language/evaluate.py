@@ -17,7 +17,15 @@ from math import fmod, inf
 from typing import Any, TypeAlias
 
 from shoal.content import values
-from shoal.content.language.functions import FUNCTIONS, ZERO, Failure, FailureKind, Plain, Type
+from shoal.content.language.functions import (
+    FUNCTIONS,
+    ZERO,
+    Failure,
+    FailureKind,
+    Plain,
+    Type,
+    shown,
+)
 from shoal.content.language.like import like
 from shoal.content.language.syntax import (
     And,
@@ -297,4 +305,4 @@ def _failed(failure: Failure, value: Plain) -> Failure:
 
 def _no_cast(value: Plain, wanted: str, result: Plain) -> Failure:
     kind: FailureKind = "cast"
-    return Failure(kind, f"{value!r} cannot be read as {wanted}", result)
+    return Failure(kind, f"{shown(value)} cannot be read as {wanted}", result)

@@ -64,6 +64,11 @@ class Function(msgspec.Struct, frozen=True):
         return None
 
 
+def shown(value: Plain) -> str:
+    """A value in an error's reason: the beginning of a long text."""
+    return repr(value if not isinstance(value, str) or len(value) <= 80 else value[:77] + "...")
+
+
 # What Unicode calls white space; str.strip() would take some control characters as well.
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -108,17 +113,21 @@ def _integer(value: Plain) -> Plain | Failure:
         found = int(value) if values.INT_MIN <= value < 2.0**63 else None
     else:
         found = int(value)
-    return found if found is not None else Failure("cast", f"{value!r} is not an integer", 0)
+    return found if found is not None else Failure("cast", f"{shown(value)} is not an integer", 0)
 
 
 def _decimal(value: Plain) -> Plain | Failure:
     found = values.number(value)
-    return Failure("cast", f"{value!r} is not a number", 0.0) if found is None else float(found)
+    return (
+        Failure("cast", f"{shown(value)} is not a number", 0.0) if found is None else float(found)
+    )
 
 
 def _boolean(value: Plain) -> Plain | Failure:
     found = values.truth(value) if isinstance(value, str) else bool(value)
-    return Failure("cast", f"{value!r} is not true or false", False) if found is None else found
+    return (
+        Failure("cast", f"{shown(value)} is not true or false", False) if found is None else found
+    )
 
 
 def _within(

@@ -1,7 +1,7 @@
 """What a filter may not exceed, and the error it gets for anything wrong with it.
 
-Filters come from strangers. Together the limits bound what parsing and matching one costs: at most
-:data:`MAX_LENGTH` steps over the event's attributes, each linear in the attribute's text.
+Filters come from strangers. The first limits bound what reading one costs, :data:`MAX_COST` what
+matching one costs (:mod:`shoal.content.language.cost`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,13 @@ MAX_ELEMENTS: Final = 4_096
 """Elements of an ``IN`` list, arguments of a function."""
 MAX_DISJUNCTS: Final = 128
 """Conjunctions in a normal form; what would need more stays an expression in the residue."""
+
+MAX_COST: Final = 500_000_000
+"""Steps of about a nanosecond that a filter may take on an event of :data:`EVENT_BYTES`."""
+EVENT_BYTES: Final = 1 << 20
+"""Bytes of the largest event, unless a broker says otherwise."""
+REMEMBERED: Final = 2_048
+"""Characters of a filter that is kept taken apart, for the next who brings it."""
 
 FilterErrorKind = Literal["parse", "missingFunction"]
 

@@ -76,7 +76,7 @@ def parse(source: str) -> Expression:
                 f"filter, character {token.position + 1}: {word} is read as an attribute's name "
                 f"(a decimal is written 1.0e5; for that name write `{word.lower()}`)",
                 FilterWarning,
-                stacklevel=4,  # who made the AttributeFilter
+                stacklevel=6,  # who made the AttributeFilter
             )
     return found.expression
 
