@@ -8,7 +8,6 @@ clears bits in place. All changes are visible to the next event.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, overload
 
@@ -52,7 +51,7 @@ class MatchIndex:
         self.opaque: dict[int, NormalForm] = {}
         self.never: set[int] = set()
         """Handles of filters that no event can match: they have no lanes."""
-        self.lock = threading.RLock()
+        self.lock = single.lock()
         """Held by whoever reads or changes the index."""
         self._ready = False
         """Whether the kernels' tables may be read without the lock; they hold the same."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
@@ -53,6 +54,8 @@ _kernels: Any = None
 _extension: Final = _load()
 match: Callable[..., list[int]] | None = _extension and _extension.match
 """(entries, addresses…) -> the ids found; None: use the kernels."""
+lock: Final = threading.RLock
+"""Makes the lock of an index, which is held wherever ``quick`` does not answer."""
 quick: Callable[..., Any] | None = _extension and _extension.quick
 """(event, vocabulary in brief, index, raw) -> the ids found, or None where it takes a lock."""
 count: Final[Callable[..., int] | None] = _extension and _extension.count
