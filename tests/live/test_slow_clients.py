@@ -13,7 +13,7 @@ from test_hostile import Raw, hello
 from shoal.live import Broker, RefusedError
 from shoal.live.messages import Accepted, Beat, Subscribe, Welcome
 from shoal.live.security import hash_token
-from shoal.live.wire import encode
+from shoal.live.wire import LENGTH, encode
 from shoal.testing import Network
 
 
@@ -146,5 +146,28 @@ def test_all_queues_share_one_budget_and_the_greediest_pays() -> None:
             for raw in greedy:
                 raw.close()
             await until(lambda: not broker.status().waiting, "nothing waits any more")
+
+    run(story())
+
+
+def test_frames_that_never_end_share_the_budget() -> None:
+    async def story() -> None:
+        budget = 4 << 20
+        async with (
+            Network(1, limits={"memory": budget}) as network,
+            network.connect() as honest,
+        ):
+            broker = network.brokers[0]
+            raws = [await subscriber(broker, "n = 1") for _ in range(12)]
+            for raw in raws:
+                raw.writer.write(LENGTH.pack(1 << 20) + bytes((1 << 20) - 1))
+            await until(lambda: len(broker.status().clients) <= 5, "who keeps most has to go")
+            status = await honest.inspect()
+            assert status.waiting <= budget
+            await honest.publish(n=1, body=bytes(1 << 19))
+            for raw in raws:
+                raw.close()
+            await until(lambda: not broker.status().waiting, "nothing waits any more")
+            assert honest.reconnects == 0
 
     run(story())

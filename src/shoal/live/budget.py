@@ -1,7 +1,8 @@
-"""One memory budget for everything that waits to be sent, for all clients and neighbours together.
+"""One memory budget for everything that waits, for all clients and neighbours together.
 
-Whoever keeps bytes waiting says how many. When they exceed the budget, whoever keeps most has to
-shed some, again and again until the rest fits: a modest backlog is never touched for a greedy one.
+What waits to be sent counts, and so do long frames whose end has not arrived. Whoever keeps bytes
+waiting says how many. When they exceed the budget, whoever keeps most has to shed some, again and
+again until the rest fits: a modest backlog is never touched for a greedy one.
 """
 
 from __future__ import annotations

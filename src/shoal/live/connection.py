@@ -21,11 +21,14 @@ from shoal.live.security import explain_tls
 from shoal.live.wire import HANDSHAKE_LIMIT, Splitter, encode
 
 if TYPE_CHECKING:
+    from shoal.live.budget import Budget
     from shoal.live.settings import Limits
 
 log = logging.getLogger("shoal.live")
 HIGH_WATER: Final = 1 << 18
 """Bytes waiting in a socket's buffer from which on a connection counts as congested."""
+PARTIAL: Final = 1 << 16
+"""Bytes of an unfinished frame from which on they count against the broker's memory."""
 _hello = msgspec.msgpack.Decoder(Hello)
 
 
@@ -67,6 +70,9 @@ class Connection(asyncio.Protocol):
         """Why it was or will be closed."""
         self.gone = False
         self.on_gone: Callable[[Connection], None] | None = None
+        self.budget: Budget | None = None
+        """Where a broker counts what it keeps of this connection's unfinished frames."""
+        self._counted = False
         self._introduce = introduce
         self._splitter = Splitter(HANDSHAKE_LIMIT)
         self._out: list[bytes] = []
@@ -104,6 +110,9 @@ class Connection(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         frames = self._splitter.feed(data)
+        if self.budget is not None and (self._splitter.partial > PARTIAL or self._counted):
+            self._counted = self._splitter.partial > PARTIAL
+            self.budget.hold(self, self._splitter.partial if self._counted else 0)
         if self.user is None and frames and not self._begin(frames):
             return
         if self.user is not None and frames:
@@ -226,9 +235,15 @@ class Connection(asyncio.Protocol):
             return
         self.gone = True
         self.reason = reason
+        if self.budget is not None:
+            self.budget.hold(self, 0)
         if self._timer is not None:
             self._timer.cancel()
         self.loop.call_soon(self.settle)
+
+    def shed(self) -> None:
+        """See :class:`~shoal.live.budget.Holder`: half a frame is of no use to anybody."""
+        self.close("the broker's memory is full, and this frame takes most of it", polite=False)
 
     def settle(self) -> None:
         """Tell the user and the owner that the connection is gone, now rather than soon."""

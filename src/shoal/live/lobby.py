@@ -96,6 +96,7 @@ class Lobby:
         broker = self._broker
         connection = Connection(broker.settings.limits, broker.greeter.introduce)
         connection.on_gone = self._gone
+        connection.budget = broker.budget
         broker.connections[connection] = None
         self._waiting[connection] = broker.spawn(self._connect(connection, accepted))
         if len(self._waiting) > self._room:

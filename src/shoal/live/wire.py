@@ -43,6 +43,11 @@ class Splitter:
         self._rest = bytearray()
         self._need = LENGTH.size
 
+    @property
+    def partial(self) -> int:
+        """Bytes of a frame whose end has not arrived."""
+        return len(self._rest)
+
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames that these bytes complete; too long a one is a :class:`ProtocolError`."""
         if self._rest:
