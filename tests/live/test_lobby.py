@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 from certificates import Authority
+from fleet import Fleet
 from live_world import run, until
 
 import shoal
@@ -58,6 +60,31 @@ def test_silent_connections_have_a_room_of_their_own(secure: bool, tmp_path: Pat
                 for one in silent:
                     one.close()
             await until(lambda: not broker.connections, "nothing is left behind")
+
+    run(story())
+
+
+def test_silent_connections_do_not_take_the_last_descriptors() -> None:
+    async def story() -> None:
+        fleet = Fleet()
+        silent: list[socket.socket] = []
+        try:
+            process = fleet.add(["--set", "limits.handshake=1e6"])
+            process.listens()
+            most = process.descriptors() + 50
+            resource.prlimit(process.process.pid, resource.RLIMIT_NOFILE, (most, most))
+            for _ in range(200):
+                one = socket.socket()
+                one.setblocking(False)
+                silent.append(one)
+                at = parse_address(process.address)
+                await asyncio.get_running_loop().sock_connect(one, at)
+            async with shoal.connect(process.address, patience=1e6) as bus:
+                await bus.publish(n=1)
+        finally:
+            for one in silent:
+                one.close()
+            await fleet.close()
 
     run(story())
 

@@ -86,7 +86,8 @@ class Lobby:
                 if not said:
                     log.error("cannot accept connections: %s; raise the limit on open files", error)
                 said = True
-                await asyncio.sleep(0.1)
+                self._dismiss_oldest()
+                await asyncio.sleep(0.01)
                 continue
             said = False
             self._enter(accepted)
@@ -100,9 +101,13 @@ class Lobby:
         broker.connections[connection] = None
         self._waiting[connection] = broker.spawn(self._connect(connection, accepted))
         if len(self._waiting) > self._room:
-            oldest = next(iter(self._waiting))
+            self._dismiss_oldest()
+
+    def _dismiss_oldest(self) -> None:
+        for oldest in self._waiting:
             oldest.close("too many connections wait to be introduced", polite=False)
             oldest.settle()
+            return
 
     async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
         tls = self._broker.tls_in
