@@ -506,6 +506,8 @@ def test_one_seed_gives_a_value_but_no_verdict() -> None:
     assert "one seed" in found.why
     bound = {"variants": ["A"], "relation": "at_most", "expected": 5}
     assert decide(bound, a).verdict == "undecided"
+    assert decide(bound | {"significant": False}, a).verdict == "undecided"
+    assert verdict(ordering("A", "B", significant=False), a, b) == "undecided"
 
 
 # The data

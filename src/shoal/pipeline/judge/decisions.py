@@ -69,7 +69,7 @@ def decide_value(check: Check, label: str, estimate: Estimate, seeds: int) -> Pa
     lowest, highest = low - _EXACT, high + _EXACT
     clear = estimate.within(lowest, highest) or estimate.outside(lowest, highest)
     narrow = high - low < math.inf and estimate.width <= highest - lowest
-    mean_decides = check.significant is False or (check.significant is None and narrow)
+    mean_decides = _by_means(check, estimate) or (check.significant is None and narrow)
     verdict: Verdict
     if not clear and not mean_decides:
         verdict, why = "undecided", _open(estimate)
@@ -102,7 +102,7 @@ def decide_order(check: Check, low: Curve, high: Curve) -> Iterator[Part]:
         _must_be_a_number(label, estimate.value)
         clear = estimate.above(0) or estimate.at_most(0)
         verdict: Verdict
-        if not clear and check.significant is not False:
+        if not clear and not _by_means(check, estimate):
             verdict, why = "undecided", _open(estimate)
         elif estimate.value > 0:
             verdict, why = "reproduced", ""
@@ -189,6 +189,11 @@ def _step(curve: Curve, i: int, up: float) -> Number:
     """The step from a point to the next, above zero if it follows the trend."""
     here, there = curve.point(i), curve.point(i + 1)
     return lambda kept: up * (there(kept) - here(kept))
+
+
+def _by_means(check: Check, estimate: Estimate) -> bool:
+    """Whether a check speaks of means, and this is one: of more than one seed."""
+    return check.significant is False and estimate.low is not None
 
 
 def _must_be_a_number(label: str, value: float) -> None:
