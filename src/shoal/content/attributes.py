@@ -20,6 +20,7 @@ from shoal.content.language.explain import Explanation, explain
 from shoal.content.language.limits import (
     EVENT_BYTES,
     MAX_COST,
+    MAX_DISJUNCTS,
     MAX_LENGTH,
     REMEMBERED,
     FilterError,
@@ -29,12 +30,14 @@ from shoal.content.language.printer import show
 from shoal.content.language.syntax import And, Expression, Not, Or, Xor
 from shoal.content.model import Content, Filter
 from shoal.content.normal import NormalForm
-from shoal.content.normalise import normalise, normalise_operand
+from shoal.content.normalise import normalise, normalise_operands
 from shoal.content.tables import FilterTable
 from shoal.content.values import Value
 
-MAX_COMPARED = 4_096
-"""Pairs of operands that a question about two long conjunctions is worth."""
+MAX_COMPARED = MAX_DISJUNCTS**2
+"""Pairs of conjunctions that a question about two filters is worth."""
+MAX_TEXTS = 8_192
+"""Characters of two filters that are compared by operand."""
 
 
 class Attributes(Content, frozen=True, tag="attributes"):
@@ -119,10 +122,10 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
             return False
         if covering.covers(self.normal, other.normal):
             return True
-        if not (_unexpanded(self.normal) or _unexpanded(other.normal)):
+        if not _by_operand(self, other):
             return False
         mine, theirs = _forms(self), _forms(other)
-        return len(mine) * len(theirs) <= MAX_COMPARED and all(
+        return _pairs(mine, theirs) <= MAX_COMPARED and all(
             any(covering.covers(a, b) for b in theirs) for a in mine
         )
 
@@ -132,10 +135,10 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
             return False
         if not covering.overlaps(self.normal, other.normal):
             return False
-        if not (_unexpanded(self.normal) or _unexpanded(other.normal)):
+        if not _by_operand(self, other):
             return True
         mine, theirs = _forms(self), _forms(other)
-        return len(mine) * len(theirs) > MAX_COMPARED or all(
+        return _pairs(mine, theirs) > MAX_COMPARED or all(
             covering.overlaps(a, b) for a in mine for b in theirs
         )
 
@@ -183,16 +186,23 @@ def merge(filters: Iterable[AttributeFilter]) -> list[AttributeFilter]:
         return given
 
 
-def _unexpanded(form: NormalForm) -> bool:
-    """Whether a conjunction of disjunctions was too long to be multiplied out."""
-    return any(isinstance(e, And) for one in form.disjuncts for e in one.residue)
+def _by_operand(a: AttributeFilter, b: AttributeFilter) -> bool:
+    """Whether a conjunction of disjunctions was too long to be multiplied out, yet not too long."""
+    return len(a.text) + len(b.text) <= MAX_TEXTS and any(
+        isinstance(e, And) for f in (a, b) for one in f.normal.disjuncts for e in one.residue
+    )
 
 
 def _forms(one: AttributeFilter) -> list[NormalForm]:
     """The normal forms of a conjunction's operands: all of them hold where the filter does."""
     if not isinstance(one.expression, And):
         return [one.normal]
-    return [normalise_operand(operand) for operand in one.expression.operands]
+    return normalise_operands(one.expression.operands)
+
+
+def _pairs(a: list[NormalForm], b: list[NormalForm]) -> int:
+    """Conjunctions of the one times conjunctions of the other."""
+    return sum(len(form.disjuncts) for form in a) * sum(len(form.disjuncts) for form in b)
 
 
 def _operands(one: AttributeFilter, kind: type[And] | type[Or]) -> tuple[Expression, ...]:

@@ -33,7 +33,8 @@ MAX_LENGTHS: Final = 64  # of prefixes or suffixes of one attribute
 MAX_FRAGMENTS: Final = 4_096  # over all attributes
 MEMORY: Final = 1 << 16  # texts whose entries are remembered, per attribute
 MEMORISED: Final = 256  # characters of such a text
-FEW_FRAGMENTS: Final = 16  # of a length; from there on, the pieces of that length are looked up
+FEW_FRAGMENTS: Final = 24  # of a length: they are sought one by one, and so are long ones;
+SHORT_FRAGMENT: Final = 32  # of more short ones every piece of a text of that length is looked up
 EXACT_INTEGERS: Final = 2**53
 Brief: TypeAlias = dict[str, tuple[int, dict[str | bool, bytes], Callable[[object], bytes]]]
 """By attribute: the number column if there is no other, remembered entries, and how to get more."""
@@ -147,7 +148,7 @@ class Attribute:
                 found.append((column, key))
         fragments: dict[int, None] = {}
         for length, columns in self.fragments.items():
-            if len(columns) <= FEW_FRAGMENTS:
+            if len(columns) <= FEW_FRAGMENTS or length > SHORT_FRAGMENT:
                 fragments.update((hit, None) for part, hit in columns.items() if part in text)
                 continue
             for at in range(len(text) - length + 1):
