@@ -49,7 +49,7 @@ def merge(forms: Sequence[NormalForm]) -> NormalForm:
     """
     disjuncts = list(dict.fromkeys(one for form in forms for one in form.disjuncts))
     disjuncts = merge_alike(disjuncts)
-    if len(disjuncts) <= 512:  # quadratic: large sets are what the covering poset is for
+    if len(disjuncts) <= 512:  # quadratic: more stay unmerged
         disjuncts = _maximal(disjuncts)
     return NormalForm(tuple(disjuncts))
 

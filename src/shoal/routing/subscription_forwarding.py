@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mypy_extensions import mypyc_attr
 
+from shoal.content.cover_index import CoverIndex
 from shoal.routing.messages import Forward, Subscribe, Unsubscribe
 from shoal.routing.parameters import SubscriptionForwardingParameters
 from shoal.routing.table import SubscriptionTable
@@ -92,6 +93,8 @@ class SubscriptionForwarding(Routing):
         self.remembers = parameters.announced
         self.covering = parameters.covering
         self.announced: dict[NodeId, dict[Filter, None]] = {}
+        self.filters = CoverIndex()
+        """With ``covering``, every filter that is in the table or announced over a link."""
         self.reconfiguration = reconfiguration(self)
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -172,6 +175,8 @@ class SubscriptionForwarding(Routing):
         """Add an entry and tell nobody; False if it was there."""
         if not self.table.add(source, filter):
             return False
+        if self.covering and not self.table.wanted_beside(filter, source):
+            self.filters.add(filter)
         if self.host.watched:
             self.host.note("entry added", source, str(filter))
         return True
@@ -180,9 +185,20 @@ class SubscriptionForwarding(Routing):
         """Remove an entry and tell nobody; False if it was not there."""
         if not self.table.remove(source, filter):
             return False
+        if self.covering:
+            self.forget(filter)
         if self.host.watched:
             self.host.note("entry removed", source, str(filter))
         return True
+
+    def forget(self, filter: Filter) -> None:
+        """Drop a filter from the index once it is in no table and announced over no link."""
+        if self.table.sources(filter):
+            return
+        for told in self.announced.values():
+            if filter in told:
+                return
+        self.filters.discard(filter)
 
     def spread(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
         """Tell those who do not know that somebody on this side wants it, except ``source``."""
@@ -213,7 +229,7 @@ class SubscriptionForwarding(Routing):
             return
         if self.remembers:
             told = self.announced.get(neighbour)
-            if told is None or filter in told or (self.covering and _covered(filter, told)):
+            if told is None or filter in told or (self.covering and self.covered(filter, told)):
                 return
             told[filter] = None
         self.host.send(neighbour, Subscribe(filter))  # type: ignore[arg-type]  # wire union
@@ -227,19 +243,46 @@ class SubscriptionForwarding(Routing):
             del told[filter]
             if self.covering:
                 self.uncover(neighbour, filter)
+                self.forget(filter)
         self.host.send(neighbour, Unsubscribe(filter))  # type: ignore[arg-type]  # wire union
+
+    def covered(self, filter: Filter, told: dict[Filter, None]) -> bool:
+        """Whether a filter that was told covers this one."""
+        for other in self.filters.above(filter):
+            if other in told and other.covers(filter):
+                return True
+        return False
+
+    def widest_first(self, filters: list[Filter]) -> list[Filter]:
+        """Filters that no other one covers come first, so that fewer are told."""
+        among = dict.fromkeys(filters)
+        first: list[Filter] = []
+        rest: list[Filter] = []
+        for filter in filters:
+            hidden = False
+            for other in self.filters.above(filter):
+                if other in among and other.covers(filter) and not filter.covers(other):
+                    hidden = True
+                    break
+            if hidden:
+                rest.append(filter)
+            else:
+                first.append(filter)
+        return first + rest
 
     def uncover(self, neighbour: NodeId, gone: Filter) -> None:
         """Tell what was not told over this link because ``gone`` covered it, widest first."""
+        told = self.announced[neighbour]
         hidden = [
             filter
-            for filter in self.table.filters()
+            for filter in self.filters.below(gone)
             if filter != gone
             and gone.covers(filter)
             and self.table.wanted_beside(filter, neighbour)
             and not self.reconfiguration.withholds(neighbour, filter)
+            and not self.covered(filter, told)
         ]
-        for filter in _widest_first(hidden):
+        for filter in self.widest_first(hidden):
             self.announce(neighbour, filter)
 
     # Links
@@ -268,7 +311,10 @@ class SubscriptionForwarding(Routing):
     def drop_neighbour(self, neighbour: NodeId) -> None:
         """From now on it does not; what was told over the link is forgotten."""
         self.neighbours.pop(neighbour, None)
-        self.announced.pop(neighbour, None)
+        told = self.announced.pop(neighbour, None)
+        if self.covering and told is not None:
+            for filter in told:
+                self.forget(filter)
         if self.table.watcher is not None:
             self.table.watcher.neighbours_changed()
 
@@ -280,7 +326,7 @@ class SubscriptionForwarding(Routing):
             if self.table.wanted_beside(filter, neighbour)
             and not self.reconfiguration.withholds(neighbour, filter)
         ]
-        for filter in _widest_first(filters) if self.covering else filters:
+        for filter in self.widest_first(filters) if self.covering else filters:
             self.announce(neighbour, filter)
 
     def assume_announced(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
@@ -289,6 +335,8 @@ class SubscriptionForwarding(Routing):
         if told is not None:
             for filter in filters:
                 told[filter] = None
+                if self.covering and filter not in self.filters:
+                    self.filters.add(filter)
 
     def assume_retracted(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
         """The neighbour forgets these without being told by UNSUB (Reconfiguration Path)."""
@@ -299,24 +347,7 @@ class SubscriptionForwarding(Routing):
                     del told[filter]
                     if self.covering:
                         self.uncover(neighbour, filter)
-
-
-def _covered(filter: Filter, told: dict[Filter, None]) -> bool:
-    """Whether something told covers this filter."""
-    for other in told:  # noqa: SIM110  # a generator costs more than the loop in compiled code
-        if other.covers(filter):
-            return True
-    return False
-
-
-def _widest_first(filters: list[Filter]) -> list[Filter]:
-    """Filters that no other one covers come first, so that fewer are told."""
-    covered = [
-        any(other.covers(filter) and not filter.covers(other) for other in filters)
-        for filter in filters
-    ]
-    first = [f for f, hidden in zip(filters, covered, strict=True) if not hidden]
-    return first + [f for f, hidden in zip(filters, covered, strict=True) if hidden]
+                        self.forget(filter)
 
 
 register(
