@@ -1,8 +1,8 @@
 """Filters searched by covering: which of many may cover a given one, which may it cover?
 
-Each filter is bounded by a box: its attributes, and on up to three axes per attribute an interval
-(its numbers, its texts in alphabetical order, a hash of its only text). Inclusion carries over: of a
-filter that covers another, attributes are among the other's and intervals hold the other's. So a
+Each filter is bounded by a box: the attributes it constrains and, per attribute, up to three
+intervals (of its numbers, of its texts in alphabetical order, of a hash of its only text). If one
+filter covers another, it constrains no further attribute and its intervals hold the other's. So a
 comparison of boxes never misses a pair; ``covers`` decides about those it finds.
 
 Boxes lie in numpy columns, one pair per axis. A search compares whole columns, which for thousands

@@ -65,19 +65,6 @@ def _maximal(disjuncts: list[Conjunction]) -> list[Conjunction]:
 # Back to the language
 
 
-def expression_of(form: NormalForm) -> Expression:
-    """A filter whose normal form this is, where the conjunctions guard themselves.
-
-    That is so for conjunctions over the same attributes, hence for whatever :func:`merge` united,
-    and for any single one. For others, say each conjunction in a filter of its own: an OR would
-    demand that its left side can be evaluated.
-    """
-    parts = [expression_of_conjunction(one) for one in form.disjuncts]
-    if not parts:
-        return Literal(False)
-    return parts[0] if len(parts) == 1 else Or(tuple(parts))
-
-
 def expression_of_conjunction(conjunction: Conjunction) -> Expression:
     """A filter that matches exactly what the conjunction does."""
     if any(isinstance(e, Attribute) for e in conjunction.residue):

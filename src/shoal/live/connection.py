@@ -64,8 +64,6 @@ class Connection(asyncio.Protocol):
         self.hello = b""
         """The encoded introduction of who opened the connection."""
         self.heard = self.loop.time()
-        self.said = self.heard
-        self.bytes_in = self.bytes_out = 0
         self.reason = ""
         """Why it was or will be closed."""
         self.gone = False
@@ -105,7 +103,6 @@ class Connection(asyncio.Protocol):
         if self.gone:
             return
         self.heard = self.loop.time()
-        self.bytes_in += len(data)
         self.guarded(self._take, data)
 
     def _take(self, data: bytes) -> None:
@@ -180,8 +177,6 @@ class Connection(asyncio.Protocol):
         if self._out and self.transport is not None and not self.gone:
             data = b"".join(self._out)
             self._out.clear()
-            self.bytes_out += len(data)
-            self.said = self.heard if self.heard > self.said else self.said
             self.transport.write(data)
 
     def waiting(self) -> int:

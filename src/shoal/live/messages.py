@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from shoal.content import Event, Value
-from shoal.stack import Message, NodeId
+from shoal.stack import Message
 
 VERSIONS: Final = (2,)
 """Versions of this protocol that this code speaks."""
@@ -205,5 +205,3 @@ FromClient: TypeAlias = Publish | Consumed | Subscribe | Unsubscribe | Inspect |
 ToClient: TypeAlias = (
     Delivery | Accepted | Refused | Missed | Report | Beat | Bye | Shuffle | Welcome | Challenge
 )
-LinkMessage: TypeAlias = Beat | Shuffle | Position | Bye
-NODE_UNKNOWN: Final[NodeId] = -1

@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.messages import Forward
+from shoal.routing.seen import Seen
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.registry import NoParameters, register
 
@@ -24,24 +25,22 @@ class Flooding(EventForwarding):
 
     def __init__(self, host: Host, parameters: NoParameters) -> None:
         super().__init__(host, parameters)
-        self.seen: set[Any] = set()
-        """Ids of events (typed as pairs, compiled code would take each apart and build it anew)."""
+        self.seen = Seen()
         self._last: Any = None
-        """The latest: most copies are of it, and asking the set costs a wait for memory."""
+        """The latest event's id: most copies are of it, and looking it up waits for memory."""
 
     def publish(self, event: Event) -> None:
         """Send to all neighbours."""
-        self.seen.add(event.id)
+        self.seen.first(event.id)
         self._forward(LOCAL, event, 0)
 
     def receive(self, sender: NodeId, message: Forward) -> None:
         """On first receipt, deliver if wanted and pass on to all neighbours but the sender."""
         event: Any = message.event
         key = event.id
-        if key is self._last or key in self.seen:
+        if key is self._last or not self.seen.first(key):
             return
         self._last = key
-        self.seen.add(key)
         self._forward(sender, event, message.hops)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 GENERATION = 100_000
 """Ids kept per generation; an id is remembered while at least this many newer ones come."""
 
@@ -10,12 +12,12 @@ class Seen:
     """Ids of events, the oldest forgotten a generation at a time."""
 
     def __init__(self) -> None:
-        self._now: set[tuple[int, int]] = set()
-        self._before: set[tuple[int, int]] = set()
+        # Any: typed as pairs, compiled code would take each id apart and build it anew.
+        self._now: set[Any] = set()
+        self._before: set[Any] = set()
 
-    def add(self, publisher: int, sequence: int) -> bool:
+    def first(self, key: Any) -> bool:
         """Remember an id; False if it was remembered already."""
-        key = (publisher, sequence)
         if key in self._now or key in self._before:
             return False
         if len(self._now) >= GENERATION:
@@ -23,6 +25,10 @@ class Seen:
             self._now = set()
         self._now.add(key)
         return True
+
+    def add(self, publisher: int, sequence: int) -> bool:
+        """As :meth:`first`, for an id in two parts."""
+        return self.first((publisher, sequence))
 
     def has(self, publisher: int, sequence: int) -> bool:
         """Whether an id is remembered."""

@@ -7,26 +7,28 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from shoal.stack.chance import mix, purpose_word
+from shoal.stack.chance import FIRST, GAMMA, SECOND, key_of
 
 Words: TypeAlias = npt.NDArray[np.uint64]
+_GAMMA, _FIRST, _SECOND = np.uint64(GAMMA), np.uint64(FIRST), np.uint64(SECOND)
+_S27, _S30, _S31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 
-def mix_array(word: Words) -> Words:
-    """:func:`shoal.stack.chance.mix` on every element."""
-    word = word + np.uint64(0x9E37_79B9_7F4A_7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
-    return word ^ (word >> np.uint64(31))
+def mix_words(word: Words) -> Words:
+    """:func:`shoal.stack.chance.mix` on every element; the data plane compiles it for one word."""
+    word = word + _GAMMA
+    word = (word ^ (word >> _S30)) * _FIRST
+    word = (word ^ (word >> _S27)) * _SECOND
+    return word ^ (word >> _S31)
 
 
 def bits_array(seed: int, purpose: str, *counters: Words) -> Words:
     """``Chance(seed, purpose).bits(...)`` for arrays of counters, broadcast against each other."""
-    key = mix((seed & 0xFFFF_FFFF_FFFF_FFFF) ^ mix(purpose_word(purpose)))
+    key = key_of(seed, purpose)
     word = np.full(np.broadcast_shapes(*(c.shape for c in counters)), key, np.uint64)
     for counter in counters:
-        word = mix_array(word ^ counter)
-    return mix_array(word)
+        word = mix_words(word ^ counter)
+    return mix_words(word)
 
 
 def uniform_array(seed: int, purpose: str, *counters: Words) -> npt.NDArray[np.float64]:

@@ -13,13 +13,15 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
+GAMMA, FIRST, SECOND = 0x9E37_79B9_7F4A_7C15, 0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB
+"""The constants of splitmix64: its step, and the factors of its two rounds."""
 
 
 def mix(word: int) -> int:
     """One splitmix64 step: a bijection of words; every input bit moves every output bit."""
-    word = (word + 0x9E37_79B9_7F4A_7C15) & _MASK
-    word = ((word ^ (word >> 30)) * 0xBF58_476D_1CE4_E5B9) & _MASK
-    word = ((word ^ (word >> 27)) * 0x94D0_49BB_1331_11EB) & _MASK
+    word = (word + GAMMA) & _MASK
+    word = ((word ^ (word >> 30)) * FIRST) & _MASK
+    word = ((word ^ (word >> 27)) * SECOND) & _MASK
     return word ^ (word >> 31)
 
 
@@ -31,13 +33,18 @@ def purpose_word(purpose: str) -> int:
     return word
 
 
+def key_of(seed: int, purpose: str) -> int:
+    """The word that every draw for this purpose under this seed begins with."""
+    return mix((seed & _MASK) ^ mix(purpose_word(purpose)))
+
+
 class Chance:
     """Draws for one purpose under one seed; the arguments of each draw name the question."""
 
     def __init__(self, seed: int, purpose: str) -> None:
         self.seed = seed
         self.purpose = purpose
-        self._key = mix((seed & _MASK) ^ mix(purpose_word(purpose)))
+        self._key = key_of(seed, purpose)
 
     def bits(self, *counters: int) -> int:
         """64 random bits."""

@@ -84,8 +84,6 @@ class ReconfigurationPath(ReconfigurationProtocol):
         super().__init__(routing)
         self.ignore: dict[tuple[NodeId, Filter], int] = {}
         """Entries just added for the next dispatcher, by the reconfiguration that added them."""
-        self.stored: dict[int, tuple[Filter, ...]] = {}
-        """P_add at the far end of the new link, until FLUSH comes."""
         self.replaced: dict[NodeId, int] = {}
         """Lost neighbours whose entries wait for REC, by reconfiguration."""
         self.overlaps = 0
@@ -198,7 +196,6 @@ class ReconfigurationPath(ReconfigurationProtocol):
             for filter in rec.add:
                 if not routing.table.wanted_beside(filter, sender):
                     routing.retract(sender, filter)
-            self.stored[rec.reconfiguration] = rec.add
         if at < len(rec.tail) - 1:
             onward = rec.tail[at + 1]
             if onward not in routing.neighbours:
@@ -209,19 +206,18 @@ class ReconfigurationPath(ReconfigurationProtocol):
         if self.replaced.get(old) == rec.reconfiguration:
             del self.replaced[old]
             self._remove_entries(old)
-        self._pass_flush(PathFlush(rec.reconfiguration, rec.tail), rec.head[-1])
+        self._pass_flush(PathFlush(rec.reconfiguration, rec.tail))
 
     def on_flush(self, sender: NodeId, message: Message) -> None:
         """FLUSH on its way up the tail."""
-        self._pass_flush(cast("PathFlush", message), None)
+        self._pass_flush(cast("PathFlush", message))
 
-    def _pass_flush(self, flush: PathFlush, near: NodeId | None) -> None:
+    def _pass_flush(self, flush: PathFlush) -> None:
         """Pass FLUSH on towards D; at D announce what is new on this side."""
         at = flush.tail.index(self.host.node)
         if at:
             self.host.send(flush.tail[at - 1], flush)
             return
-        self.stored.pop(flush.reconfiguration, None)
         # announce_table tells each neighbour only what it has not been told; P_add counts as told.
         for neighbour in self.routing.neighbours:
             self.routing.announce_table(neighbour)

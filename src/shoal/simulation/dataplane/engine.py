@@ -65,7 +65,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     link, leaf = nodes.link, nodes.leaf
     leaf_mask, mask, local = nodes.leaf_mask, nodes.mask, nodes.local
     component, reached_now = nodes.component, nodes.reached
-    receipts, duplicates = nodes.receipts, nodes.duplicates
+    duplicates = nodes.duplicates
     ends, channel_times = channels.ends, channels.times
     quality, beyond = channels.quality, channels.beyond
     times, publisher, sequence = events.time, events.publisher, events.sequence
@@ -208,7 +208,6 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                     places[free_places] = place_of[event]
                     free_places += 1
                 continue
-            receipts[node] += 1
             if watches:
                 number = np.int64(sequence[event])
                 earlier = np.int64(last[node, publisher[event]])

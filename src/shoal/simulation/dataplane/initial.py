@@ -10,7 +10,7 @@ from shoal.routing import Adaptive
 from shoal.routing.adaptive import SETTLED
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.kernel import NANOSECONDS
-from shoal.stack.chance import mix, purpose_word
+from shoal.stack.chance import key_of
 
 if TYPE_CHECKING:
     from shoal.simulation.network import Network
@@ -33,7 +33,7 @@ def make_rule(
     """What is the same for every event of a run."""
 
     def key(purpose: str) -> np.uint64:
-        return np.uint64(mix((seed & 0xFFFF_FFFF_FFFF_FFFF) ^ mix(purpose_word(purpose))))
+        return np.uint64(key_of(seed, purpose))
 
     transmission = int(sample.size() * network.ns_per_byte)
     return s.Rule(

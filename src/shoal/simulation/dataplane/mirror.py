@@ -28,8 +28,7 @@ from shoal.simulation.dataplane.changes import (
 )
 from shoal.simulation.dataplane.state import UP, Channels, State, grown
 from shoal.stack.host import LOCAL, NodeId
-from shoal.stack.layer import Handler, Reconfiguration, Routing
-from shoal.stack.message import Message
+from shoal.stack.layer import Reconfiguration, Routing
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter, Pattern
@@ -129,10 +128,6 @@ class Tap(Routing):
         self.mirror = mirror
         self.routing = routing
         self.node = routing.host.node
-
-    def handlers(self) -> dict[type[Message], Handler]:
-        """The routing's own."""
-        return self.routing.handlers()
 
     def publish(self, event: Event) -> None:
         """Events are published by the data plane."""

@@ -102,8 +102,6 @@ class DataPlane(Plane):
         self.mirror = Mirror(make_state(self.rule, routing, len(network.hosts), workload, patterns))
         self.due = int(workload.times[0]) if len(workload.times) else engine.NEVER
         """When the earliest event in flight arrives or is published."""
-        self.names: list[tuple[int, int]] = []
-        """Ends of every channel, for the messages table."""
         self.kernel.orders = {}
         network.plane = self
         for host in network.hosts:

@@ -17,32 +17,23 @@ from shoal.content.compiled import compiler
 from shoal.routing.adaptive import LONGEST
 from shoal.routing.semiprobabilistic import ROUNDING, WHOLE
 from shoal.simulation.dataplane import state as s
+from shoal.simulation.draws import mix_words
+from shoal.stack.chance import FIRST, GAMMA, SECOND
 
 kernel = compiler(
     Path(__file__).parent,
-    ("engine", "rules", "state", "changes", "reach"),
-    *(WHOLE, ROUNDING, LONGEST),
+    ("engine", "rules", "state", "changes", "reach", "../draws"),
+    *(WHOLE, ROUNDING, LONGEST, GAMMA, FIRST, SECOND),
 )
 
-_GAMMA = np.uint64(0x9E37_79B9_7F4A_7C15)
-_FIRST = np.uint64(0xBF58_476D_1CE4_E5B9)
-_SECOND = np.uint64(0x94D0_49BB_1331_11EB)
+mix = kernel(mix_words)
 _LOW = np.uint64(0xFFFF_FFFF)
-_S11, _S27, _S30, _S31, _S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
+_S11, _S32 = np.uint64(11), np.uint64(32)
 INDEX = 0x7FFF_FFFF
 """Masks an index: what is known not to be negative needs no code for counting from the end."""
 NEIGHBOUR = s.NEIGHBOUR
 ZERO, ONE = np.uint64(0), np.uint64(1)
 _WHOLE, _ROUNDING = WHOLE, np.uint64(ROUNDING)
-
-
-@kernel
-def mix(word):
-    """:func:`shoal.stack.chance.mix`."""
-    word = word + _GAMMA
-    word = (word ^ (word >> _S30)) * _FIRST
-    word = (word ^ (word >> _S27)) * _SECOND
-    return word ^ (word >> _S31)
 
 
 @kernel

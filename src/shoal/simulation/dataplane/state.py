@@ -77,7 +77,6 @@ class Nodes(NamedTuple):
     component: Ints
     reached: Words
     """[word]: the nodes that an event was sent to in the current time bin."""
-    receipts: Longs
     duplicates: Longs
     watched: Longs
     """[node, (copies of events sent, wanted events known of, those of them missed)]."""
@@ -232,7 +231,6 @@ def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes
         local=np.zeros((nodes, pattern_words), np.uint64),
         component=np.zeros(nodes, np.int32),
         reached=np.zeros(words(nodes), np.uint64),
-        receipts=np.zeros(nodes, np.int64),
         duplicates=np.zeros(nodes, np.int64),
         watched=np.zeros((nodes, 3), np.int64),
         last=np.zeros((0, 0), np.int32),
