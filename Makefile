@@ -7,21 +7,25 @@ OUT ?= out
 
 SOURCES := $(shell find src benchmarks -name __pycache__ -prune -o -name '*.egg-info' -prune -o -type f -print)
 
-.PHONY: help run test lint setup format clean
+.PHONY: help run test test-quick lint setup format clean
 
 help:
-	@echo 'make run     set up, reproduce the first paper in its quick tier, write $(OUT)/report.html'
-	@echo 'make test    set up and run all tests'
-	@echo 'make lint    style, types and the import contract'
-	@echo 'make setup   only create the environment: .venv/bin/shoal is the command'
-	@echo 'make format  lay the code out as lint wants it'
-	@echo 'make clean   remove the environment and everything built (results in $(OUT) stay)'
+	@echo 'make run         set up, reproduce the first paper in its quick tier, write $(OUT)/report.html'
+	@echo 'make test        set up and run all tests'
+	@echo 'make test-quick  those that together take less than two minutes'
+	@echo 'make lint        style, types and the import contract'
+	@echo 'make setup       only create the environment: .venv/bin/shoal is the command'
+	@echo 'make format      lay the code out as lint wants it'
+	@echo 'make clean       remove the environment and everything built (results in $(OUT) stay)'
 
 run: setup
 	@$(BIN)/shoal reproduce frey-routing --quick --out $(OUT)
 
 test: setup
 	@$(BIN)/python -m pytest
+
+test-quick: setup
+	@$(BIN)/python -m pytest --quick
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -41,7 +41,7 @@ class Nowhere(Host):
         super().__init__(0, 1)
         self.sent = 0
 
-    def send(self, neighbour: int, message: Any) -> None:
+    def send(self, to: int, message: Any) -> None:
         self.sent += 1
 
 

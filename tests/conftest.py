@@ -1,4 +1,7 @@
-"""What tests share. Nothing here starts Spark until a test asks for it."""
+"""What tests share. Nothing here starts Spark until a test asks for it.
+
+``pytest --quick`` (``make test-quick``) leaves out the tests named in ``LONG``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,38 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+LONG = (
+    # Spark, and whole programs run as a user runs them.
+    "tests/pipeline/",
+    "tests/claims/",
+    "tests/docs/",
+    "tests/cli/test_cli_commands.py",
+    "tests/cli/test_cli_chaos.py",
+    "tests/live/test_commands.py",
+    "tests/live/test_faults.py",
+    "tests/live/test_recording.py::test_one_scenario_in_two_worlds",
+    # Histories by the thousand, and kernels compiled for every case.
+    "tests/chaos/",
+    "tests/simulation/dataplane/",
+    "tests/live/test_hostile.py::test_8000_mutated_frames_crash_nothing",
+    "tests/content/index/",
+)
+"""The start of the names of all tests that take long; the rest needs less than two minutes."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--quick``."""
+    parser.addoption("--quick", action="store_true", help="leave out the tests that take long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes long, if asked to."""
+    if config.getoption("--quick"):
+        long = [item for item in items if item.nodeid.startswith(LONG)]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.nodeid.startswith(LONG)]
 
 
 @pytest.fixture(scope="session")

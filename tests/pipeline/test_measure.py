@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -118,7 +119,20 @@ def test_delivery_over_time_has_the_time_as_its_axis(ran: Ran) -> None:
     times = sorted({row["x"] for row in rows})
     assert times[0] == 0.0
     assert times[-1] == pytest.approx(4.9)
-    assert all(0 <= row["value"] <= 1 for row in rows if row["value"] is not None)
+    for key, recorded in ran.each():
+        owed: Counter[int] = Counter()
+        received: Counter[int] = Counter()
+        for event in recorded["publications"]:
+            tenth = int(event["time"] * 10 + 1e-6)
+            owed[tenth] += event["owed"]
+            received[tenth] += event["received"]
+        found = {
+            round(row["x"] * 10): row["value"]
+            for row in rows
+            if (row["variant"], row["seed"]) == key and row["value"] is not None
+        }
+        assert found == pytest.approx({t: received[t] / owed[t] for t in owed if owed[t]})
+        assert min(found.values()) < 1, "the repairs cost deliveries"
 
 
 def test_overhead_to_goodput_is_over_the_whole_run(ran: Ran) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,12 +21,14 @@ def free_port() -> int:
         return port
 
 
-def test_a_master_that_does_not_answer_is_said_within_seconds() -> None:
+def test_a_master_that_does_not_answer_is_said_before_java_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark itself would try for a minute, in silence."""
     url = f"spark://127.0.0.1:{free_port()}"
-    started = time.monotonic()
+    monkeypatch.setattr("pyspark.core.context.launch_gateway", pytest.fail)
     with pytest.raises(PipelineError) as refused:
         start_session(url)
-    assert time.monotonic() - started < 5
     assert f"no Spark master answers at {url}" in refused.value.cause
     assert "--master" in refused.value.cure
 

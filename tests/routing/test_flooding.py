@@ -8,7 +8,7 @@ from shoal.content import Event, Patterns
 from shoal.routing.flooding import Flooding
 from shoal.routing.messages import Forward
 from shoal.routing.seen import GENERATION
-from shoal.stack import Host
+from shoal.stack import LOCAL, Host
 from shoal.stack.registry import NoParameters
 
 
@@ -19,7 +19,7 @@ class Counting(Host):
         super().__init__(0, 1)
         self.sent = 0
 
-    def send_all(self, neighbours: Any, message: Any, beside: int) -> None:
+    def send_all(self, to: tuple[int, ...], message: Any, but: int = LOCAL) -> None:
         self.sent += 1
 
 
