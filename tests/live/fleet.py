@@ -5,103 +5,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
-import random
 import signal
-import socket
 import subprocess
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from live_world import until
 
 import shoal
-from patience import CONDITION
+from patience import STORY
 from shoal.live.client import Bus
+from shoal.live.processes import BrokerProcess
 from shoal.live.status import Status
 from shoal.testing import QUICK
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"}
 FAST = [
     f"--set={key}={list(value) if isinstance(value, tuple) else value}"
     for key, value in {**QUICK, "heartbeat": 1.0, "forget": 6.0, "rotate": 0.5}.items()
 ]
 
 
-def free_port() -> int:
-    """A port that nobody uses just now and that no outgoing connection is given.
-
-    Such a connection could hold the port of a broker that is killed when that one starts again.
-    """
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(first - 10_000, first)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-
-
-class Process:
-    """A broker in a process of its own, perhaps in a network namespace."""
-
-    def __init__(self, number: int, arguments: list[str], host: str, namespace: str) -> None:
-        self.number = number
-        self.namespace = namespace
-        inside = ["ip", "netns", "exec", namespace] if namespace else []
-        self.command = [*inside, sys.executable, "-m", "shoal", "broker", "--name", str(number)]
-        self.command += [*arguments, *FAST]
-        if namespace:
-            self.command.append("--insecure")
-        self.address = f"{host}:{free_port()}"
-        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the fleet)
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            [*self.command, "--listen", self.address],
-            env=ENVIRONMENT,
-            stdout=subprocess.PIPE,
-            stderr=self.said,
-            text=True,
-        )
-
-    def listens(self) -> None:
-        """Wait until it does."""
-        assert self.process.stdout is not None
-        if " listens on " not in self.process.stdout.readline():
-            self.said.seek(0)
-            raise AssertionError(f"{self.command}: {self.said.read()}")
-
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-        if number == signal.SIGKILL:
-            self.process.wait(CONDITION)
-
-    def descriptors(self) -> int:
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
-
-    def memory(self) -> int:
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) * 1024
-        raise AssertionError(self.process.pid)
-
-
 class Fleet:
     """Many broker processes and a client of each."""
 
     def __init__(self) -> None:
-        self.processes: list[Process] = []
+        self.processes: list[BrokerProcess] = []
         self.buses: dict[int, Bus] = {}
         self.got: dict[int, Counter[int]] = {}
         self.tasks: list[asyncio.Task[None]] = []
 
-    def add(self, arguments: list[str], host: str = "127.0.0.1", namespace: str = "") -> Process:
-        process = Process(len(self.processes), arguments, host, namespace)
+    def add(
+        self, arguments: list[str], host: str = "127.0.0.1", namespace: str = ""
+    ) -> BrokerProcess:
+        inside = ["ip", "netns", "exec", namespace] if namespace else []
+        arguments = [*arguments, *FAST, *(["--insecure"] if namespace else [])]
+        process = BrokerProcess(str(len(self.processes)), arguments, host, prefix=inside)
         self.processes.append(process)
         return process
 
@@ -189,11 +128,9 @@ class Fleet:
         for process in self.processes:
             process.process.terminate()
         for process in self.processes:
-            try:
-                process.process.wait(CONDITION)
-            except subprocess.TimeoutExpired:
-                process.process.kill()
-            process.said.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.process.wait(STORY)
+            process.close()
 
 
 def _attributes(event: Any) -> Any:

@@ -382,3 +382,19 @@ def test_the_synchronous_face() -> None:
 
 async def _connect_in_a_loop(network: Network) -> None:
     network.connect_sync(0)
+
+
+def test_clients_of_a_broker_that_was_cut_off_are_told_of_a_gap() -> None:
+    async def story() -> None:
+        async with Network(2) as network, network.connect(1) as bus:
+            events = await bus.subscribe("TRUE", gaps=True).start()
+            for peer in list(network.brokers[1].links.values()):
+                peer.connection.close("cut off", polite=False)
+            gap = await anext(events)
+            assert isinstance(gap, Gap)
+            assert gap.count is None
+            assert "cut off" in gap.reason
+            await bus.settled()  # not before there is a link again
+            assert network.brokers[1].links
+
+    run(story())

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from fleet import free_port
 
 from patience import STORY
 from shoal.live import LiveError, Received, Settings
+from shoal.live.processes import free_port
 from shoal.live.settings import settings_from
 from shoal.live.status import Status
 from shoal.live.sync import connect

@@ -236,8 +236,14 @@ async def _serve(raw: dict[str, Any]) -> None:
     broker = Broker(settings_from(raw))
     await broker.start()
     loop = asyncio.get_running_loop()
+
+    def told_to_stop() -> None:
+        """Hand over everything first; who says it again does not want to wait."""
+        again = broker.departures.leaving
+        asyncio.ensure_future(broker.stop() if again else broker.drain())  # noqa: RUF006  # awaited by until_stopped
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: asyncio.ensure_future(broker.stop()))
+        loop.add_signal_handler(number, told_to_stop)
     loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reload(broker)))
     typer.echo(f"broker '{broker.name}' (node {broker.node}) listens on {broker.address}")
     if broker.metrics_address:

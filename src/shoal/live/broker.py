@@ -23,6 +23,7 @@ from shoal.content import AnyContent, Attributes, Event, Filter
 from shoal.live import security
 from shoal.live.budget import Budget
 from shoal.live.connection import Connection
+from shoal.live.departures import Departures
 from shoal.live.edge import Edge, Listener
 from shoal.live.entries import Subscriber
 from shoal.live.errors import LiveError, ProtocolError, RefusedError
@@ -39,7 +40,7 @@ from shoal.live.identity import (
 from shoal.live.keeping import keep_alive, keep_graph, keep_link
 from shoal.live.lobby import Lobby
 from shoal.live.membership import Membership
-from shoal.live.messages import Beat, Bye, Known, Position, Shuffle
+from shoal.live.messages import Beat, Bye, DepartureMessage, Known, Position, Shuffle
 from shoal.live.numbers import Numbered
 from shoal.live.peer import Peer
 from shoal.live.session import TURN
@@ -128,11 +129,13 @@ class Broker:
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
         self.host = LiveHost(self, self.node, seed)
         self.routing = self.stack.routing_on(self.host)
-        types: list[Any] = [*self.routing.handlers(), Beat, Shuffle, Position, Bye]
+        own = [Beat, Shuffle, Position, Bye, DepartureMessage]
+        types: list[Any] = [*self.routing.handlers(), *own]
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, types))
         self.greeter = Greeter(self)
         others = [*",".join(settings.links).split(","), *settings.join]
         where = await asyncio.to_thread(advertised, settings.advertise, host, port, others)
+        self.departures = Departures(self)
         self.lobby = Lobby(self)
         at = await self.lobby.listen(host, port)
         self.running = True
@@ -211,6 +214,13 @@ class Broker:
         if not task.cancelled() and task.exception() is not None:
             log.error("a task of the broker failed", exc_info=task.exception())
 
+    async def drain(self) -> None:
+        """Stop without losing an event: clients move, queues empty, links are handed over.
+
+        See :mod:`shoal.live.departures`; it takes at most ``settings.drain`` seconds.
+        """
+        await self.departures.leave()
+
     async def stop(self) -> None:
         """Say goodbye, close everything, write what was recorded."""
         if not self.running:
@@ -264,6 +274,7 @@ class Broker:
         self.routing.link_up(node, repair)
         if self.spanning is not None:
             self.spanning.up(node)
+        self.departures.linked(peer)
         if replaces is not None and repair is not None and peer.dialled and replaces[0] != node:
             self.routing.link_replaced(replaces[0], self.node, node, repair)
         if self.settings.overlay == "graph":
@@ -291,7 +302,7 @@ class Broker:
             repair = Reconfiguration(self._repairs[node])
         if self.recording is not None:
             self.recording.link(node, "down", repair)
-        if not self.host.closed:
+        if not self.departures.closed(peer) and not self.host.closed:
             self.routing.link_down(node, repair)
         for event in self._waiting.pop(node, ()):
             event.set()
@@ -343,8 +354,10 @@ class Broker:
 
     def send(self, to: NodeId, message: Message) -> None:
         """Routing sends to a neighbour."""
+        if self.departures.absent and self.departures.keep(to, message):
+            return
         peer = self.links.get(to)
-        if peer is None:
+        if peer is None or peer.parted:
             return
         event = getattr(message, "event", None)
         if event is not None:
@@ -384,6 +397,8 @@ class Broker:
                 self.settings.limits.check_filter(filter)
         if self.recording is not None:
             self.recording.received(message)
+        if self.departures.absent:
+            self.departures.announced(peer.node, message)
         self.routing.receive(peer.node, message)
 
     def deliver(self, event: Event, hops: int) -> None:
@@ -397,6 +412,8 @@ class Broker:
 
     def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> None:
         """A client publishes."""
+        if self.departures.leaving:
+            raise RefusedError("leaving", "this broker is about to stop; publish at another one")
         if len(values) > self.settings.limits.attributes:
             raise RefusedError(
                 "size",

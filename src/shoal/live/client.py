@@ -35,11 +35,13 @@ from shoal.live.messages import (
     Consumed,
     Delivery,
     Inspect,
+    Leave,
     Missed,
     Policy,
     Publish,
     Refused,
     Report,
+    Settled,
     Shuffle,
     Subscribe,
     Unsubscribe,
@@ -52,12 +54,21 @@ from shoal.live.wire import encode, parse_address
 
 WINDOW: Final = 1024
 """Publications under way at a time in :meth:`Bus.publish_many`."""
+RECENT: Final = 4096
+"""Events, at least, by which a second delivery of one of them may come late."""
 
 
 class Bus(Reconnecting):
     """A connection to a network, through any of its brokers. Made by :func:`shoal.connect`."""
 
     _inbox: Inbox | None = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._recent: set[tuple[int, int]] = set()
+        """Events that were delivered lately, by publisher and sequence number."""
+        self._before: set[tuple[int, int]] = set()
+        """And those before them."""
 
     async def close(self) -> None:
         """Leave."""
@@ -82,7 +93,17 @@ class Bus(Reconnecting):
         **more: Value | None,
     ) -> None:
         """Publish an event; returns when the broker has taken it, raises if it refuses."""
-        await self._publish({**(attributes or {}), **more}, body)
+        await self._insist({**(attributes or {}), **more}, body)
+
+    async def _insist(self, values: Mapping[str, Value | None], body: bytes) -> None:
+        """Publish; if the broker is about to stop, at the next one."""
+        while True:
+            try:
+                await self._publish(values, body)
+                return
+            except RefusedError as error:
+                if error.code != "leaving":
+                    raise
 
     async def publish_many(
         self, events: Iterable[Mapping[str, Value | None]], *, body: bytes = b""
@@ -92,28 +113,38 @@ class Bus(Reconnecting):
         If one fails, no more are sent, and the error's ``taken`` says how many the broker has
         taken. Events that were on their way behind a refused one may be among them.
         """
-        under_way: deque[asyncio.Future[Any]] = deque()
+        under_way: deque[tuple[asyncio.Future[Any], Mapping[str, Value | None]]] = deque()
         taken = 0
         try:
             for values in events:
-                under_way.append(self._publish(values, body, await self._connected()))
+                under_way.append((self._publish(values, body, await self._connected()), values))
                 if len(under_way) >= WINDOW:
-                    await under_way[WINDOW // 2]
-                    while under_way and under_way[0].done():
-                        under_way.popleft().result()
+                    await asyncio.wait([under_way[WINDOW // 2][0]])
+                    while under_way and under_way[0][0].done():
+                        await self._taken_by_somebody(*under_way.popleft(), body)
                         taken += 1
             while under_way:
-                await under_way.popleft()
+                await self._taken_by_somebody(*under_way.popleft(), body)
                 taken += 1
         except Exception as error:
             # One of them may have failed; what became of the others is known when all are done.
-            answers = await asyncio.gather(*under_way, return_exceptions=True)
+            answers = await asyncio.gather(*(f for f, _ in under_way), return_exceptions=True)
             taken += sum(not isinstance(answer, BaseException) for answer in answers)
             if isinstance(error, LiveError):
                 error.taken = taken
             error.add_note(f"{taken} of the events were taken by the broker")
             raise
         return taken
+
+    async def _taken_by_somebody(
+        self, future: asyncio.Future[Any], values: Mapping[str, Value | None], body: bytes
+    ) -> None:
+        try:
+            await future
+        except RefusedError as error:
+            if error.code != "leaving":
+                raise
+            await self._insist(values, body)
 
     def _publish(
         self, values: Mapping[str, Value | None], body: bytes, on: Connection | None = None
@@ -230,7 +261,14 @@ class Bus(Reconnecting):
         if not isinstance(to.get("replyto"), str):
             raise LiveError("this event wants no reply: it was published, not requested")
         answer = {"inreplyto": to["replyto"], "correlation": to.get("correlation")}
-        await self._publish({**(attributes or {}), **more, **answer}, body)
+        await self._insist({**(attributes or {}), **more, **answer}, body)
+
+    async def settled(self) -> None:
+        """Wait until every broker of the network knows this client's subscriptions.
+
+        An event that is published anywhere after that finds its way here.
+        """
+        await self._settled()
 
     async def inspect(self, *, tables: bool = False) -> Status:
         """How the broker is doing; with ``tables``, also what is in its routing table."""
@@ -242,7 +280,7 @@ class Bus(Reconnecting):
 
     # From the broker
 
-    def _received(self, frames: list[memoryview]) -> None:
+    def _received(self, frames: list[memoryview], greeting: Any) -> None:
         decode = decoder.decode
         for frame in frames:
             message = decode(frame)
@@ -255,6 +293,8 @@ class Bus(Reconnecting):
             elif isinstance(message, Missed):
                 self.dropped += message.count
                 gap = Gap(message.count, "this client did not keep up")
+                if not message.count:
+                    gap = Gap(None, "the broker was cut off from all others for a while")
                 for subscription in list(self._subscriptions.values()):
                     subscription._put(gap)
             elif isinstance(message, Report):
@@ -263,11 +303,24 @@ class Bus(Reconnecting):
                     future.set_result(message.status)
             elif isinstance(message, Shuffle):
                 self._learn(message.known)
-            elif isinstance(message, Bye) and self._connection is not None:
-                self._connection.close(message.reason, polite=False)
+            elif isinstance(message, Settled):
+                future = self._settling.pop(message.request, None)
+                if future is not None and not future.done():
+                    future.set_result(None)
+            elif isinstance(message, Leave):
+                self._leave(greeting)
+            elif isinstance(message, Bye):
+                greeting.connection.close(message.reason, polite=False)
 
     def _deliver(self, message: Delivery) -> None:
         event: Event = message.event
+        key = (event.publisher, event.sequence)
+        if key in self._recent or key in self._before:  # while moving from broker to broker
+            self._consumed()
+            return
+        self._recent.add(key)
+        if len(self._recent) > RECENT:
+            self._before, self._recent = self._recent, set()
         values = getattr(event.content, "values", {})
         received = Received(values, event.body, event.publisher, event.sequence)
         # One delivery counts once, however many subscriptions it is for.

@@ -2,10 +2,10 @@
 
 A session epoch goes with every introduction; it tells one life of a broker from another, and is
 compared for equality alone, since clocks may go back and strangers may lie. A link is one
-connection: when a broker introduces itself that is linked already in the same session, the old
-connection is closed (on both sides, for both sides' tables) before the new one counts. In another
-session it has to wait until the old one has been silent for too long. Of two brokers that dial each
-other at once, the connection of the one with the lower id stays.
+connection. A broker that introduces itself and is linked already has to wait until the old
+connection is given up, if anything has come over that. If nothing has, the two have dialled each
+other at once: the connection of the one with the lower id stays, and the other one is closed (on
+both sides, for both sides' tables) before it counts.
 """
 
 from __future__ import annotations
@@ -139,11 +139,23 @@ class Greeter:
         self, connection: Connection, hello: Hello, proven: Rule | None = None, nonce: bytes = b""
     ) -> None:
         """Whoever has introduced himself, and perhaps proven whose token he holds."""
+        departures = self.broker.departures
+        if hello.role == "client" and not departures.whole:
+            departures.when_whole(lambda: self._admit_late(connection, hello, proven))
+            return
         if hello.role == "client":
             self._client(connection, hello, proven)
         else:
             self._peer(connection, hello, proven, nonce)
         self.broker.lobby.introduced(connection)
+
+    def _admit_late(self, connection: Connection, hello: Hello, proven: Rule | None) -> None:
+        """A client came before this broker had its links."""
+        if not connection.gone:
+            try:
+                self.admit(connection, hello, proven)
+            except RefusedError as error:
+                self._refuse(connection, error)
 
     def _refuse(self, connection: Connection, error: RefusedError) -> None:
         others = error.others if isinstance(error, NoLinkError) else (self.broker.me,)
@@ -260,7 +272,8 @@ class Greeter:
                 "--name",
             )
         mine_wins = self.broker.node < who.node
-        if old.dialled != dialled and old.dialled == mine_wins:
+        if old.received_count or (old.dialled != dialled and old.dialled == mine_wins):
+            # Both ends use it if something has come over it; events may be on their way.
             raise RefusedError("duplicate", "there is a link already")
         old.connection.close("a newer connection takes over", polite=False)
         old.connection.settle()

@@ -37,7 +37,7 @@ class Inbox:
         try:
             async with asyncio.timeout(timeout):
                 values |= {"replyto": self._address, "correlation": number}
-                await self._bus._publish(values, body)
+                await self._bus._insist(values, body)
                 return await future
         except TimeoutError:
             raise LiveError(f"no reply within {timeout:g} s; is anybody answering?") from None

@@ -72,7 +72,8 @@ async def keep_link(broker: Broker, addresses: list[str]) -> None:
     """Hold one configured link; where there are alternatives, move to the next when one fails."""
     backoff = Backoff(*broker.settings.reconnect)
     at, lost, said = 0, -1, ""
-    while True:
+    link = ",".join(addresses)
+    while not broker.departures.leaving:
         address = addresses[at]
         replaces = None
         if lost >= 0 and len(addresses) > 1:
@@ -80,7 +81,8 @@ async def keep_link(broker: Broker, addresses: list[str]) -> None:
         try:
             peer = await broker.greeter.dial(address, replaces=replaces)
         except NoLinkError as error:
-            if error.code == "duplicate" and error.others:
+            if error.code == "duplicate" and error.others and error.others[0].node in broker.links:
+                broker.departures.reached(link, error.others[0].node)
                 await broker.unlinked(error.others[0].node)
                 continue
             said = _say(said, address, error)
@@ -90,7 +92,10 @@ async def keep_link(broker: Broker, addresses: list[str]) -> None:
             backoff.reset()
             said = ""
             lost = peer.node
-            await broker.unlinked(peer.node)
+            broker.departures.reached(link, lost)
+            await broker.unlinked(lost)
+            while await broker.departures.returned(lost):
+                await broker.unlinked(lost)
             if len(addresses) > 1:
                 at = (at + 1) % len(addresses)  # an alternative at once; and back in turn
                 continue
@@ -114,9 +119,11 @@ async def keep_graph(broker: Broker) -> None:
     refusals = 0
     said: dict[str, str] = {}
     step = min(0.2, settings.shuffle / 2)
-    while True:
+    while not broker.departures.leaving:
         now = loop.time()
         for node, peer in broker.links.items():
+            if peer.leaves:
+                continue
             membership.neighbours[node] = peer.degree
         membership.tick(now)
         if now >= shuffle_at:

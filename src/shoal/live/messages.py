@@ -18,6 +18,9 @@ from shoal.stack import Message
 VERSIONS: Final = (2,)
 """Versions of this protocol that this code speaks."""
 
+MOVES: Final = "moves"
+"""The capability of a client to move when its broker is about to stop."""
+
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
@@ -138,6 +141,41 @@ class Position(Message, frozen=True, tag="position"):
     """The receiver is on the sender's way to the root."""
 
 
+class Wave(Message, frozen=True, tag="wave"):
+    """Answer this once all that can be reached through you have handled what came before it."""
+
+    origin: Node
+    number: Count
+
+
+class Echo(Message, frozen=True, tag="echo"):
+    """The answer to a :class:`Wave`."""
+
+    origin: Node
+    number: Count
+
+
+class Leaving(Message, frozen=True, tag="leaving"):
+    """The sender is about to stop. It wants nothing more, and passes on what it has."""
+
+    heir: Known | None = None
+    """On a graph, the broker to be linked to in its place."""
+    dials: bool = False
+    """On configured links: it will connect to the receiver when it is back."""
+
+
+class Left(Message, frozen=True, tag="left"):
+    """The sender will send nothing more over this link; the other end may close it."""
+
+
+class Ready(Message, frozen=True, tag="ready"):
+    """All that the sender's side wants has been announced over this new link."""
+
+
+class Whole(Message, frozen=True, tag="whole"):
+    """The sender has all its configured links: events may be sent to it."""
+
+
 # Between a client and its broker
 
 
@@ -182,7 +220,10 @@ class Consumed(Message, frozen=True, tag="took"):
 
 
 class Missed(Message, frozen=True, tag="missed"):
-    """So many deliveries were dropped here, since the client was too slow."""
+    """So many deliveries were dropped here, since the client was too slow.
+
+    0 means an unknown number: the broker had lost all its links.
+    """
 
     count: Count
 
@@ -201,7 +242,41 @@ class Report(Message, frozen=True, tag="report"):
     status: bytes
 
 
-FromClient: TypeAlias = Publish | Consumed | Subscribe | Unsubscribe | Inspect | Beat | Bye
-ToClient: TypeAlias = (
-    Delivery | Accepted | Refused | Missed | Report | Beat | Bye | Shuffle | Welcome | Challenge
+class Leave(Message, frozen=True, tag="leave"):
+    """The broker is about to stop: move to another one, and say :class:`Moved`."""
+
+
+class Moved(Message, frozen=True, tag="moved"):
+    """The client is settled at another broker, or has none to move to."""
+
+
+class Settle(Message, frozen=True, tag="settle"):
+    """Answer this once every broker knows what this client has subscribed to before."""
+
+    request: Count
+
+
+class Settled(Message, frozen=True, tag="settled"):
+    """The answer."""
+
+    request: Count
+
+
+FromClient: TypeAlias = (
+    Publish | Consumed | Subscribe | Unsubscribe | Inspect | Beat | Bye | Moved | Settle
 )
+ToClient: TypeAlias = (
+    Delivery
+    | Accepted
+    | Refused
+    | Missed
+    | Report
+    | Beat
+    | Bye
+    | Shuffle
+    | Welcome
+    | Challenge
+    | Leave
+    | Settled
+)
+DepartureMessage: TypeAlias = Wave | Echo | Leaving | Left | Ready | Whole

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from shoal.live.connection import Connection
-from shoal.live.messages import Beat, Bye, Known, Position, Shuffle
+from shoal.live.messages import Beat, Bye, DepartureMessage, Known, Position, Shuffle
 from shoal.live.wire import ENVELOPE, LENGTH, encode
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
     from shoal.live.security import Principal
 
-_OWN: Final = frozenset({Beat, Shuffle, Position, Bye})
+_DEPARTURES: Final = frozenset(get_args(DepartureMessage))
+_OWN: Final = frozenset({Beat, Shuffle, Position, Bye, *_DEPARTURES})
 """The links' own messages; all others are routing's."""
 
 
@@ -43,6 +44,14 @@ class Peer:
         self.degree = degree
         self.since = connection.loop.time()
         self.sent = self.received_count = self.beats = self.dropped = 0
+        self.ready = False
+        """It has announced what its side wants."""
+        self.leaves = False
+        """It is about to stop."""
+        self.parted = False
+        """It is about to stop, and is sent nothing more."""
+        self.left = False
+        """It will send nothing more, since this broker is about to stop."""
         self._congested = False
         self._largest = connection.limits.frame + ENVELOPE + LENGTH.size
 
@@ -69,6 +78,9 @@ class Peer:
             elif isinstance(message, Position):
                 self.beats += 1
                 broker.positioned(self, message)
+            elif type(message) in _DEPARTURES:
+                self.beats += 1
+                broker.departures.handle(self, message)
             else:
                 self.connection.close(f"left: {message.reason}", polite=False)
                 return

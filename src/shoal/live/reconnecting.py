@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -25,12 +26,16 @@ from shoal.live.errors import (
 from shoal.live.greeting import hung_up, open_connection
 from shoal.live.keeping import FATAL, Backoff
 from shoal.live.messages import (
+    MOVES,
     VERSIONS,
     Challenge,
+    Consumed,
     Hello,
     Known,
+    Moved,
     Policy,
     Refused,
+    Settle,
     ToClient,
     Welcome,
 )
@@ -41,6 +46,10 @@ from shoal.live.wire import ENVELOPE, FROM_BROKER, encode, parse_address
 
 log = logging.getLogger("shoal.live")
 decoder = msgspec.msgpack.Decoder(ToClient)
+LAST_WINDOW: Final = 1_000_000
+"""Deliveries that a broker which is about to stop may send without asking."""
+LAST_WORDS: Final = 60.0
+"""Seconds that a broker may take to close a connection that the client has moved away from."""
 
 
 class Reconnecting:
@@ -79,7 +88,13 @@ class Reconnecting:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         """Publications (which the broker accepts in order) and inspections."""
         self._subscribing: dict[int, asyncio.Future[None]] = {}
+        self._settling: dict[int, asyncio.Future[None]] = {}
         self._connection: Connection | None = None
+        """Where publications and subscriptions go; None while there is no such broker."""
+        self._greeting: _Greeting | None = None
+        self._moving: asyncio.Task[None] | None = None
+        self._old: _Greeting | None = None
+        """The broker that this client moves or moved away from."""
         self._up = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._first: asyncio.Future[None] | None = None
@@ -118,7 +133,7 @@ class Reconnecting:
             at %= len(addresses)
             address = addresses[at]
             try:
-                lost = await self._connect(address)
+                await self._connect(address)
             except LiveError as error:
                 first = self._first is not None and not self._first.done()
                 self._why = str(error)
@@ -136,8 +151,7 @@ class Reconnecting:
                 self._backoff.reset()
                 if self._first is not None and not self._first.done():
                     self._first.set_result(None)
-                reason = await lost
-                self._lost(reason)
+                self._lost(await self._until_lost())
                 self.reconnects += 1
                 at = (at + 1) % given if at < given else 0
             await asyncio.sleep(self._backoff.next())
@@ -153,7 +167,15 @@ class Reconnecting:
             and (not names or other.name in names)
         }
 
-    async def _connect(self, address: str) -> Awaitable[str]:
+    async def _connect(self, address: str) -> None:
+        self._use(await self._greet(address))
+        for subscription in list(self._subscriptions.values()):
+            self._ask(subscription)
+            subscription._put(Gap(None, "the connection was lost"))
+        self._up.set()
+
+    async def _greet(self, address: str) -> _Greeting:
+        """A connection to a broker that has welcomed this client."""
         connection = await open_connection(address, self._limits, self._tls)
         learned = self.others.get(address)
         names = self._broker_names if learned is None else [learned]
@@ -164,7 +186,7 @@ class Reconnecting:
             connection.close("its certificate is for another", polite=False)
             raise ImpostorError(f"{address}: {error}") from None
         caller = Caller(self._token, connection)
-        greeting = _Greeting(self, connection, caller, names)
+        greeting = _Greeting(self, connection, address, caller, names)
         connection.taken_by(greeting, self._limits.frame + ENVELOPE)
         me = Known(-1, self._name, "", 0)
         hello = Hello(
@@ -173,6 +195,7 @@ class Reconnecting:
             "link",
             me,
             time.time(),
+            capabilities=(MOVES,),
             token_id=caller.token_id,
             nonce=caller.nonce,
             window=self._window,
@@ -196,16 +219,84 @@ class Reconnecting:
         except asyncio.CancelledError:  # closed meanwhile: nobody else knows this connection
             connection.close("done", polite=False)
             raise
-        self.broker = welcome.who
         connection.taken_by(greeting, welcome.limit + FROM_BROKER)
+        return greeting
+
+    def _use(self, greeting: _Greeting) -> None:
+        """From now on this broker is the client's."""
+        welcome = greeting.welcome.result()
+        self.broker = welcome.who
         self._limits = Limits(frame=max(1024, welcome.limit))
-        self._connection = connection
+        self._greeting, self._connection = greeting, greeting.connection
         self._taken = 0
-        for subscription in list(self._subscriptions.values()):
-            self._ask(subscription)
-            subscription._put(Gap(None, "the connection was lost"))
-        self._up.set()
-        return greeting.lost
+
+    async def _until_lost(self) -> str:
+        """Wait until there is no connection any more, also if the client moves meanwhile."""
+        while True:
+            greeting = self._greeting
+            assert greeting is not None
+            reason = await greeting.lost
+            if self._moving is not None:
+                await asyncio.wait([self._moving])
+            if greeting is self._greeting:
+                return reason
+
+    # A broker that is about to stop
+
+    def _leave(self, old: _Greeting) -> None:
+        """A broker asks this client to move to another one."""
+        if old is self._greeting and (self._moving is None or self._moving.done()):
+            self._old = old
+            self._connection = None  # publications wait for the next one
+            self._up.clear()
+            self._moving = asyncio.create_task(self._move(old))
+
+    async def _move(self, old: _Greeting) -> None:
+        """Settle at another broker while the old one still delivers, then let go of the old."""
+        old.connection.send(encode(Consumed(LAST_WINDOW)))
+        new = await self._greet_another(old.address)
+        if new is not None:
+            await self._answers_of(old)
+            self._use(new)
+            for subscription in list(self._subscriptions.values()):
+                self._ask(subscription)
+                if old.lost.done():
+                    subscription._put(Gap(None, "the connection was lost"))
+            self._up.set()
+            with contextlib.suppress(LiveError):
+                await self._settled()
+        old.connection.send(encode(Moved()))
+        self._loop.call_later(LAST_WORDS, lambda: old.connection.close("moved", polite=False))
+
+    async def _greet_another(self, address: str) -> _Greeting | None:
+        """A connection to another broker; None if there is none."""
+        addresses = [*self._addresses, *self.others]
+        at = addresses.index(address) if address in addresses else len(addresses)
+        for other in addresses[at + 1 :] + addresses[:at]:
+            try:
+                return await self._greet(other)
+            except LiveError as error:
+                log.info("%s; not moving there", error)
+        return None
+
+    async def _answers_of(self, old: _Greeting) -> None:
+        """Wait until the old broker has answered all requests, or no longer can."""
+        asked = [*self._pending.values(), *self._settling.values()]
+        waiting = [future for future in asked if not future.done()]
+        if waiting:
+            answered = asyncio.ensure_future(asyncio.wait(waiting))
+            both: list[asyncio.Future[Any]] = [answered, old.lost]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            answered.cancel()
+        self._no_more_answers(f"{old.address} has stopped")
+
+    async def _settled(self) -> None:
+        """Wait until every broker knows this client's subscriptions."""
+        connection = await self._connected()
+        request = next(self._numbers)
+        future = self._settling[request] = self._loop.create_future()
+        connection.send(encode(Settle(request)))
+        await future
 
     def _give_up(self, error: LiveError) -> None:
         if self._first is not None and not self._first.done():
@@ -232,8 +323,13 @@ class Reconnecting:
         # Those that wait will be asked again; the others' answers will not come any more.
         asked = self._subscribing.items()
         self._subscribing = {number: future for number, future in asked if not future.done()}
-        pending, self._pending = self._pending, {}
-        for future in pending.values():
+        self._no_more_answers(reason)
+
+    def _no_more_answers(self, reason: str) -> None:
+        """What was asked may have been done or not; nobody will say."""
+        waiting = [*self._pending.values(), *self._settling.values()]
+        self._pending, self._settling = {}, {}
+        for future in waiting:
             if not future.done():
                 future.set_exception(
                     DisconnectedError(f"connection lost ({reason}) before the broker answered")
@@ -242,14 +338,14 @@ class Reconnecting:
     async def close(self) -> None:
         """Leave."""
         self._closing = True
-        tasks = [task for task in (self._task, self._heart) if task is not None]
+        tasks = [t for t in (self._task, self._heart, self._moving) if t is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._connection is not None:
-            connection = self._connection
-            connection.close("done")
-            self._lost("closed")
+        for greeting in (self._old, self._greeting):
+            if greeting is not None:
+                greeting.connection.close("done")
+        self._lost("closed")
         self._no_answers("the connection is closed")
         for subscription in list(self._subscriptions.values()):
             await subscription.stop()
@@ -280,7 +376,7 @@ class Reconnecting:
     def _ask(self, subscription: Subscription) -> asyncio.Future[None]:
         raise NotImplementedError
 
-    def _received(self, frames: list[memoryview]) -> None:
+    def _received(self, frames: list[memoryview], greeting: _Greeting) -> None:
         raise NotImplementedError
 
 
@@ -296,10 +392,16 @@ class _Greeting:
     """A client's connection: first its answer, then everything else."""
 
     def __init__(
-        self, bus: Reconnecting, connection: Connection, caller: Caller, names: Sequence[str]
+        self,
+        bus: Reconnecting,
+        connection: Connection,
+        address: str,
+        caller: Caller,
+        names: Sequence[str],
     ) -> None:
         self._bus = bus
-        self._connection = connection
+        self.connection = connection
+        self.address = address
         self._caller = caller
         self._names = names
         self.welcome: asyncio.Future[Welcome] = connection.loop.create_future()
@@ -312,12 +414,12 @@ class _Greeting:
                 welcome = self._greeted(decoder.decode(frames.pop(0)))
             except RefusedError as error:
                 self.welcome.set_exception(error)
-                self._connection.close(str(error))
+                self.connection.close(str(error))
                 return
             if welcome is not None:
                 self.welcome.set_result(welcome)
         if frames:
-            self._bus._received(frames)
+            self._bus._received(frames, self)
 
     def _greeted(self, answer: Any) -> Welcome | None:
         """The broker's welcome, once it is known to be one that is meant."""
@@ -330,7 +432,7 @@ class _Greeting:
                 f"broker '{answer.who.name}' is there, not {' or '.join(map(repr, self._names))}",
             )
         if isinstance(answer, Challenge):
-            self._connection.send(encode(self._caller.answer(answer)))
+            self.connection.send(encode(self._caller.answer(answer)))
             return None
         if not self._caller.proven:
             raise ImpostorError(

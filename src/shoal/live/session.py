@@ -12,8 +12,9 @@ import msgspec
 
 from shoal.content import AttributeFilter, FilterError
 from shoal.live.connection import Connection
-from shoal.live.errors import RefusedError
+from shoal.live.errors import ProtocolError, RefusedError
 from shoal.live.messages import (
+    MOVES,
     Accepted,
     Beat,
     Bye,
@@ -21,9 +22,12 @@ from shoal.live.messages import (
     FromClient,
     Hello,
     Inspect,
+    Moved,
     Publish,
     Refused,
     Report,
+    Settle,
+    Settled,
     Subscribe,
     Unsubscribe,
 )
@@ -42,6 +46,8 @@ HELD: Final = 1024
 """Publications that wait for a slow client before the publisher is read no further."""
 HELD_BYTES: Final = 1 << 18
 """Bytes of such publications, likewise."""
+SETTLING: Final = 1024
+"""Questions of one client whether its subscriptions are settled that may wait at a time."""
 UNREAD: Final = 4 << 20
 """Bytes that may wait in a client's socket when it is sent one more answer."""
 
@@ -56,6 +62,10 @@ class Session(Outbox):
         self.principal = principal
         self.filters = Numbered()
         self.published = 0
+        self.moved = MOVES not in hello.capabilities
+        """The client is settled at another broker, or does not know how to move."""
+        self._settling: list[int] = []
+        """Requests of :class:`~shoal.live.messages.Settle` that wait for their answer."""
         self._tokens = broker.settings.limits.rate
         self._refilled = connection.loop.time()
         self._paused = 0
@@ -187,10 +197,27 @@ class Session(Outbox):
                 self._refuse(message.request, RefusedError("size", too_large))
             else:
                 self._answer(Report(message.request, status))
+        elif isinstance(message, Settle):
+            self._settling.append(message.request)
+            if len(self._settling) > SETTLING:
+                raise ProtocolError(f"{SETTLING} questions wait for an answer; no more")
+            if len(self._settling) == 1:
+                self.broker.spawn(self._settle())
+        elif isinstance(message, Moved):
+            self.moved = True
         elif isinstance(message, Bye):
             self.connection.close(f"client left: {message.reason}")
         else:
             assert isinstance(message, Beat), message
+
+    async def _settle(self) -> None:
+        """Answer those who ask whether every broker knows their subscriptions, once all do."""
+        while self._settling and not self.connection.gone:
+            asked = len(self._settling)
+            await self.broker.departures.waves.settled()
+            for request in self._settling[:asked]:
+                self._answer(Settled(request))
+            del self._settling[:asked]
 
     def _subscribe(self, message: Subscribe) -> None:
         number = message.subscription
@@ -233,7 +260,7 @@ class Session(Outbox):
     def _refuse(self, request: int, error: RefusedError) -> None:
         self._answer(Refused(error.code, str(error)[:1000], request))
 
-    def _answer(self, message: Accepted | Refused | Report) -> None:
+    def _answer(self, message: Accepted | Refused | Report | Settled) -> None:
         """Answer the client, unless it asks on and on and reads no answers."""
         if self._buffered and self.connection.waiting() > UNREAD:
             self.connection.close("it asks, and does not read the answers", polite=False)

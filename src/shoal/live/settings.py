@@ -95,6 +95,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Seconds after which a broker that nobody hears from is forgotten."""
     reconnect: tuple[Seconds, Seconds] = (0.1, 5.0)
     """First and longest pause between attempts to connect."""
+    settle: Seconds = 3.0
+    """Seconds that the clients of a starting broker wait at most for its first links."""
+    drain: Seconds = 20.0
+    """Seconds that a broker which is told to stop takes at most to hand over clients and links."""
+    absence: Seconds = 30.0
+    """Seconds that events are kept for a configured neighbour which restarts."""
     seed: int | None = None
     """What chance is drawn from; drawn itself if not given."""
     limits: Limits = Limits()

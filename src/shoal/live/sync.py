@@ -121,6 +121,10 @@ class SyncBus:
         """See :meth:`shoal.live.client.Bus.publish_many`."""
         return self._thread.run(self.bus.publish_many(events, body=body))
 
+    def settled(self) -> None:
+        """See :meth:`shoal.live.client.Bus.settled`."""
+        self._thread.run(self.bus.settled())
+
     def subscribe(self, filter: str | AttributeFilter, *, gaps: bool = False) -> SyncSubscription:
         """See :meth:`shoal.live.client.Bus.subscribe`."""
 

@@ -1,0 +1,145 @@
+"""Waves: how a broker learns that all others have handled what it sent.
+
+A wave is the echo algorithm. Its origin sends a :class:`~shoal.live.messages.Wave` over all its
+links. Who hears of it for the first time passes it on over all other links and, once something of
+this wave has come back over each of these, answers the link it first came by. So every link carries
+it once in each direction.
+
+A message between neighbours never overtakes another. A subscription that was announced before the
+wave therefore arrives before it everywhere; and on a tree, so does every event on its way to the
+origin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from shoal.live.identity import first_sequence
+from shoal.live.messages import Echo, Wave
+
+if TYPE_CHECKING:
+    from shoal.live.broker import Broker
+    from shoal.live.peer import Peer
+    from shoal.stack import NodeId
+
+REMEMBERED: Final = 4096
+"""Waves that a broker remembers, so that one that comes again over a new link is answered."""
+PAUSE: Final = 0.02
+"""Seconds between two waves of one origin: what many clients ask for, one wave answers."""
+Key: TypeAlias = "tuple[NodeId, int]"
+
+
+@dataclass(eq=False)
+class _Passing:
+    """A wave as one broker sees it."""
+
+    parent: NodeId | None
+    """The neighbour it first came from; None at its origin."""
+    waiting: set[NodeId]
+    """Neighbours over whose links nothing has come back."""
+    done: asyncio.Future[None] | None = None
+    """At the origin: set when the wave is over."""
+
+
+@dataclass(eq=False)
+class _Round:
+    """Those who wait for the next wave of this broker."""
+
+    over: asyncio.Future[None] = field(default_factory=asyncio.Future)
+
+
+class Waves:
+    """The waves that pass through one broker, and its own."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._numbers = itertools.count(first_sequence(broker.epoch))
+        self._passing: dict[Key, _Passing] = {}
+        self._over: dict[Key, None] = {}
+        self._next: _Round | None = None
+        self._turn = asyncio.Lock()
+
+    async def settled(self) -> None:
+        """Wait until every broker that can be reached has handled what was sent so far."""
+        if self._next is None:
+            self._next = _Round()
+            self._broker.spawn(self._start(self._next))
+        await asyncio.shield(self._next.over)
+
+    async def _start(self, this: _Round) -> None:
+        async with self._turn:
+            while self._broker.departures.isolated:
+                await asyncio.sleep(PAUSE)
+            self._next = None  # who asks from now on waits for another wave
+            key = (self._broker.node, next(self._numbers))
+            done = asyncio.get_running_loop().create_future()
+            self._begin(key, _Passing(None, set(), done))
+            await done
+            if not this.over.done():
+                this.over.set_result(None)
+            await asyncio.sleep(PAUSE)
+
+    # Messages
+
+    def on_wave(self, peer: Peer, wave: Wave) -> None:
+        """A wave arrives, for the first time or over one more link."""
+        key = (wave.origin, wave.number)
+        passing = self._passing.get(key)
+        if passing is not None and peer.node in passing.waiting:
+            self._answered(key, passing, peer.node)
+        elif passing is not None or key in self._over:
+            peer.tell(Echo(wave.origin, wave.number))
+        else:
+            self._begin(key, _Passing(peer.node, set()))
+
+    def on_echo(self, peer: Peer, echo: Echo) -> None:
+        """A neighbour, and all beyond it, have handled what came before the wave."""
+        key = (echo.origin, echo.number)
+        passing = self._passing.get(key)
+        if passing is not None:
+            self._answered(key, passing, peer.node)
+
+    def _begin(self, key: Key, passing: _Passing) -> None:
+        broker = self._broker
+        self._passing[key] = passing
+        while len(self._passing) > REMEMBERED:
+            del self._passing[next(iter(self._passing))]
+        absent = {} if broker.departures.leaving else broker.departures.absent
+        passing.waiting = {*broker.links, *absent} - {passing.parent}
+        for node in passing.waiting:
+            if node not in absent:
+                broker.links[node].tell(Wave(*key))
+        self._ended(key, passing)
+
+    def _answered(self, key: Key, passing: _Passing, node: NodeId) -> None:
+        passing.waiting.discard(node)
+        self._ended(key, passing)
+
+    def _ended(self, key: Key, passing: _Passing) -> None:
+        if passing.waiting or self._passing.pop(key, None) is None:
+            return
+        self._over[key] = None
+        while len(self._over) > REMEMBERED:
+            del self._over[next(iter(self._over))]
+        if passing.done is not None:
+            if not passing.done.done():
+                passing.done.set_result(None)
+        elif passing.parent in self._broker.links:
+            self._broker.links[passing.parent].tell(Echo(*key))
+
+    # Links
+
+    def returned(self, node: NodeId) -> None:
+        """A neighbour that was absent is back: the waves that wait for it go on."""
+        for key, passing in list(self._passing.items()):
+            if node in passing.waiting:
+                self._broker.links[node].tell(Wave(*key))
+
+    def lost(self, node: NodeId) -> None:
+        """A neighbour is gone: nothing will come back over its link."""
+        for key, passing in list(self._passing.items()):
+            if node in passing.waiting:
+                self._answered(key, passing, node)
