@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from fleet import free_port
 from live_world import links_of, run, states_of, tables_of, tree_tables, until
 
 from shoal.content import AttributeFilter
 from shoal.live import Broker, Settings
+from shoal.live.processes import free_port
 from shoal.live.wire import parse_address
 from shoal.testing import QUICK, TREE
 

@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 import pytest
 from certificates import Authority
-from fleet import free_port
 from live_world import run, until
 
 import shoal
 from patience import CONDITION
 from shoal.live import Broker, LiveError, RefusedError, Settings
 from shoal.live.messages import VERSIONS, Challenge, Hello, Known, Proof, Refused, Welcome
+from shoal.live.processes import free_port
 from shoal.live.security import client_context, hash_token, server_context
 from shoal.live.wire import Splitter, encode, parse_address
 from shoal.testing import QUICK, TREE, Network

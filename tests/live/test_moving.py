@@ -10,12 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from certificates import Authority
-from fleet import Fleet, free_port
+from fleet import Fleet
 from live_world import run, until
 
 import shoal
 from shoal.live import Broker, Bus, Gap, Settings, connect
 from shoal.live.messages import VERSIONS, Hello, Known, Welcome
+from shoal.live.processes import free_port
 from shoal.live.settings import settings_from
 from shoal.live.wire import LENGTH, encode, parse_address
 from shoal.testing import QUICK, Network

@@ -23,6 +23,16 @@ def chaos(
     replay: Annotated[
         str | None, typer.Option(help="Replay a history, as printed by a failure (JSON).")
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Broker processes under faults, with hostile clients.")
+    ] = False,
+    brokers: Annotated[int, typer.Option(min=2, max=64, help="With --live: how many.")] = 12,
+    every: Annotated[
+        float, typer.Option(min=0.5, help="With --live: seconds from fault to fault.")
+    ] = 5.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --live: the table as JSON.")
+    ] = False,
 ) -> None:
     """Break every protocol if it can be broken.
 
@@ -31,12 +41,22 @@ def chaos(
     and subscribers, and every event must reach exactly those who want it. A failure is shrunk to
     the fewest steps and printed with the command that replays it (exit code 1).
 
+    With `--live`, brokers run as processes of this machine. Every few seconds one is killed,
+    stopped for a while or told to stop, and comes back. Honest clients publish and subscribe
+    beside hostile ones, and a table says what became of every event (exit code 1 if one came twice
+    or to the wrong client, or if a broker ended by itself).
+
     Examples:
 
         shoal chaos --minutes 2
 
         shoal chaos --reconfiguration informed --seed 1000
+
+        shoal chaos --live --minutes 10
     """
+    if live:
+        _live(minutes, seed, brokers, every, as_json)
+        return
     from shoal.simulation import chaos as trouble
 
     if replay is not None:
@@ -115,3 +135,58 @@ def _replay(text: str) -> None:
         console.print(f"[red]fails[/]: {found}", soft_wrap=True)
         raise typer.Exit(1)
     console.print("[green]as the oracle says[/]")
+
+
+def _live(minutes: float, seed: int, brokers: int, every: float, as_json: bool) -> None:
+    """Trouble for a live network, and the table of what became of its events."""
+    import asyncio
+    import logging
+
+    import msgspec
+    from rich.table import Table
+
+    from shoal.live.chaos import LiveChaos
+
+    logging.getLogger("shoal.live").setLevel(logging.ERROR)  # clients lose connections: of course
+    run = LiveChaos(brokers=brokers, seed=seed, every=every)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(f"starting {brokers} brokers", total=minutes * 60)
+        began = time.monotonic()
+
+        def show(now: LiveChaos) -> None:
+            got = sum(sum(listener.got.values()) for listener in now.listeners)
+            text = (
+                f"{len(now.publications):,} events, {got:,} deliveries, {now.faults.total()} faults"
+            )
+            progress.update(bar, completed=time.monotonic() - began, description=text)
+
+        found = asyncio.run(run.run(minutes * 60, show))
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+    else:
+        faults = ", ".join(f"{count} × {name}" for name, count in sorted(found.faults.items()))
+        table = Table(
+            title=f"{brokers} brokers, {found.seconds:g} s, seed {seed}; faults: {faults}"
+        )
+        table.add_column("")
+        table.add_column("events", justify="right")
+        table.add_column("of those owed", justify="right")
+        table.add_row("sent", f"{found.sent:,}", "")
+        table.add_row("sent without an answer", f"{found.unsure:,}", "")
+        rows = {
+            "owed": found.owed,
+            "delivered": found.delivered,
+            "reported as gap": found.gap,
+            "lost": found.lost,
+            "duplicated": found.duplicated,
+            "misdelivered": found.misdelivered,
+        }
+        for name, count in rows.items():
+            share = f"{100 * count / found.owed:.3f} %" if found.owed else ""
+            table.add_row(name, f"{count:,}", share)
+        console.print(table)
+    for words in found.crashed:
+        Console(stderr=True).print(f"[red]ended by itself[/]: {words}", soft_wrap=True)
+    if not found.right:
+        raise typer.Exit(1)

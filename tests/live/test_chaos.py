@@ -1,0 +1,80 @@
+"""``shoal chaos --live``: the table tells the truth, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+from test_commands import shoal
+
+from shoal.live.chaos import Listener, LiveChaos, Outcome, Publication, Told
+
+
+def table(*listeners: Listener, events: dict[int, Publication]) -> Outcome:
+    chaos = LiveChaos()
+    chaos.publications = events
+    chaos.listeners = list(listeners)
+    return chaos._outcome(1.0)
+
+
+def test_the_table_counts_what_became_of_every_event() -> None:
+    events = {
+        1: Publication(0, at=1.0, accepted=True),
+        2: Publication(0, at=2.0, accepted=True),
+        3: Publication(0, at=3.0, accepted=True),
+        4: Publication(0, at=4.0, accepted=False),
+        5: Publication(1, at=5.0, accepted=True),
+    }
+    first = Listener(0)
+    first.got.update([1, 1, 4])
+    first.gaps.append(Told(1.5, 2.5))
+    second = Listener(1)
+    second.got.update([5])
+    second.misdelivered = 2
+    found = table(first, second, events=events)
+    assert (found.sent, found.unsure, found.owed) == (4, 1, 4)
+    assert (found.delivered, found.gap, found.lost) == (2, 1, 1)
+    assert (found.duplicated, found.misdelivered) == (1, 2)
+    assert not found.right
+
+
+def children() -> set[int]:
+    """Processes of this test that are still there."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = folder.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if int(parent) == os.getpid():
+            found.add(int(folder.name))
+    return found
+
+
+def test_faults_and_hostile_clients_harm_nobody_else() -> None:
+    before = children()
+    chaos = LiveChaos(brokers=3, seed=3, every=1.0, publishers=2, subscribers=4)
+
+    async def story() -> Outcome:
+        seen: list[int] = []
+        outcome = await chaos.run(10.0, lambda now: seen.append(len(now.publications)))
+        assert seen
+        return outcome
+
+    found = asyncio.run(story())
+    assert found.right, found
+    assert found.owed == found.sent > 0  # four subscribers, one for each kind of event
+    assert found.delivered + found.gap + found.lost == found.owed
+    assert found.delivered > 0
+    assert sum(found.faults.values()) >= 1
+    assert children() <= before
+
+
+def test_the_command_prints_the_table() -> None:
+    ran = shoal("chaos", "--live", "--minutes", "0.05", "--brokers", "2", "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["delivered"] + found["gap"] + found["lost"] == found["owed"]
+    assert found["duplicated"] == found["misdelivered"] == 0
