@@ -22,6 +22,7 @@ COMPILED = [
     "src/shoal/content/index/recent.py",
     "src/shoal/stack/host.py",
     "src/shoal/stack/layer.py",
+    "src/shoal/stack/node.py",
     "src/shoal/routing/table.py",
     "src/shoal/routing/event_forwarding.py",
     "src/shoal/routing/flooding.py",
@@ -38,6 +39,7 @@ COMPILED = [
     "src/shoal/simulation/recorder.py",
     "src/shoal/simulation/topology.py",
     "src/shoal/simulation/network.py",
+    "src/shoal/simulation/connections.py",
     "src/shoal/simulation/player.py",
     "src/shoal/simulation/dataplane/mirror.py",
 ]

@@ -1,1 +1,9 @@
-"""Who are my neighbours? Overlays that run as protocols on the nodes, one file each."""
+"""Who are my neighbours? One overlay per file; importing the package registers them all.
+
+* :mod:`~shoal.overlay.given`: links that a simulation's topology makes and breaks.
+* :mod:`~shoal.overlay.graph`: a graph of near constant degree that builds and heals itself.
+"""
+
+from shoal.overlay.given import Given
+
+__all__ = ["Given"]

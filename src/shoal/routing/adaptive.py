@@ -115,7 +115,6 @@ class Adaptive(SemiProbabilistic):
         self._looked = (0, 0, 0, 0)
         self._known = -1
         self._costs: list[int] = [0]
-        self._running = False
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Those of semi-probabilistic routing, and what neighbours say they miss."""
@@ -177,14 +176,15 @@ class Adaptive(SemiProbabilistic):
 
     # Adjusting
 
+    def start(self) -> None:
+        """Begin to adjust."""
+        self.host.every(self.period, self.adjust)
+
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """With the first link, begin to adjust."""
+        """Start from a threshold that fits the number of links."""
         super().link_up(neighbour, reconfiguration)
         if self._looked[2] == 0:  # nothing learned yet
             self.threshold = min(1.0, START / max(len(self.neighbours) - 1, 1))
-        if not self._running:
-            self._running = True
-            self.host.in_background(self.period, self.adjust)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """Forget what a lost neighbour said."""
@@ -216,7 +216,6 @@ class Adaptive(SemiProbabilistic):
             self._tune_horizon(self.budget * sent - announced)
             if self.table.watcher is not None:
                 self.table.watcher.tuned()
-        self.host.in_background(self.period, self.adjust)
 
     def _mixed(self) -> Feedback:
         """A node's own counts, and its neighbours' on average."""

@@ -60,8 +60,10 @@ class Broadcast(Routing):
     def publish(self, event: Event) -> None:
         """Transmit."""
         self.seen.add(event.publisher, event.sequence)
+        if self.recovery is not None:
+            self.recovery.seen(event)
         if self.table.match(event.content, 0):
-            self.host.deliver(event, 0)
+            self.deliver(event, 0)
         self._transmit(Spread(event, 1, 0))
 
     def on_event(self, sender: NodeId, message: Message) -> None:
@@ -71,8 +73,10 @@ class Broadcast(Routing):
         if not self.seen.add(event.publisher, event.sequence):
             self.host.stopped(event, "duplicate", spread.hops, spread.deterministic)
             return
+        if self.recovery is not None:
+            self.recovery.seen(event)
         if self.table.match(event.content, 0):
-            self.host.deliver(event, spread.hops)
+            self.deliver(event, spread.hops)
         known = self._wanted_beyond(sender, event)
         if known or self._by_chance(event):
             self._transmit(spread.onward(known))
@@ -92,7 +96,7 @@ class Broadcast(Routing):
         return draw < self.threshold
 
     def _transmit(self, message: Message) -> None:
-        self.host.broadcast(tuple(self.neighbours), message)
+        self.host.broadcast(message)
 
     # Subscriptions
 
@@ -132,6 +136,15 @@ class Broadcast(Routing):
         elif filter in self.told:
             del self.told[filter]
             self._transmit(Gone(filter))  # type: ignore[arg-type]  # wire union
+
+    def filters(self) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return self.table.filters_of(LOCAL)
+
+    def next_hops(self, filter: Filter) -> list[NodeId]:
+        """The neighbours towards the nearest subscribers; all of them if none is known."""
+        near = [n for n in self.table.sources(filter) if n != LOCAL]
+        return near or list(self.neighbours)
 
     # Links
 

@@ -52,10 +52,19 @@ class EventForwarding(Routing):
         self._forward(sender, message.event, message.hops)
 
     def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
-        host = self.host
+        if self.recovery is not None:
+            self.recovery.seen(event)
         if self.table.match(event.content):
-            host.deliver(event, hops)
-        host.send_all(self._all, Forward(event, hops + 1), sender)
+            self.deliver(event, hops)
+        self.host.send_all(self._all, Forward(event, hops + 1), sender)
+
+    def filters(self) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return self.table.filters_of(LOCAL)
+
+    def next_hops(self, filter: Filter) -> list[NodeId]:
+        """All neighbours: somebody beyond each of them may want it."""
+        return list(self.neighbours)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """One more neighbour."""

@@ -44,15 +44,22 @@ class HierarchicalForwarding(SubscriptionForwarding):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Up to the parent in any case, down where it is wanted."""
+        if self.recovery is not None:
+            self.recovery.seen(event)
         onward = Forward(event, hops + 1)
         parent = self.parent
         if parent != sender and parent in self.neighbours:
             self.host.send(parent, onward)
         for source in self.table.match(event.content):
             if source == LOCAL:
-                self.host.deliver(event, hops)
+                self.deliver(event, hops)
             elif source not in (sender, parent):
                 self.host.send(source, onward)
+
+    def next_hops(self, filter: Filter) -> list[NodeId]:
+        """Upwards in any case, and down where it was subscribed to."""
+        below = [n for n in super().next_hops(filter) if n != self.parent]
+        return [self.parent, *below] if self.parent in self.neighbours else below
 
 
 register(

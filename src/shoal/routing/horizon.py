@@ -157,6 +157,11 @@ class HorizonTable:
         filters = self._filters.get(source)
         return [] if filters is None else list(filters)
 
+    def sources(self, filter: Filter) -> list[Source]:
+        """Where subscribers of this very filter are, in the order they came."""
+        distances = self._distances.get(filter)
+        return [] if distances is None else list(distances)
+
     def match(self, content: Content, distance: int) -> list[Source]:
         """The sources with a matching subscription at exactly this distance."""
         matching = self._matching.get(distance)

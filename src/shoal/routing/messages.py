@@ -13,6 +13,10 @@ class Forward(Message, frozen=True, tag="event"):
     event: Event
     hops: Hops
 
+    def events(self) -> tuple[Event, ...]:
+        """The event."""
+        return (self.event,)
+
     def involves(self) -> bool:
         """Carrying an event is not repair."""
         return False

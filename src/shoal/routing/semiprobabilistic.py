@@ -116,8 +116,10 @@ class SemiProbabilistic(Routing):
     def take(self, sender: NodeId, spread: Spread) -> None:
         """An event is here for the first time."""
         event = spread.event
+        if self.recovery is not None:
+            self.recovery.seen(event)
         if self.table.match(event.content, 0):
-            self.host.deliver(event, spread.hops)
+            self.deliver(event, spread.hops)
         chosen, known = self.choose(sender, event, spread.hops, spread.deterministic)
         if not chosen:
             self.host.stopped(event, "end", spread.hops, spread.deterministic)
@@ -233,6 +235,15 @@ class SemiProbabilistic(Routing):
             del told[filter]
             self.announced += 1
             self.host.send(neighbour, Gone(filter))  # type: ignore[arg-type]  # wire union
+
+    def filters(self) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return self.table.filters_of(LOCAL)
+
+    def next_hops(self, filter: Filter) -> list[NodeId]:
+        """The neighbours towards the nearest subscribers; all of them if none is known."""
+        near = [n for n in self.table.sources(filter) if n != LOCAL]
+        return near or list(self.neighbours)
 
     # Links
 

@@ -24,6 +24,10 @@ class Spread(Message, frozen=True, tag="event"):
         """The same after one more hop, chosen by a subscription or at random."""
         return Spread(self.event, self.hops + 1, self.deterministic + deterministic, self.before)
 
+    def events(self) -> tuple[Event, ...]:
+        """The event, and the one before it."""
+        return (self.event,) if self.before is None else (self.event, self.before)
+
     def involves(self) -> bool:
         """Carrying an event is not repair."""
         return False

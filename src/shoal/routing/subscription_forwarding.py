@@ -130,10 +130,12 @@ class SubscriptionForwarding(Routing):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""
+        if self.recovery is not None:
+            self.recovery.seen(event)
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:
-                self.host.deliver(event, hops)
+                self.deliver(event, hops)
             elif source != sender:
                 if onward is None:
                     onward = Forward(event, hops + 1)
@@ -284,6 +286,14 @@ class SubscriptionForwarding(Routing):
         ]
         for filter in self.widest_first(hidden):
             self.announce(neighbour, filter)
+
+    def filters(self) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return self.table.filters_of(LOCAL)
+
+    def next_hops(self, filter: Filter) -> list[NodeId]:
+        """The neighbours that subscribed to this very filter."""
+        return [source for source in self.table.sources(filter) if source != LOCAL]
 
     # Links
 

@@ -44,7 +44,10 @@ def stacks() -> list[tuple[str, str, bool]]:
             continue
         for repair in protocols("reconfiguration"):
             try:
-                build(Choice("abstract-tree"), Choice(routing.name), Choice(repair.name))
+                build(
+                    *(Choice("given"), Choice(routing.name), Choice(repair.name)),
+                    topology=Choice("abstract-tree"),
+                )
             except StackError:
                 continue
             found += [(routing.name, repair.name, False), (routing.name, repair.name, True)]
@@ -57,7 +60,7 @@ def _config(
     return parse_config(
         {
             "nodes": nodes,
-            "overlay": {"name": "abstract-tree", "links": [list(link) for link in links]},
+            "topology": {"name": "abstract-tree", "links": [list(link) for link in links]},
             "routing": {"name": routing, "covering": covering},
             "reconfiguration": {"name": reconfiguration},
             "link": {"delay": 0.001, "bandwidth": 10e6},
@@ -84,7 +87,7 @@ class Chaos:
         self.nodes = nodes
         self.links = links
         self.simulation = Simulation(_config(routing, reconfiguration, covering, nodes, links))
-        self.simulation.overlay.start()
+        self.simulation.begin()
         self.virtual = adjacency(nodes, links)
         """Live links and those due to appear."""
         self.live: dict[tuple[int, int], None] = dict.fromkeys(_key(a, b) for a, b in links)
@@ -146,12 +149,12 @@ class Chaos:
         self.virtual[d][c] = None
         reconfiguration = Reconfiguration(self._reconfigurations, path)
         self._reconfigurations += 1
-        overlay, kernel = self.simulation.overlay, self.simulation.kernel
-        overlay.break_link(a, b, reconfiguration)
+        topology, kernel = self.simulation.topology, self.simulation.kernel
+        topology.break_link(a, b, reconfiguration)
 
         def join() -> None:
             self.live[_key(c, d)] = None
-            overlay.replace_link(old, new, reconfiguration)
+            topology.replace_link(old, new, reconfiguration)
 
         kernel.call_at(kernel.now + to_ns(REPAIR_TIME), join)
         if not self.overlaps:

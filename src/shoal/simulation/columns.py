@@ -72,11 +72,10 @@ def _publications(recorder: Recorder) -> list[Any]:
 
 
 def _deliveries(recorder: Recorder) -> list[Any]:
-    numbers = np.frombuffer(recorder.deliveries, np.int64).reshape(-1, 6)
+    numbers = np.frombuffer(recorder.deliveries, np.int64).reshape(-1, 7)
     publisher, sequence, node, hops = (numbers[:, i].astype(np.int32) for i in (0, 1, 2, 4))
-    recovered = np.zeros(len(numbers), bool)
     times = numbers[:, 3] / NANOSECONDS
-    return [publisher, sequence, node, times, hops, numbers[:, 5] != 0, recovered]
+    return [publisher, sequence, node, times, hops, numbers[:, 5] != 0, numbers[:, 6] != 0]
 
 
 def _traffic(recorder: Recorder) -> list[Any]:

@@ -15,7 +15,7 @@ from shoal.record import TABLES
 from shoal.simulation.modules import load_module
 from shoal.simulation.workload import WorkloadParameters
 from shoal.stack import StackError
-from shoal.stack.registry import Stack, build, choice, plain, suggestion
+from shoal.stack.registry import Choice, Stack, build, choice, find, plain, suggestion
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
@@ -32,18 +32,21 @@ class LinkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One run.
 
-    Sections ``overlay``, ``routing``, ``reconfiguration`` and ``recovery`` name a protocol and its
-    parameters.
+    ``topology`` names the script that says who can reach whom; ``overlay``, ``routing``,
+    ``reconfiguration`` and ``recovery`` name the protocols of every node; each with its parameters.
     """
 
     nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 100
     seed: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] = 0
     duration: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 8.0
-    overlay: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": "abstract-tree"})
+    topology: dict[str, Any] = msgspec.field(default_factory=lambda: {"name": "abstract-tree"})
+    overlay: dict[str, Any] | None = msgspec.field(default_factory=lambda: {"name": "given"})
+    """None for a routing that keeps its own connections."""
     routing: dict[str, Any] = msgspec.field(
         default_factory=lambda: {"name": "subscription-forwarding"}
     )
     reconfiguration: dict[str, Any] | None = None
+    """If not given, the simplest one (Strawman) where the routing needs any."""
     recovery: dict[str, Any] | None = None
     link: LinkParameters = LinkParameters()
     workload: WorkloadParameters = WorkloadParameters()
@@ -61,11 +64,18 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The protocols, checked."""
         for module in self.modules:
             load_module(module)
+        routing = choice("routing", self.routing)
+        repair = None
+        if self.reconfiguration is not None:
+            repair = choice("reconfiguration", self.reconfiguration)
+        elif "reconfiguration" in find("routing", routing.name).needs:
+            repair = Choice("strawman")
         return build(
-            choice("overlay", self.overlay),
-            choice("routing", self.routing),
-            choice("reconfiguration", self.reconfiguration) if self.reconfiguration else None,
-            choice("recovery", self.recovery) if self.recovery else None,
+            choice("overlay", self.overlay) if self.overlay is not None else None,
+            routing,
+            repair,
+            choice("recovery", self.recovery) if self.recovery is not None else None,
+            topology=choice("topology", self.topology),
         )
 
 
@@ -112,8 +122,10 @@ def canonical_json(config: RunConfig) -> str:
     """The configuration as JSON, keys sorted, defaults written out: equal runs give equal text."""
     config = checked(config)
     whole: dict[str, Any] = msgspec.to_builtins(config)
-    for kind, parameters in config.stack().parameters.items():
-        whole[kind] = {"name": whole[kind]["name"], **msgspec.to_builtins(parameters)}
+    stack = config.stack()
+    for protocol in stack.protocols():
+        parameters = msgspec.to_builtins(stack.parameters[protocol.kind])
+        whole[protocol.kind] = {"name": protocol.name, **parameters}
     return msgspec.json.encode(whole, order="sorted").decode()
 
 

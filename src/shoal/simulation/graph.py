@@ -104,7 +104,7 @@ def initial_graph(overlay: str, nodes: int, degree: int, seed: int) -> list[Edge
     try:
         return random_regular_graph(nodes, degree, Chance(seed, "graph"))
     except ValueError as error:
-        raise StackError(f"overlay '{overlay}': {error}") from None
+        raise StackError(f"topology '{topology}': {error}") from None
 
 
 def plan_changes(
@@ -195,9 +195,9 @@ class _Graph:
         )
 
 
-register("overlay", "static-graph", StaticGraph, GraphParameters, provides={"links"})
+register("topology", "static-graph", StaticGraph, GraphParameters, provides={"links"})
 register(
-    "overlay",
+    "topology",
     "reconfigured-graph",
     ReconfiguredGraph,
     ReconfiguredGraphParameters,

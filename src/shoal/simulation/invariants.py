@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoal.simulation.kernel import Channel
 from shoal.stack.host import LOCAL, NodeId
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def delivered_twice(publisher: int, sequence: int, node: NodeId, now: float) -> 
     )
 
 
-def check_acyclic(channels: list[dict[NodeId, Channel]], a: NodeId, b: NodeId, now: float) -> None:
+def check_acyclic(links: list[dict[NodeId, int]], a: NodeId, b: NodeId, now: float) -> None:
     """Before a link comes up: its ends must not be connected already.
 
     Searches from both ends in turn, so that the cost is that of the smaller part.
@@ -31,7 +30,7 @@ def check_acyclic(channels: list[dict[NodeId, Channel]], a: NodeId, b: NodeId, n
     seen, frontier = {a}, [a]
     others, waiting = {b}, [b]
     while frontier and a != b:
-        for neighbour in channels[frontier.pop()]:
+        for neighbour in links[frontier.pop()]:
             if neighbour in others:
                 raise InvariantViolation(f"link {a}-{b} at {now:.6f} s closes a cycle")
             if neighbour not in seen:

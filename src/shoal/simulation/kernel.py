@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 NANOSECONDS: Final = 1_000_000_000
 
+NONE: Final = -1
+"""No place in a fan is skipped."""
+ROUTINE: Final = -2
+"""No place is skipped, and the message does not keep a run from being at rest."""
+
 
 def to_ns(seconds: float) -> int:
     """Seconds as whole nanoseconds."""
@@ -27,9 +32,9 @@ def to_ns(seconds: float) -> int:
 
 
 class Channel:
-    """One direction of a link during one epoch: from when it came up to when it goes down.
+    """One direction of a connection, from when it is made to when it breaks.
 
-    A message in flight when its channel goes down is lost, also if the same pair is linked again:
+    A message in flight when its channel breaks is lost, also if the same pair is connected again:
     that is another channel.
     """
 
@@ -37,17 +42,13 @@ class Channel:
         self.source = source
         self.target = target
         self.layers = layers
-        """The receiver's layers, by the type of message they take."""
+        """The receiver's layers, by the type of message they handle."""
         self.up = True
         self.delay = 0
         self.ns_per_byte = 0.0
         self.free_at = 0
         self.quality = 1.0
         """The share of events that get through; all other messages are repeated until they do."""
-        self.number = -1
-        """Its row in a data plane, if there is one."""
-        self.beyond = -1
-        """The nodes that lie beyond this channel, as a bitset kept by the oracle."""
         self._alone: Fan | None = None
 
     def alone(self) -> Fan:
@@ -61,6 +62,11 @@ class Channel:
         self.up = False
         if self._alone is not None:
             self._alone.whole = False
+
+    def restore(self) -> None:
+        """What was sent lately, and all that is sent from now on, arrives again."""
+        self.up = True
+        self._alone = None
 
 
 class Fan:
@@ -78,20 +84,16 @@ class Fan:
         self.size = len(channels)
         self.missing = 0
         """How many neighbours were meant that were not linked."""
-        self.whole = True
+        self.whole = all([channel.up for channel in channels])
         """Whether all channels are known to be up still."""
         self.kind: object = None
         self.receivers: list[Layer] = []
-        """The layers that take this kind of message at the far ends."""
-        self.counted_in = -1
-        self.counted_but = -1
-        """For which kind of message and time bin (:attr:`KindCount.bin`) the recorder has counted
-        the targets, and the place of one that it has not."""
+        """The layers that handle this kind of message at the far ends."""
 
     def prepare(self, kind: type[Message]) -> None:
         """Look up the receivers."""
         self.kind = kind
-        self.receivers = [channel.layers[kind] for channel in self.channels]
+        self.receivers = [channel.layers[kind] for channel in self.channels if channel.layers]
 
 
 class Kernel:
@@ -104,9 +106,11 @@ class Kernel:
         self.lost = 0
         """Messages that were in flight on a link when it went down."""
         self.waiting = 0
-        """Messages on their way (one sent to several neighbours at once counts once)."""
+        """Messages on their way, routine ones not counted (one sent to several at once is one)."""
         self.armed = 0
-        """Timers that will fire, background ones not counted."""
+        """One-off timers that will fire."""
+        self.unnoticed = 0
+        """Ends of broken connections that have not noticed yet."""
         self.posted = 0
         """Things put on the queue so far, counted while ``orders`` is kept."""
         self.orders: dict[int, list[int]] | None = None
@@ -118,26 +122,31 @@ class Kernel:
         self._last_bucket: list[tuple[Fan | None, int, object]] = []
 
     def post(self, at: int, fan: Fan, skip: int, message: Message) -> None:
-        """A message arrives over each channel of a fan that is up then; none has place ``skip``."""
+        """A message arrives over each channel of a fan that is up then, but the one at ``skip``."""
         if at != self._last_at:
             self._last_at = at
             self._last_bucket = self._bucket(at)
         self._last_bucket.append((fan, skip, message))
         if self.orders is not None:
             self._number(self.orders, at)
-        self.waiting += 1
+        if skip != ROUTINE:
+            self.waiting += 1
 
     def call_at(self, at: int, callback: Callable[[], None], background: bool = False) -> SimTimer:
         """Call back at an instant. Background calls do not keep a run from being at rest."""
-        if at < self.now:
-            raise ValueError(f"{at} ns is in the past; it is {self.now} ns")
         timer = SimTimer(self, callback, background)
         if not background:
             self.armed += 1
+        self.queue(at, timer)
+        return timer
+
+    def queue(self, at: int, timer: SimTimer) -> None:
+        """Let a timer fire at an instant."""
+        if at < self.now:
+            raise ValueError(f"{at} ns is in the past; it is {self.now} ns")
         self._bucket(at).append((None, 0, timer))
         if self.orders is not None:
             self._number(self.orders, at)
-        return timer
 
     def _bucket(self, at: int) -> list[tuple[Fan | None, int, object]]:
         bucket = self.buckets.get(at)
@@ -177,11 +186,11 @@ class Kernel:
         return self.at_rest()
 
     def at_rest(self) -> bool:
-        """Whether nothing is going on: nothing in flight, no timer armed."""
-        return self.armed == 0 and self.waiting == 0
+        """Whether nothing is going on: no message, no one-off timer, no failure to be noticed."""
+        return self.armed == 0 and self.waiting == 0 and self.unnoticed == 0
 
-    def take(self, at: int) -> list[tuple[Fan | None, int, object]]:
-        """Take what happens at an instant off the queue."""
+    def due(self, at: int) -> list[tuple[Fan | None, int, object]]:
+        """What happens at an instant, removed from the queue."""
         self.now = at
         self._last_at = -1
         return self.buckets.pop(at)
@@ -192,7 +201,8 @@ class Kernel:
             assert isinstance(what, SimTimer)
             what.fire()
             return
-        self.waiting -= 1
+        if skip != ROUTINE:
+            self.waiting -= 1
         if fan.kind is not type(what):
             fan.prepare(type(what))  # type: ignore[arg-type]  # a Message
         source = fan.source
@@ -214,12 +224,13 @@ class Kernel:
 
     def instant(self, at: int) -> None:
         """Let everything happen that is due at an instant, which is off the heap already."""
-        for fan, skip, what in self.take(at):
+        for fan, skip, what in self.due(at):
             if fan is None or not fan.whole or fan.kind is not type(what):
                 self.handle(fan, skip, what)
                 continue
             # By far the most frequent case once more, without a call for each message.
-            self.waiting -= 1
+            if skip != ROUTINE:
+                self.waiting -= 1
             self.handled += fan.size if skip < 0 else fan.size - 1
             source = fan.source
             skipped = None if skip < 0 else fan.receivers[skip]
@@ -249,3 +260,64 @@ class SimTimer(Timer):
         if callback is not None:
             self.cancel()
             callback()
+
+
+class NodeTimer(SimTimer):
+    """A timer of one node, which fires only while that node lives."""
+
+    def __init__(self, clock: Clock, callback: Callable[[], None], period: int) -> None:
+        super().__init__(clock.kernel, callback, period > 0)
+        self.clock = clock
+        self.period = period
+        """Nanoseconds between two calls; 0 for a single one."""
+
+    def cancel(self) -> None:
+        """See :class:`~shoal.stack.host.Timer`."""
+        if self.callback is not None:
+            self.callback = None
+            if not self.background and not self.clock.stopped:
+                self.clock.armed -= 1
+                self.kernel.armed -= 1
+
+    def fire(self) -> None:
+        """Call back, unless cancelled; and again after a period."""
+        callback = self.callback
+        if callback is None or self.clock.stopped:
+            return
+        if not self.period:
+            self.cancel()
+            callback()
+            return
+        callback()
+        if self.callback is not None and not self.clock.stopped:
+            self.kernel.queue(self.kernel.now + self.period, self)
+
+
+class Clock:
+    """The timers of one node: all of them end with it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.armed = 0
+        """One-off timers of this node that will fire."""
+        self.stopped = False
+
+    def after(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """Call back once."""
+        timer = NodeTimer(self, callback, 0)
+        self.armed += 1
+        self.kernel.armed += 1
+        self.kernel.queue(self.kernel.now + to_ns(delay), timer)
+        return timer
+
+    def every(self, period: float, callback: Callable[[], None], first: float) -> Timer:
+        """Call back again and again."""
+        timer = NodeTimer(self, callback, max(to_ns(period), 1))
+        self.kernel.queue(self.kernel.now + to_ns(first), timer)
+        return timer
+
+    def stop(self) -> None:
+        """The node is gone: no timer fires any more."""
+        self.stopped = True
+        self.kernel.armed -= self.armed
+        self.armed = 0

@@ -1,7 +1,9 @@
 """Wired links and the simulated host.
 
 A link carries messages in order, each after its transmission time (bandwidth) and the propagation
-delay. What is in flight when a link goes down is lost.
+delay. What is in flight when a link goes down is lost. Links are made and broken by a topology's
+script (:meth:`Network.link_up`, :meth:`Network.link_down`), or by overlays that open connections
+(:mod:`~shoal.simulation.connections`).
 """
 
 from __future__ import annotations
@@ -11,23 +13,42 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from shoal.simulation.kernel import NANOSECONDS, Channel, Fan, Kernel, to_ns
+from shoal.simulation.kernel import (
+    NANOSECONDS,
+    NONE,
+    ROUTINE,
+    Channel,
+    Clock,
+    Fan,
+    Kernel,
+    to_ns,
+)
 from shoal.simulation.recorder import Recorder
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Layer, Reconfiguration, Routing
+from shoal.stack.layer import Overlay, Reconfiguration
+from shoal.stack.message import Contact, Message
+from shoal.stack.node import Node
 
 if TYPE_CHECKING:
     from shoal.content import Event
-    from shoal.stack.message import Message
+    from shoal.simulation.connections import Connections
 
 
 FANS_KEPT: Final = 64
 """Sets of neighbours remembered per node; nodes with few neighbours have few."""
 
 
-NONE: Final = -1
-"""No place in a fan is skipped."""
+class Kind:
+    """What a link needs to know of a type of message."""
+
+    def __init__(self, message: Message) -> None:
+        kind = type(message)
+        self.type: object = kind
+        self.size = message.size() if kind.size is Message.size else -1
+        """Bytes of every message of this type; -1 if they differ."""
+        self.skip = ROUTINE if kind.routine() else NONE
+        self.carries_events = kind.events is not Message.events
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -55,22 +76,49 @@ class SimHost(Host):
         self.network = network
         self.kernel = network.kernel
         self.recorder = network.recorder
+        self.clock = Clock(network.kernel)
         self.channels: dict[NodeId, Channel] = {}
+        """This end of every connection: the channel to the other end."""
         self.fans: dict[tuple[NodeId, ...], Fan] = {}
         """The channels to several neighbours, as asked for since the links last changed."""
         self._last_to: tuple[NodeId, ...] | None = None
         self._last_fan: Fan | None = None
-        self.direct: dict[NodeId, Fan] = {}
-        """The ways out of band, as asked for."""
+        self.direct: dict[NodeId, Channel] = {}
+        """The ways out of band to other nodes, as asked for."""
+        self.reached_by: list[Channel] = []
+        """The ways out of band to this node."""
         self.busy_until = 0
         """When the last channel will have put its last message on the wire."""
-        self.layers: dict[type[Message], Layer] = {}
-        self.routing: Routing | None = None
-        self.crashed = False
+
+    # Time
 
     def now(self) -> float:
         """See :class:`~shoal.stack.host.Host`."""
         return self.kernel.now / NANOSECONDS
+
+    def after(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """See :class:`~shoal.stack.host.Host`."""
+        return self.clock.after(delay, callback)
+
+    def every(
+        self, period: float, callback: Callable[[], None], first: float | None = None
+    ) -> Timer:
+        """See :class:`~shoal.stack.host.Host`."""
+        return self.clock.every(period, callback, period if first is None else first)
+
+    # Connections and messages
+
+    def contact(self) -> Contact:
+        """See :class:`~shoal.stack.host.Host`."""
+        return Contact(self.node)
+
+    def open(self, contact: Contact) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self.network.connections_of(self).open(self.node, contact.node)
+
+    def close(self, node: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self.network.connections_of(self).close(self.node, node)
 
     def send(self, to: NodeId, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -78,8 +126,8 @@ class SimHost(Host):
         if channel is None:
             self.recorder.unlinked += 1
             return
-        size = self.recorder.sent(channel.alone(), NONE, 1, message)
-        self._transmit(channel, message, size)
+        self.recorder.sent(channel.alone(), NONE, 1, message)
+        self._transmit(channel, message, self.network.kind_of(message))
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -94,15 +142,19 @@ class SimHost(Host):
             self.recorder.unlinked += fan.missing
         if not copies:
             return
-        size = self.recorder.sent(fan, skip, copies, message)
+        self.recorder.sent(fan, skip, copies, message)
         at = self.kernel.now
         network = self.network
-        if network.lossy or (network.ns_per_byte and self.busy_until > at):
+        kind = network.kind_of(message)
+        if skip < 0:
+            skip = kind.skip
+        if network.uneven or (network.ns_per_byte and self.busy_until > at):
             for place, channel in enumerate(fan.channels):  # lost, or leaving at different times
                 if place != skip:
-                    self._transmit(channel, message, size)
+                    self._transmit(channel, message, kind)
             return
         if network.ns_per_byte:
+            size = kind.size if kind.size >= 0 else message.size()
             at += int(size * network.ns_per_byte)
             for place, channel in enumerate(fan.channels):
                 if place != skip:
@@ -110,17 +162,20 @@ class SimHost(Host):
             self.busy_until = at
         self.kernel.post(at + network.delay, fan, skip, message)
 
-    def broadcast(self, to: tuple[NodeId, ...], message: Message) -> None:
+    def broadcast(self, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`. Counted as one message."""
+        to = tuple(self.channels)
         fan = self.fans.get(to) or self._fan(to)
         if not fan.size:
             return
         self.recorder.sent(fan, NONE, 1, message)
+        kind = self.network.kind_of(message)
         for channel in fan.channels:
-            if channel.quality < 1.0 and self._loses(channel, message):
+            if channel.quality < 1.0 and kind.carries_events and self._loses(channel, message):
                 self.kernel.lost += 1
             else:
-                self.kernel.post(self.kernel.now + channel.delay, channel.alone(), NONE, message)
+                at = self.kernel.now + channel.delay
+                self.kernel.post(at, channel.alone(), kind.skip, message)
 
     def _fan(self, to: tuple[NodeId, ...]) -> Fan:
         """The channels to these neighbours; those that are not linked are left out."""
@@ -136,10 +191,11 @@ class SimHost(Host):
         self.fans[to] = fan
         return fan
 
-    def _transmit(self, channel: Channel, message: Message, size: int) -> None:
+    def _transmit(self, channel: Channel, message: Message, kind: Kind) -> None:
         """Send over one channel, behind what it is still busy with."""
         at = self.kernel.now
         if channel.ns_per_byte:
+            size = kind.size if kind.size >= 0 else message.size()
             duration = int(size * channel.ns_per_byte)
             plane = self.network.plane
             if plane is not None:
@@ -151,36 +207,38 @@ class SimHost(Host):
                 channel.free_at = at
                 if at > self.busy_until:
                     self.busy_until = at
-        if channel.quality < 1.0 and self._loses(channel, message):
+        if channel.quality < 1.0 and kind.carries_events and self._loses(channel, message):
             self.kernel.lost += 1
             return
-        self.kernel.post(at + channel.delay, channel.alone(), NONE, message)
+        self.kernel.post(at + channel.delay, channel.alone(), kind.skip, message)
 
     def _loses(self, channel: Channel, message: Message) -> bool:
         """Whether a link of poor quality loses this message. Only events are lost for good."""
-        event = getattr(message, "event", None)
-        if event is None:
+        events = message.events()
+        if not events:
             return False
+        event = events[0]
         uniform = Chance(self.seed, "losses").uniform(
             event.publisher, event.sequence, channel.source, channel.target
         )
         return uniform >= channel.quality
 
-    def send_direct(self, to: NodeId, message: Message) -> None:
+    def send_direct(self, to: Contact, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        if self.crashed:
-            return
         network = self.network
-        fan = self.direct.get(to)
-        if fan is None:
-            target = network.hosts[to]
-            channel = Channel(self.node, to, target.layers)
-            fan = channel.alone()
-            if target.crashed:
+        channel = self.direct.get(to.node)
+        if channel is None or not channel.up:
+            node = network.nodes[to.node]
+            channel = Channel(self.node, to.node, {} if node is None else node.layers)
+            if node is None:
                 channel.take_down()
-            self.direct[to] = fan
+            else:
+                network.hosts[to.node].reached_by.append(channel)
+            self.direct[to.node] = channel
+        fan = channel.alone()
         self.recorder.sent(fan, NONE, 1, message)
-        self.kernel.post(self.kernel.now + network.direct_delay, fan, NONE, message)
+        kind = network.kind_of(message)
+        self.kernel.post(self.kernel.now + network.direct_delay, fan, kind.skip, message)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""
@@ -189,21 +247,23 @@ class SimHost(Host):
         self.fans.clear()
         self._last_to = None
 
-    def after(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """See :class:`~shoal.stack.host.Host`."""
-        return self.kernel.call_at(self.kernel.now + to_ns(delay), callback)
+    # The application, and the recorder
 
-    def in_background(self, delay: float, callback: Callable[[], None]) -> Timer:
+    def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        return self.kernel.call_at(self.kernel.now + to_ns(delay), callback, True)
+        self.recorder.delivered(self.node, event, hops, recovered)
 
-    def deliver(self, event: Event, hops: int) -> None:
+    def gap(self, publisher: NodeId, count: int) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        self.recorder.delivered(self.node, event, hops)
+        self.recorder.gap(self.node, publisher, count)
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.stopped(why, 1, hops, deterministic)
+
+    def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self.network.connections_of(self).link_end(self.node, neighbour, up, repair)
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -227,28 +287,71 @@ class Network:
         self.ns_per_byte = 8 * NANOSECONDS / bandwidth if bandwidth else 0.0
         self.direct_delay = self.delay if direct_delay is None else to_ns(direct_delay)
         self.hosts: list[SimHost] = []
+        self.nodes: list[Node | None] = []
+        """Per host the node that runs on it; None if none does (yet, or after a crash)."""
+        self.connections: Connections | None = None
+        """What overlays open and close; None if links follow a script."""
+        self.make_node: Callable[[Host], Node] | None = None
+        """Makes a node's layers on its host."""
+        self.started: Callable[[NodeId], None] | None = None
+        """Called when a node has started: its application speaks up."""
         self.plane: Plane | None = None
-        self.lossy = False
-        """Whether there are links that lose events."""
+        self.uneven = False
+        """Whether links differ: some lose events, or have a delay of their own."""
         self.qualities: dict[tuple[NodeId, NodeId], float] = {}
+        self._kinds: dict[type[Message], Kind] = {}
+        self._kind: Kind | None = None
 
     def add_host(self, seed: int) -> SimHost:
-        """One more node; ids count from 0."""
+        """One more host; ids count from 0."""
         host = SimHost(self, len(self.hosts), seed)
         self.hosts.append(host)
+        self.nodes.append(None)
         return host
 
-    def attach(self, host: SimHost, routing: Routing) -> None:
-        """Put a routing on a host."""
-        host.routing = routing
-        for kind in routing.handlers():
-            host.layers[kind] = routing
+    def put_node(self, node: NodeId) -> Node:
+        """Make a node's layers."""
+        assert self.make_node is not None
+        made = self.make_node(self.hosts[node])
+        self.nodes[node] = made
+        return made
+
+    def start_node(self, node: NodeId, contacts: tuple[Contact, ...]) -> None:
+        """A node starts, perhaps not for the first time."""
+        host = self.hosts[node]
+        if host.clock.stopped:
+            host.clock = Clock(self.kernel)
+            host.epoch += 1
+        self.put_node(node).start(contacts)
+        if self.started is not None:
+            self.started(node)
+
+    def kind_of(self, message: Message) -> Kind:
+        """What is known of a message's type, kept at hand: the next is mostly of it too."""
+        kind = self._kind
+        if kind is not None and type(message) is kind.type:
+            return kind
+        kind = self._kinds.get(type(message))
+        if kind is None:
+            kind = Kind(message)
+            self._kinds[type(message)] = kind
+        self._kind = kind
+        return kind
+
+    def connections_of(self, host: SimHost) -> Connections:
+        """The connections that overlays open."""
+        if self.connections is None:
+            raise TypeError(
+                f"node {host.node} opens or closes a connection, but links follow a topology's "
+                "script; use a topology in which nodes reach each other, such as full-mesh"
+            )
+        return self.connections
 
     def set_quality(self, a: NodeId, b: NodeId, forth: float, back: float) -> None:
         """From its next appearance on, a link loses events: what share gets through each way."""
         self.qualities[a, b] = forth
         self.qualities[b, a] = back
-        self.lossy = True
+        self.uneven = True
 
     def linked(self, a: NodeId, b: NodeId) -> bool:
         """Whether there is a link between two nodes."""
@@ -262,33 +365,52 @@ class Network:
         """A link appears; nobody is told yet."""
         if self.linked(a, b):
             raise ValueError(f"{a}-{b} are linked already")
-        for source, target in ((a, b), (b, a)):
-            channel = Channel(source, target, self.hosts[target].layers)
-            channel.delay = self.delay
-            channel.ns_per_byte = self.ns_per_byte
-            channel.quality = self.qualities.get((source, target), 1.0)
-            self.hosts[source].channels[target] = channel
-            self.hosts[source].drop_fans()
-            if self.plane is not None:
-                self.plane.connected(channel)
+        self.add_channel(a, b)
+        self.add_channel(b, a)
+
+    def add_channel(self, source: NodeId, target: NodeId) -> Channel:
+        """One end of a connection."""
+        node = self.nodes[target]
+        channel = Channel(source, target, {} if node is None else node.layers)
+        channel.delay = self.delay
+        channel.ns_per_byte = self.ns_per_byte
+        channel.quality = self.qualities.get((source, target), 1.0)
+        host = self.hosts[source]
+        host.channels[target] = channel
+        host.drop_fans()
+        if self.plane is not None:
+            self.plane.connected(channel)
+        return channel
 
     def disconnect(self, a: NodeId, b: NodeId) -> None:
         """A link vanishes, and with it what is in flight on it; nobody is told yet."""
-        for source, target in ((a, b), (b, a)):
-            channel = self.hosts[source].channels.pop(target)
-            channel.take_down()
-            self.hosts[source].drop_fans()
-            if self.plane is not None:
-                self.plane.disconnected(channel)
+        self.drop_channel(a, b).take_down()
+        self.drop_channel(b, a).take_down()
+
+    def drop_channel(self, source: NodeId, target: NodeId) -> Channel:
+        """One end of a connection goes; what is in flight from it may still arrive."""
+        host = self.hosts[source]
+        channel = host.channels.pop(target)
+        host.drop_fans()
+        if self.plane is not None:
+            self.plane.disconnected(channel)
+        return channel
+
+    # What a topology's script does
+
+    def overlay(self, node: NodeId) -> Overlay | None:
+        """The overlay to tell of a script's links; None if the node is gone."""
+        found = self.nodes[node]
+        return None if found is None else found.overlay
 
     def link_up(self, a: NodeId, b: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """A link appears and both ends are told."""
         self.recorder.link(a, b, "up", reconfiguration)
         self.connect(a, b)
         for near, far in ((a, b), (b, a)):
-            routing = self.hosts[near].routing
-            if routing is not None:
-                routing.link_up(far, reconfiguration)
+            overlay = self.overlay(near)
+            if overlay is not None:
+                overlay.link_up(far, reconfiguration)
 
     def link_down(
         self, a: NodeId, b: NodeId, reconfiguration: Reconfiguration | None = None
@@ -297,28 +419,30 @@ class Network:
         self.disconnect(a, b)
         self.recorder.link(a, b, "down", reconfiguration)
         for near, far in ((a, b), (b, a)):
-            routing = self.hosts[near].routing
-            if routing is not None:
-                routing.link_down(far, reconfiguration)
-
-    def crash(self, node: NodeId) -> None:
-        """A node fails: it does nothing any more, and its neighbours see their links vanish."""
-        host = self.hosts[node]
-        host.crashed = True
-        host.routing = None
-        self.recorder.crashed(node)
-        for neighbour in self.neighbours(node):
-            self.link_down(node, neighbour)
-        for other in self.hosts:
-            way = other.direct.get(node)
-            if way is not None:
-                way.channels[0].take_down()
+            overlay = self.overlay(near)
+            if overlay is not None:
+                overlay.link_down(far, reconfiguration)
 
     def link_replaced(
         self, a: NodeId, b: NodeId, c: NodeId, d: NodeId, reconfiguration: Reconfiguration
     ) -> None:
         """The ends of the old link a-b learn that c-d (c on a's side) stands in for it."""
         for end, old, near, far in ((a, b, c, d), (b, a, d, c)):
-            routing = self.hosts[end].routing
-            if routing is not None:
-                routing.link_replaced(old, near, far, reconfiguration)
+            overlay = self.overlay(end)
+            if overlay is not None:
+                overlay.link_replaced(old, near, far, reconfiguration)
+
+    def crash(self, node: NodeId) -> None:
+        """A node fails: it does nothing any more, and its neighbours see their links vanish."""
+        self.remove(node)
+        for neighbour in self.neighbours(node):
+            self.link_down(node, neighbour)
+
+    def remove(self, node: NodeId) -> None:
+        """A node is no more; its neighbours are not told."""
+        self.nodes[node] = None
+        self.hosts[node].clock.stop()
+        self.recorder.crashed(node)
+        for channel in self.hosts[node].reached_by:
+            channel.take_down()
+        self.hosts[node].reached_by = []

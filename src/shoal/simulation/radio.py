@@ -1,4 +1,4 @@
-"""Overlays of nodes that are linked while their radios reach each other.
+"""Topologies of nodes that are linked while their radios reach each other.
 
 ``radio`` moves nodes by a random model in a rectangle; ``tracks`` follows positions recorded in a
 file; ``contacts`` takes links over time from a file; ``mesh`` is a static graph from a file, with
@@ -142,7 +142,7 @@ class Radio(Moving):
             if not parameters.connected or connected(nodes, self.links):
                 return
         raise StackError(
-            f"overlay 'radio': none of {PLACEMENTS} placements of {nodes} nodes is connected; "
+            f"topology 'radio': none of {PLACEMENTS} placements of {nodes} nodes is connected; "
             "give more nodes, a longer reach or a smaller area, or set connected = false"
         )
 
@@ -253,20 +253,20 @@ def _check_area(
         for at, x, y in track:
             if not math.isnan(x) and not (left <= x <= right and low <= y <= high):
                 raise StackError(
-                    f"overlay 'tracks': {path} has node {node} at ({x:g}, {y:g}) at {at:g} s, "
+                    f"topology 'tracks': {path} has node {node} at ({x:g}, {y:g}) at {at:g} s, "
                     f"outside the area ({left:g}, {low:g}) to ({right:g}, {high:g}); "
                     "give a larger area"
                 )
 
 
-def _check_count(overlay: str, path: str, found: int, nodes: int) -> None:
+def _check_count(topology: str, path: str, found: int, nodes: int) -> None:
     if nodes > found:
         raise StackError(
-            f"overlay '{overlay}': {path} has {found} nodes, not {nodes}; set nodes = {found}"
+            f"topology '{topology}': {path} has {found} nodes, not {nodes}; set nodes = {found}"
         )
 
 
-register("overlay", "radio", Radio, RadioParameters, provides={"links"})
-register("overlay", "tracks", RecordedTracks, TracksParameters, provides={"links"})
-register("overlay", "contacts", RecordedContacts, ContactsParameters, provides={"links"})
-register("overlay", "mesh", Mesh, MeshParameters, provides={"links"})
+register("topology", "radio", Radio, RadioParameters, provides={"links"})
+register("topology", "tracks", RecordedTracks, TracksParameters, provides={"links"})
+register("topology", "contacts", RecordedContacts, ContactsParameters, provides={"links"})
+register("topology", "mesh", Mesh, MeshParameters, provides={"links"})

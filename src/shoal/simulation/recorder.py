@@ -7,10 +7,10 @@ The traffic of a kind is counted in time bins while it flows; nothing is kept pe
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.simulation.invariants import check_acyclic, delivered_twice
-from shoal.simulation.kernel import NANOSECONDS, Channel, Fan, Kernel
+from shoal.simulation.kernel import NANOSECONDS, Fan, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
@@ -18,7 +18,9 @@ from shoal.stack.message import Message
 
 if TYPE_CHECKING:
     from shoal.content import Event
-    from shoal.routing.messages import Forward
+
+UNCOUNTED: Final = -3
+"""A fan whose targets were not counted in this time bin."""
 
 
 class KindCount:
@@ -42,6 +44,8 @@ class KindCount:
         self.bin = 0
         """The current time bin of this kind: a number that no other bin of any kind has."""
         self.last_bin = [-1] * nodes
+        self.fans: dict[Fan, int] = {}
+        """The fans whose targets were counted in this bin, and the place of one that was not."""
         self.plain = False
         """Whether there is nothing to record beyond numbers."""
 
@@ -82,7 +86,6 @@ class Recorder:
         self.kernel = kernel
         self.nodes = nodes
         self.oracle: Oracle | None = None
-        self.channels: list[dict[NodeId, Channel]] = []
         self.acyclic = False
         """Whether links must form a forest at every instant; only there, events can be misrouted:
         on a graph no node lies beyond one link alone."""
@@ -95,10 +98,12 @@ class Recorder:
         self.keeps_deliveries = "deliveries" in tables
         self.keeps_messages = "messages" in tables
         self.keeps_notes = "notes" in tables
-        self.published: list[list[PublicationRecord]] = [[] for _ in range(nodes)]
+        self.published: list[dict[int, PublicationRecord]] = [{} for _ in range(nodes)]
         self.publications: list[PublicationRecord] = []
         self.deliveries: array[int] = array("q")
-        """Six numbers each: publisher, sequence, node, time, hops, whether wanted."""
+        """Seven numbers each: publisher, sequence, node, time, hops, whether wanted, recovered."""
+        self.gaps = 0
+        """Events that applications were told they would not get."""
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
         self.routes: dict[tuple[int, str], tuple[int, int, int]] = {}
         """Per time bin and reason: copies that went no further, hops, deterministic hops."""
@@ -121,24 +126,22 @@ class Recorder:
 
     # Messages
 
-    def sent(self, fan: Fan, skip: int, copies: int, message: Message) -> int:
-        """A message enters the channels of a fan but one; the answer is its size in bytes."""
+    def sent(self, fan: Fan, skip: int, copies: int, message: Message) -> None:
+        """A message enters the channels of a fan but one."""
         count = self._count
         if count is None or type(message) is not count.type:
             count = self._count_of(message)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += copies
-        but = fan.counted_but
-        if fan.counted_in != count.bin or (but >= 0 and but != skip):
-            self._involve(count, fan, skip)
-        size = count.size
+        but = count.fans.get(fan, UNCOUNTED)
+        if but != -1 and but != skip:
+            self._involve(count, fan, skip, but)
         if count.plain:
-            return size
+            return
         if not count.fixed:
-            size = message.size()
             count.cost += copies * message.weight()
-            count.bytes += copies * size
+            count.bytes += copies * message.size()
         if count.is_event:
             if self.acyclic and self.oracle is not None:
                 count.misrouted += self._in_vain(self.oracle, fan, skip, message)
@@ -156,7 +159,6 @@ class Recorder:
                 for place, target in enumerate(fan.targets)
                 if place != skip
             ]
-        return size
 
     def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
         """A data plane sent events in this time bin, to so many nodes that had none in it."""
@@ -182,22 +184,21 @@ class Recorder:
     def _next_bin(self, count: KindCount) -> None:
         self._bins += 1
         count.bin = self._bins
+        count.fans.clear()
 
-    def _involve(self, count: KindCount, fan: Fan, skip: int) -> None:
+    def _involve(self, count: KindCount, fan: Fan, skip: int, but: int) -> None:
         """Count each node once per kind and bin."""
         present = count.bin
-        again = fan.counted_in == present
         last_bin = count.last_bin
         for place, target in enumerate(fan.targets):
             if place != skip and last_bin[target] != present:
                 last_bin[target] = present
                 count.nodes += 1
-        fan.counted_in = present
-        fan.counted_but = -1 if again else skip
+        count.fans[fan] = skip if but == UNCOUNTED else -1
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
         """Misrouted: over how many of the channels, at this instant, nobody wants the event."""
-        event = cast("Forward", message).event
+        event = message.events()[0]
         if event is not self._event:  # an event mostly goes to several neighbours at once
             self._event = event
             self._publication = self.published[event.publisher][event.sequence]
@@ -206,11 +207,12 @@ class Recorder:
         if publication.version != oracle.version:
             publication.version = oracle.version
             publication.wanted = self._wanted(oracle, event)
-        oracle.refresh()
+        oracle.forest.refresh()
         wanted = publication.wanted
+        beyond = oracle.forest.links[fan.source]
         misrouted = 0
-        for place, channel in enumerate(fan.channels):
-            if place != skip and not wanted & channel.beyond:
+        for place, target in enumerate(fan.targets):
+            if place != skip and not wanted & beyond.get(target, -1):
                 misrouted += 1
         return misrouted
 
@@ -252,8 +254,8 @@ class Recorder:
             record = PublicationRecord(
                 self.kernel.now, event, self._wanted(oracle, event), oracle.version
             )
-            record.reachable = record.owed & oracle.component_of(event.publisher)
-        self.published[event.publisher].append(record)
+            record.reachable = record.owed & oracle.forest.component_of(event.publisher)
+        self.published[event.publisher][event.sequence] = record
         self.publications.append(record)
 
     def _wanted(self, oracle: Oracle, event: Event) -> int:
@@ -267,8 +269,8 @@ class Recorder:
         before = self.routes.get(key, (0, 0, 0))
         self.routes[key] = (before[0] + copies, before[1] + hops, before[2] + deterministic)
 
-    def delivered(self, node: NodeId, event: Event, hops: int) -> None:
-        """A routing hands an event to an application; never twice the same."""
+    def delivered(self, node: NodeId, event: Event, hops: int, recovered: bool = False) -> None:
+        """A node hands an event to its application; never twice the same."""
         record = self.published[event.publisher][event.sequence]
         bit = 1 << node
         if record.received & bit:
@@ -278,8 +280,15 @@ class Recorder:
         if self.keeps_deliveries:
             wanted = 1 if record.owed & bit else 0
             self.deliveries.extend(
-                (event.publisher, event.sequence, node, self.kernel.now, hops, wanted)
+                (
+                    *(event.publisher, event.sequence, node, self.kernel.now, hops),
+                    *(wanted, 1 if recovered else 0),
+                )
             )
+
+    def gap(self, node: NodeId, publisher: NodeId, count: int) -> None:
+        """A node tells its application that events will not come."""
+        self.gaps += count
 
     # Links
 
@@ -288,10 +297,11 @@ class Recorder:
     ) -> None:
         """A link changes; called before the ends are told."""
         now = self.kernel.now
-        if change == "up" and self.acyclic:
-            check_acyclic(self.channels, a, b, now / NANOSECONDS)
         if self.oracle is not None:
-            self.oracle.links_changed()
+            forest = self.oracle.forest
+            if change == "up" and self.acyclic:
+                check_acyclic(forest.links, a, b, now / NANOSECONDS)
+            forest.link(a, b, change == "up")
         self.links.append(
             (now, a, b, change, -1 if reconfiguration is None else reconfiguration.id)
         )
@@ -308,7 +318,7 @@ class Recorder:
         repair.involved |= (1 << a) | (1 << b)
 
     def crashed(self, node: NodeId) -> None:
-        """A node fails; nothing is owed to it from now on."""
+        """A node is no more; nothing is owed to it from now on."""
         if self.oracle is not None:
             self.oracle.forget(node)
 

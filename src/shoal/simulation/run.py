@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+import shoal.overlay  # registers the overlays
+import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
+import shoal.simulation.full_mesh  # registers the topology of overlays that build themselves
 import shoal.simulation.graph  # registers the random graphs
 import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
@@ -19,14 +22,14 @@ from shoal.simulation.config import RunConfig, canonical_json, checked, code_ver
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
-from shoal.simulation.network import Network, SimHost
-from shoal.simulation.oracle import Oracle
+from shoal.simulation.network import Network
+from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.tree import AbstractTree
 from shoal.simulation.workload import plan_workload
-from shoal.stack import LOCAL, StackError
+from shoal.stack import LOCAL, Node, StackError
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
@@ -72,23 +75,29 @@ class Simulation:
             self.kernel, self.recorder, link.delay, link.bandwidth, link.direct_delay
         )
         for _ in range(config.nodes):
-            host = self.network.add_host(config.seed)
-            host.watched = "notes" in config.record
-            self.network.attach(host, self.stack.routing_on(host))
-        self.recorder.channels = [host.channels for host in self.network.hosts]
-        self.oracle = Oracle(self.recorder.channels)
+            self.network.add_host(config.seed).watched = "notes" in config.record
+        self.network.make_node = self.stack.on
+        forest = Forest(config.nodes)
+        self.oracle = Oracle(forest)
         self.recorder.oracle = self.oracle
-        self.advertisers = Oracle(self.recorder.channels)
-        if "tree" in self.stack.overlay.provides:
-            self.recorder.acyclic = True
+        self.advertisers = Oracle(forest)
+        self.recorder.acyclic = self.stack.provides("tree")
         self.recorder.owes_publisher = config.workload.own_events
         self.advertises = self.stack.routing.make is AdvertisementForwarding
         self.workload = plan_workload(
             config.workload, config.nodes, config.duration, config.seed, self.advertises
         )
-        self.overlay = self.stack.overlay.make(
-            self.stack.parameters["overlay"], self.network, config.nodes, config.seed
+        assert self.stack.topology is not None
+        self.topology = self.stack.topology.make(
+            self.stack.parameters["topology"], self.network, config.nodes, config.seed
         )
+        self.wishes: dict[int, dict[Filter, None]] = {}
+        """Per node what its application wants."""
+        if self.network.connections is None:
+            for node in range(config.nodes):
+                self.network.put_node(node)
+        else:
+            self.network.started = self.started
         self.plane = self._data_plane()
         for node in self.workload.core:
             self.recorder.core |= 1 << node
@@ -100,7 +109,7 @@ class Simulation:
             return None
         events = len(self.workload.times)
         numbers = [number for _, _, number, _ in self.workload.by_number()]
-        repairs = len(self.overlay.plan) if isinstance(self.overlay, AbstractTree) else 0
+        repairs = len(self.topology.plan) if isinstance(self.topology, AbstractTree) else 0
         if "tables" not in self.stack.routing.provides:
             repairs = 0
         if config.data_plane == "auto" and (
@@ -121,45 +130,64 @@ class Simulation:
             raise StackError(f"data_plane = 'arrays' cannot be: {reason}; use 'auto'")
         return None
 
+    # Applications
+
     def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
-        """An application subscribes or unsubscribes."""
-        routing = self.network.hosts[node].routing
-        if routing is None:  # crashed
+        """An application subscribes or unsubscribes; if its node is away, once that is back."""
+        wishes = self.wishes.setdefault(node, {})
+        if subscribe:
+            wishes[filter] = None
+        else:
+            wishes.pop(filter, None)
+        running = self.network.nodes[node]
+        if running is None:
             return
         if subscribe:
             self.oracle.subscribe(node, filter)
-            routing.subscribe(filter)
+            running.subscribe(filter)
         else:
             self.oracle.unsubscribe(node, filter)
-            routing.unsubscribe(filter)
+            running.unsubscribe(filter)
+
+    def started(self, node: int) -> None:
+        """A node is there, or there again: its application wants what it wanted."""
+        for filter in list(self.wishes.get(node, ())):
+            self.subscription(node, filter, True)
 
     def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
         """An application says what it will publish, or no longer will."""
-        routing = self.network.hosts[node].routing
-        if routing is None:  # crashed
+        running = self.network.nodes[node]
+        if running is None:
             return
         if advertise:
             self.advertisers.subscribe(node, filter)
-            routing.advertise(filter)
+            running.advertise(filter)
         else:
             self.advertisers.unsubscribe(node, filter)
-            routing.unadvertise(filter)
+            running.unadvertise(filter)
 
     def publication(self, event: Event) -> None:
-        """An application publishes."""
-        routing = self.network.hosts[event.publisher].routing
-        if routing is None:  # crashed
-            return
-        self.recorder.publish(event)
-        routing.publish(event)
+        """An application publishes, unless its node is away."""
+        running = self.network.nodes[event.publisher]
+        if running is not None:
+            self.recorder.publish(event)
+            running.publish(event)
+
+    def begin(self) -> None:
+        """Start the nodes that a script links, and the topology."""
+        if self.network.connections is None:
+            for node in self.network.nodes:
+                assert node is not None
+                node.start()
+        self.topology.start()
 
     def run(self) -> None:
-        """Play the workload and the changes of the overlay to the end, then wait for rest."""
+        """Play the workload and the topology's changes to the end, then wait for rest."""
         with uncollected():
             self._run()
 
     def _run(self) -> None:
-        self.overlay.start()
+        self.begin()
         player = Player(self.kernel, self.workload, self, self.advertises)
         end = to_ns(self.config.duration)
         if self.plane is None:
@@ -182,15 +210,16 @@ class Simulation:
     def wrong_table(self) -> str | None:
         """At rest: what is wrong with the first wrong table, if one is."""
         try:
-            for host in self.network.hosts:
-                self._check_tables(host)
+            for node in self.network.nodes:
+                if node is not None:
+                    self._check_tables(node)
         except InvariantViolation as violation:
             return str(violation)
         return None
 
-    def _check_tables(self, host: SimHost) -> None:
+    def _check_tables(self, node: Node) -> None:
         """Compare a node's tables with the oracle's, where its routing lets subscriptions go."""
-        routing = host.routing
+        routing, host = node.routing, node.host
         if not isinstance(routing, SubscriptionForwarding):
             return
         now = self.kernel.now / NANOSECONDS
@@ -208,7 +237,8 @@ class Simulation:
 
     def _travels(self, source: int, target: int, filter: Filter) -> bool:
         """Whether a neighbour's routing lets a subscription travel to a node."""
-        routing = self.network.hosts[source].routing
+        node = self.network.nodes[source]
+        routing = None if node is None else node.routing
         return isinstance(routing, SubscriptionForwarding) and routing.allows(target, filter)
 
 
@@ -228,7 +258,7 @@ def simulate(config: RunConfig) -> RunResult:
     recorder = simulation.recorder
     diameter = None
     if recorder.acyclic:
-        diameter = tree_diameter(config.nodes, simulation.overlay.links)
+        diameter = tree_diameter(config.nodes, simulation.topology.links)
     return RunResult(
         run_id=identity,
         tables=tables,

@@ -1,4 +1,4 @@
-"""The thesis's abstract overlay (Frey, section 7.1): a tree whose links are replaced on schedule.
+"""The thesis's abstract topology (Frey, section 7.1): a tree whose links are replaced on schedule.
 
 At regular intervals a random link breaks; ``repair_time`` later a random link that rejoins the two
 parts appears in its place. All choices are drawn from the seed alone, before the run, so every
@@ -306,13 +306,13 @@ class AbstractTree:
 
     def _set_parent(self, node: int, parent: int) -> None:
         self._parent[node] = parent
-        routing = self.network.hosts[node].routing
-        if routing is not None:
-            routing.parent_changed(parent)
+        overlay = self.network.overlay(node)
+        if overlay is not None:
+            overlay.parent_changed(parent)
 
 
 register(
-    "overlay",
+    "topology",
     "abstract-tree",
     AbstractTree,
     TreeParameters,

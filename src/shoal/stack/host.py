@@ -15,7 +15,7 @@ from shoal.stack.chance import Chance
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter, FilterTable
-    from shoal.stack.message import Message
+    from shoal.stack.message import Contact, Message
 
 NodeId: TypeAlias = int
 
@@ -39,15 +39,57 @@ class Host:
     def __init__(self, node: NodeId, seed: int) -> None:
         self.node = node
         self.seed = seed
+        self.epoch = 0
+        """Number of this start of the node; a later start has a larger one."""
         self.watched = False
         """Whether ``note`` is listened to; ask before composing a note."""
+
+    # Time and chance
 
     def now(self) -> float:
         """Seconds since an arbitrary start; never goes back."""
         raise NotImplementedError
 
+    def after(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """Call back once, ``delay`` seconds from now."""
+        raise NotImplementedError
+
+    def every(
+        self, period: float, callback: Callable[[], None], first: float | None = None
+    ) -> Timer:
+        """Call back every ``period`` seconds, the first time after ``first`` (or one period).
+
+        A simulation is at rest in spite of such timers; what they begin may end it.
+        """
+        raise NotImplementedError
+
+    def chance(self, purpose: str) -> Chance:
+        """Draws for a purpose; ask with this node's id among the counters."""
+        return Chance(self.seed, purpose)
+
+    # Connections and messages
+
+    def contact(self) -> Contact:
+        """This node, as others can reach it."""
+        raise NotImplementedError
+
+    def open(self, contact: Contact) -> None:
+        """Ask for a connection to a node.
+
+        The bottom layers of both ends are told by ``opened``, or this one by ``unreachable``. Two
+        nodes have one connection at most; to open one that is there does nothing.
+        """
+        raise NotImplementedError
+
+    def close(self, node: NodeId) -> None:
+        """Close the connection to a node. The other end is told by ``closed``, this one is not.
+
+        What was sent before still arrives; what is on its way to this end is lost.
+        """
+        raise NotImplementedError
+
     def send(self, to: NodeId, message: Message) -> None:
-        """Send over the link to a neighbour: FIFO, and lost if the link goes down on the way."""
+        """Send over the connection to a node: in order, and lost if it breaks on the way."""
         raise NotImplementedError
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
@@ -56,28 +98,28 @@ class Host:
             if neighbour != but:
                 self.send(neighbour, message)
 
-    def broadcast(self, to: tuple[NodeId, ...], message: Message) -> None:
-        """Transmit once to all these neighbours, who are all there are, where that is possible."""
-        self.send_all(to, message)
-
-    def send_direct(self, to: NodeId, message: Message) -> None:
-        """Send out of band to any node whose address is known, neighbour or not."""
+    def broadcast(self, message: Message) -> None:
+        """Send one radio frame that every neighbour in range can hear."""
         raise NotImplementedError
 
-    def after(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """Call back once, ``delay`` seconds from now."""
+    def send_direct(self, to: Contact, message: Message) -> None:
+        """Send out of band to a node, connected or not; lost if it cannot be reached."""
         raise NotImplementedError
 
-    def in_background(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """Call back once, as ``after``; but a simulation does not go on only for that."""
-        return self.after(delay, callback)
+    # The application, and whoever watches
 
-    def deliver(self, event: Event, hops: int) -> None:
-        """Hand an event to the application."""
+    def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
+        """Hand an event to the application; ``recovered`` if the routing had not brought it."""
         raise NotImplementedError
+
+    def gap(self, publisher: NodeId, count: int) -> None:
+        """Tell the application that so many events of a publisher will not come."""
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
         """Say that a copy of an event goes no further, and how far it came by what kind of hop."""
+
+    def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
+        """Say that the overlay has made or given up a link, for a repair or (-1) for none."""
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """Tell whoever watches that something happened inside the protocol."""
@@ -85,7 +127,3 @@ class Host:
     def table(self, filter: Filter) -> FilterTable:
         """A new table for filters of this kind; a host may know a better one than the filter."""
         return filter.table()
-
-    def chance(self, purpose: str) -> Chance:
-        """Draws for a purpose; ask with this node's id among the counters."""
-        return Chance(self.seed, purpose)

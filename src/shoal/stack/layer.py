@@ -1,8 +1,18 @@
-"""``Layer`` and its kinds.
+"""``Layer`` and its kinds: overlay, routing, recovery.
 
 An overlay knows who the neighbours are, a routing who wants an event, a recovery what was lost.
-The overlay tells the routing three things and no more: ``link_up``, ``link_down`` and
-``link_replaced``.
+Layers call their neighbours in the stack directly:
+
+======================  ====================  ====================================================
+from                    to                    calls
+======================  ====================  ====================================================
+overlay                 routing               ``link_up``, ``link_down``, ``link_replaced``,
+                                              ``parent_changed``: these four and no others
+routing                 recovery              ``seen``, ``arrived``
+recovery                routing               ``filters``, ``next_hops``
+recovery, or routing    host                  ``deliver``, ``gap``
+if there is none
+======================  ====================  ====================================================
 """
 
 from __future__ import annotations
@@ -16,10 +26,10 @@ from shoal.stack.host import Host, NodeId
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
-    from shoal.stack.message import Message
+    from shoal.stack.message import Contact, Message
 
 Handler: TypeAlias = Callable[[NodeId, Any], None]
-"""Takes a message (of the type it is registered for) and the neighbour it came from."""
+"""Takes a message (of the type it is registered for) and the node it came from."""
 
 
 class Reconfiguration(NamedTuple):
@@ -35,11 +45,21 @@ class Reconfiguration(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Layer:
-    """A protocol on one node. It acts only when called, and only through its host."""
+    """A protocol on one node. It acts only when called, and only through its host.
+
+    The bottom layer of a stack (the overlay; the routing if there is none) is also told of
+    connections: it asks for them with ``host.open`` and ``host.close``.
+    """
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self._handlers: dict[type[Message], Handler] | None = None
+
+    def start(self) -> None:
+        """The node starts: timers begin here. Lower layers start first."""
+
+    def stop(self) -> None:
+        """The node stops in good order: say goodbye here. Upper layers stop first."""
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """A message of one of this layer's types arrived. Override it only for speed."""
@@ -53,10 +73,29 @@ class Layer:
         """Which message types this layer takes, and with which method ``(sender, message)``."""
         return {}
 
+    # The bottom layer only
+
+    def join(self, contacts: tuple[Contact, ...]) -> None:
+        """Nodes of the network that this one may begin with; none if it is the first."""
+
+    def opened(self, peer: Contact) -> None:
+        """A connection to a node is there, whichever end asked for it."""
+
+    def closed(self, peer: NodeId) -> None:
+        """The connection to a node is gone: closed by its other end, or seen to be broken."""
+
+    def unreachable(self, contact: Contact) -> None:
+        """A connection that this node asked for does not come about."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Routing(Layer):
     """Who wants this event? Keeps tables right while links come and go."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self.recovery: Recovery | None = None
+        """The layer above, if there is one."""
 
     def publish(self, event: Event) -> None:
         """Bring an event of this node's application to all who want it."""
@@ -76,8 +115,24 @@ class Routing(Layer):
     def unadvertise(self, filter: Filter) -> None:
         """It no longer will."""
 
-    def parent_changed(self, parent: NodeId) -> None:
-        """On a rooted overlay: the neighbour towards the root is another one (LOCAL: none)."""
+    # Upwards
+
+    def deliver(self, event: Event, hops: int) -> None:
+        """Hand an event that this node's application wants to the layer above."""
+        if self.recovery is None:
+            self.host.deliver(event, hops)
+        else:
+            self.recovery.arrived(event, hops)
+
+    def filters(self) -> list[Filter]:
+        """The filters of this node's application."""
+        raise NotImplementedError
+
+    def next_hops(self, filter: Filter) -> list[NodeId]:
+        """The neighbours over which events that match this very filter would be sent."""
+        raise NotImplementedError
+
+    # From the overlay
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """A link to a neighbour appeared, possibly in place of another."""
@@ -96,20 +151,75 @@ class Routing(Layer):
         Routings that do not use the association ignore it.
         """
 
+    def parent_changed(self, parent: NodeId) -> None:
+        """On a rooted overlay: the neighbour towards the root is another one (LOCAL: none)."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Overlay(Layer):
-    """Who are my neighbours? Tells the routing above when that changes."""
+    """Who are my neighbours? Opens and closes connections, and makes links of some of them.
+
+    Its four methods ``link_up``, ``link_down``, ``link_replaced`` and ``parent_changed`` are the
+    only way in which a routing hears of links.
+    """
 
     def __init__(self, host: Host, routing: Routing) -> None:
         super().__init__(host)
         self.routing = routing
+        self.neighbours: dict[NodeId, None] = {}
+        """The nodes that this one has a link to, in the order in which links were made."""
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
+        """Make a link of the connection to a node."""
+        self.neighbours[neighbour] = None
+        self.host.link_changed(
+            neighbour, True, -1 if reconfiguration is None else reconfiguration.id
+        )
+        self.routing.link_up(neighbour, reconfiguration)
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
+        """Give up the link to a node."""
+        del self.neighbours[neighbour]
+        self.host.link_changed(
+            neighbour, False, -1 if reconfiguration is None else reconfiguration.id
+        )
+        self.routing.link_down(neighbour, reconfiguration)
+
+    def link_replaced(
+        self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
+    ) -> None:
+        """Say which link stands in for a lost one; see :meth:`Routing.link_replaced`."""
+        self.routing.link_replaced(old, near, far, reconfiguration)
+
+    def parent_changed(self, parent: NodeId) -> None:
+        """Say which neighbour lies towards the root (LOCAL: none)."""
+        self.routing.parent_changed(parent)
+
+    def describe(self) -> dict[str, object]:
+        """What an operator should see of this overlay's state, by name."""
+        return {}
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Recovery(Layer):
-    """Notices what was lost and fetches it from a peer that has it."""
+    """Notices what was lost and fetches it from a node that has it."""
 
     def __init__(self, host: Host, routing: Routing) -> None:
         super().__init__(host)
         self.routing = routing
+
+    def published(self, event: Event) -> None:
+        """This node's application publishes; called before the routing sends the event."""
+
+    def subscribed(self, filter: Filter) -> None:
+        """This node's application wants events that match from now on."""
+
+    def unsubscribed(self, filter: Filter) -> None:
+        """It no longer does."""
+
+    def seen(self, event: Event) -> None:
+        """The routing brought an event to this node for the first time, wanted here or not."""
+
+    def arrived(self, event: Event, hops: int) -> None:
+        """The routing brought an event that this node's application wants; pass it on once."""
+        self.host.deliver(event, hops)

@@ -1,13 +1,16 @@
-"""What every message has.
+"""What every message has, and what a contact is.
 
 Messages are frozen data: the simulator hands the object over, a live driver encodes it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
+
+if TYPE_CHECKING:
+    from shoal.content import Event
 
 Hops: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 """Links crossed; what comes from a wire is held to it."""
@@ -16,11 +19,23 @@ HEADER_BYTES = 20
 PAYLOAD_BYTES = 30
 
 
+class Contact(msgspec.Struct, frozen=True, array_like=True):
+    """A node, and where it can be reached if its driver has addresses."""
+
+    node: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+    """The node's id; -1 where only its address is known."""
+    address: Annotated[str, msgspec.Meta(max_length=256)] = ""
+
+
 class Message(msgspec.Struct, frozen=True, tag=True, gc=False, array_like=True):
     """Base of all protocol messages. A subclass is named in the tables by its ``kind``.
 
     Frozen data cannot form cycles, so the garbage collector need not look at messages.
     """
+
+    def events(self) -> tuple[Event, ...]:
+        """The events that it carries; recording, access rules and loss act on these."""
+        return ()
 
     def weight(self) -> float:
         """The normalised cost of one transmission (Frey, Table 7.2: 1 a pattern or event)."""
@@ -33,6 +48,14 @@ class Message(msgspec.Struct, frozen=True, tag=True, gc=False, array_like=True):
     def involves(self) -> bool:
         """Whether handling it counts as taking part in a reconfiguration (Frey, section 7.3.5)."""
         return True
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Whether nodes exchange it all the time, also when nothing happens (a beat, a sample).
+
+        A simulation is at rest in spite of routine messages on their way.
+        """
+        return False
 
     @classmethod
     def kind(cls) -> str:

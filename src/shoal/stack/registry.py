@@ -13,17 +13,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from shoal.stack.node import Node
+
 if TYPE_CHECKING:
     from shoal.stack.host import Host
-    from shoal.stack.layer import Routing
 
-Kind: TypeAlias = Literal["overlay", "routing", "reconfiguration", "recovery"]
+Kind: TypeAlias = Literal["topology", "overlay", "routing", "reconfiguration", "recovery"]
 
 CAPABILITIES: Mapping[str, str] = {
+    "reach": "lets a node open a connection to any other",
     "links": "reports links up and down",
     "tree": "keeps the neighbourhood acyclic",
     "root": "knows a root, and each node its parent",
@@ -114,6 +116,12 @@ def find(kind: Kind, name: str) -> Protocol:
     protocol = _registry.get((kind, name))
     if protocol is None:
         known = [p.name for p in protocols(kind)]
+        for other in protocols():
+            if other.name == name:
+                raise StackError(
+                    f"'{name}' is a {other.kind}, not {'an' if kind == 'overlay' else 'a'} {kind}; "
+                    f"choose it as {other.kind} = {{name = '{name}'}}"
+                )
         raise StackError(f"unknown {kind} '{name}'{suggestion(name, known)}")
     return protocol
 
@@ -143,75 +151,123 @@ def choice(kind: str, section: Mapping[str, Any]) -> Choice:
 
 @dataclass(frozen=True)
 class Stack:
-    """A checked combination, ready to be made on each node."""
+    """A checked combination, ready to be made on each node.
 
-    overlay: Protocol
+    ``overlay`` is absent where the routing keeps its own connections. ``topology`` is the script
+    that a simulation follows; a live network has none.
+    """
+
+    topology: Protocol | None
+    overlay: Protocol | None
     routing: Protocol
     reconfiguration: Protocol | None
     recovery: Protocol | None
     parameters: Mapping[str, Any]
 
+    def protocols(self) -> list[Protocol]:
+        """The protocols that were chosen."""
+        all_kinds = (
+            *(self.topology, self.overlay, self.routing),
+            *(self.reconfiguration, self.recovery),
+        )
+        return [protocol for protocol in all_kinds if protocol is not None]
+
+    def provides(self, capability: str) -> bool:
+        """Whether one of the protocols offers this to the others."""
+        return any(capability in _offered(p, self.protocols()) for p in self.protocols())
+
     def warnings(self) -> list[str]:
         """What is allowed but unwise about this combination, one line each."""
-        layers = (self.overlay, self.routing, self.reconfiguration, self.recovery)
-        found = [p.warn(self.parameters) for p in layers if p is not None and p.warn is not None]
+        found = [p.warn(self.parameters) for p in self.protocols() if p.warn is not None]
         return [text for text in found if text is not None]
 
-    def routing_on(self, host: Host) -> Routing:
-        """This stack's routing on one node."""
-        make, parameters = self.routing.make, self.parameters["routing"]
-        if self.reconfiguration is None:
-            return cast("Routing", make(host, parameters))
-        repair, repair_parameters = self.reconfiguration.make, self.parameters["reconfiguration"]
-        return cast(
-            "Routing", make(host, parameters, lambda routing: repair(routing, repair_parameters))
-        )
+    def on(self, host: Host) -> Node:
+        """All layers of this stack on one host."""
+        parameters = self.parameters
+        repair = self.reconfiguration
+        if repair is None:
+            routing = self.routing.make(host, parameters["routing"])
+        else:
+            make, chosen = repair.make, parameters["reconfiguration"]
+            routing = self.routing.make(
+                host, parameters["routing"], lambda routing: make(routing, chosen)
+            )
+        overlay = recovery = None
+        if self.overlay is not None:
+            overlay = self.overlay.make(host, parameters["overlay"], routing)
+        if self.recovery is not None:
+            recovery = self.recovery.make(host, parameters["recovery"], routing)
+        return Node(host, overlay, routing, recovery)
 
 
 def build(
-    overlay: Choice,
+    overlay: Choice | None,
     routing: Choice,
     reconfiguration: Choice | None = None,
     recovery: Choice | None = None,
+    *,
+    topology: Choice | None = None,
 ) -> Stack:
-    """Check a stack and its parameters; refuse what cannot work, with the reason."""
-    chosen: dict[Kind, Choice] = {"overlay": overlay, "routing": routing}
-    if reconfiguration is not None:
-        chosen["reconfiguration"] = reconfiguration
-    if recovery is not None:
-        chosen["recovery"] = recovery
+    """Check a stack and its parameters; refuse what cannot work, with the reason.
+
+    Without a topology it is a stack for a live network, in which any node can reach any other.
+    """
+    chosen: dict[Kind, Choice] = {"routing": routing}
+    for kind, choice in (
+        ("topology", topology),
+        ("overlay", overlay),
+        ("reconfiguration", reconfiguration),
+        ("recovery", recovery),
+    ):
+        if choice is not None:
+            chosen[kind] = choice  # type: ignore[index]  # the tuples above name kinds
     found = {kind: find(kind, choice.name) for kind, choice in chosen.items()}
-    _check_needs(list(found.values()))
-    return Stack(
-        overlay=found["overlay"],
+    stack = Stack(
+        topology=found.get("topology"),
+        overlay=found.get("overlay"),
         routing=found["routing"],
         reconfiguration=found.get("reconfiguration"),
         recovery=found.get("recovery"),
         parameters={kind: validate(found[kind], chosen[kind].parameters) for kind in chosen},
     )
+    _check_needs(stack)
+    return stack
 
 
-def _check_needs(stack: list[Protocol]) -> None:
-    for protocol in stack:
-        provided: set[str] = set()
-        for other in stack:
+def _offered(protocol: Protocol, stack: list[Protocol]) -> frozenset[str]:
+    """What a protocol offers the others; a topology under a real overlay only its reach."""
+    if protocol.kind != "topology" or any(
+        "links" in other.needs for other in stack if other.kind == "overlay"
+    ):
+        return protocol.provides
+    return protocol.provides & {"reach"}
+
+
+def _check_needs(stack: Stack) -> None:
+    chosen = stack.protocols()
+    for protocol in chosen:
+        provided: set[str] = set() if stack.topology is not None else {"reach"}
+        for other in chosen:
             if other is not protocol:
-                provided |= other.provides
+                provided |= _offered(other, chosen)
         for need in sorted(protocol.needs - provided):
-            able = [p.name for p in protocols() if need in p.provides and p is not protocol]
+            able = [p for p in protocols() if need in p.provides and p is not protocol]
+            named = [f"{p.kind} '{p.name}'" for p in able]
             raise StackError(
                 f"{protocol.kind} '{protocol.name}' needs a layer that {CAPABILITIES[need]}, "
-                f"and none of {', '.join(repr(p.name) for p in stack if p is not protocol)} does; "
-                f"use one of: {', '.join(able) or 'none is registered'}"
+                f"and none of {', '.join(repr(p.name) for p in chosen if p is not protocol)} does; "
+                f"use one of: {', '.join(named) or 'none is registered'}"
             )
-    if any(p.kind == "reconfiguration" for p in stack):
-        return
-    routing = next(p for p in stack if p.kind == "routing")
-    if "tables" in routing.provides:
+    if stack.reconfiguration is None and "tables" in stack.routing.provides:
         known = ", ".join(p.name for p in protocols("reconfiguration"))
         raise StackError(
-            f"routing '{routing.name}' keeps tables, so it needs a reconfiguration protocol; "
+            f"routing '{stack.routing.name}' keeps tables, so it needs a reconfiguration protocol; "
             f"one of: {known}"
+        )
+    if stack.overlay is None and "reach" not in stack.routing.needs:
+        known = ", ".join(p.name for p in protocols("overlay"))
+        raise StackError(
+            f"routing '{stack.routing.name}' needs an overlay below it; one of: {known}"
         )
 
 

@@ -22,7 +22,7 @@ from shoal.content import AnyFilter, Filter
 from shoal.routing.reconfiguration.notified import Notified, NotifiedParameters
 from shoal.routing.reconfiguration.timed import Seconds
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
-from shoal.stack import LOCAL, Message, NodeId, Reconfiguration, Timer, register
+from shoal.stack import LOCAL, Contact, Message, NodeId, Reconfiguration, Timer, register
 from shoal.stack.layer import Handler
 from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
 
@@ -108,7 +108,7 @@ class Informed(Notified):
         if near == self.host.node:
             self.on_activate(near, activate)
         else:
-            self.host.send_direct(near, activate)
+            self.host.send_direct(Contact(near), activate)
 
     def _repairs(self, old: NodeId, reconfiguration: Reconfiguration) -> bool:
         """Which end of the old link is in charge: the first of the path, else the lower id."""

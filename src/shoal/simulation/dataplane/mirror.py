@@ -93,8 +93,8 @@ class Mirror:
 
     # Channels
 
-    def add_channel(self, source: NodeId, target: NodeId, delay: int, quality: float) -> int:
-        """A channel comes up; its number."""
+    def add_channel(self, source: NodeId, target: NodeId, delay: int, quality: float) -> None:
+        """A channel comes up."""
         number = self.made
         channels = self.state.channels
         if number == len(channels.ends):
@@ -110,12 +110,10 @@ class Mirror:
         self.channels[source, target] = number
         self.change(POINT, source, target, number)
         self.stale = True
-        return number
 
-    def drop_channel(self, source: NodeId, target: NodeId, number: int) -> None:
+    def drop_channel(self, source: NodeId, target: NodeId) -> None:
         """A channel goes down."""
-        self.state.channels.ends[number, UP] = 0
-        del self.channels[source, target]
+        self.state.channels.ends[self.channels.pop((source, target)), UP] = 0
         self.change(POINT, source, target, -1)
         self.stale = True
 

@@ -74,8 +74,12 @@ KINDS: dict[type[Routing], Kind] = {
 
 def why_not(stack: Stack, record: tuple[str, ...], network: Network) -> str | None:
     """Why a stack's events cannot be forwarded on arrays; None if they can."""
-    kind = type(network.hosts[0].routing)
-    if kind not in KINDS:
+    if network.connections is not None:
+        return "nodes build their overlay themselves, on objects"
+    if getattr(stack.parameters["topology"], "crashes", ()):
+        return "nodes crash, which only objects do"
+    node = network.nodes[0]
+    if node is None or type(node.routing) not in KINDS:
         return f"routing '{stack.routing.name}' has no rule on arrays"
     if stack.recovery is not None:
         return f"recovery '{stack.recovery.name}' works on the objects of events"
@@ -94,8 +98,8 @@ class DataPlane(Plane):
         self.kernel: Kernel = network.kernel
         self.recorder = recorder
         self.workload = workload
-        routing = network.hosts[0].routing
-        assert routing is not None
+        assert network.nodes[0] is not None
+        routing = network.nodes[0].routing
         self.kind = KINDS[type(routing)]
         self.sample: Message = self.kind.message(Event(0, 0, Patterns(())), 1, 0, None)
         self.rule = make_rule(self.kind.rule, routing, network, recorder, self.sample, seed)
@@ -104,9 +108,9 @@ class DataPlane(Plane):
         """When the earliest event in flight arrives or is published."""
         self.kernel.orders = {}
         network.plane = self
-        for host in network.hosts:
-            assert host.routing is not None
-            host.routing = self.kind.tap(self.mirror, host.routing)
+        for node in network.nodes:
+            assert node is not None
+            node.put_before_routing(self.kind.tap(self.mirror, node.routing))
 
     # What the network tells
 
@@ -114,19 +118,18 @@ class DataPlane(Plane):
         """See :class:`Plane`."""
         if channel.quality < 1.0 or channel.delay != self.network.delay:
             self.rule = self.rule._replace(plain=False)
-        channel.number = self.mirror.add_channel(
-            channel.source, channel.target, channel.delay, channel.quality
-        )
+        self.mirror.add_channel(channel.source, channel.target, channel.delay, channel.quality)
 
     def disconnected(self, channel: Channel) -> None:
         """See :class:`Plane`."""
-        self.mirror.drop_channel(channel.source, channel.target, channel.number)
+        self.mirror.drop_channel(channel.source, channel.target)
 
     def transmit(self, channel: Channel, duration: int) -> int:
         """See :class:`Plane`."""
         times = self.mirror.state.channels.times
-        at = max(int(times[channel.number, s.FREE_AT]), self.kernel.now) + duration
-        times[channel.number, s.FREE_AT] = at
+        number = self.mirror.channels[channel.source, channel.target]
+        at = max(int(times[number, s.FREE_AT]), self.kernel.now) + duration
+        times[number, s.FREE_AT] = at
         return at
 
     # Running
@@ -172,7 +175,7 @@ class DataPlane(Plane):
             del orders[at]
             kernel.instant(at)
             return
-        for (fan, skip, what), order in zip(kernel.take(at), orders.pop(at), strict=True):
+        for (fan, skip, what), order in zip(kernel.due(at), orders.pop(at), strict=True):
             if self.due <= at:
                 self._advance(at, order)
             kernel.now = at
@@ -314,9 +317,9 @@ class DataPlane(Plane):
 
     def finish(self) -> None:
         """Take the taps off, and give the recorder its publications and deliveries as columns."""
-        for host in self.network.hosts:
-            if isinstance(host.routing, Tap):
-                host.routing = host.routing.routing
+        for node in self.network.nodes:
+            if node is not None and isinstance(node.routing, Tap):
+                node.put_before_routing(node.routing.routing)
         state = self.mirror.state
         events = state.events
         core = np.array(_as_words(self.recorder.core, events.owed.shape[1]), np.uint64)

@@ -1,0 +1,117 @@
+"""``Node``: all layers of one stack on one host.
+
+Drivers (the simulator, a broker) hold nodes and nothing below them: they start and stop a node, tell
+it of messages and connections, and speak for its application.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mypy_extensions import mypyc_attr
+
+from shoal.stack.host import Host, NodeId
+from shoal.stack.layer import Layer, Overlay, Recovery, Routing
+
+if TYPE_CHECKING:
+    from shoal.content import Event, Filter
+    from shoal.stack.message import Contact, Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Node:
+    """One node of the network. ``Stack.on`` makes it; it lives from ``start`` to ``stop``."""
+
+    def __init__(
+        self, host: Host, overlay: Overlay | None, routing: Routing, recovery: Recovery | None
+    ) -> None:
+        self.host = host
+        self.overlay = overlay
+        self.routing = routing
+        self.recovery = recovery
+        routing.recovery = recovery
+        self.bottom: Layer = routing if overlay is None else overlay
+        """The layer that is told of connections."""
+        self._upwards: list[Layer] = [] if overlay is None else [overlay]
+        """The layers, lowest first."""
+        self._upwards.append(routing)
+        if recovery is not None:
+            self._upwards.append(recovery)
+        self.layers: dict[type[Message], Layer] = {}
+        """Per type of message, the layer that handles it."""
+        for layer in self._upwards:
+            for kind in layer.handlers():
+                if kind in self.layers:
+                    raise ValueError(
+                        f"{type(layer).__name__} and {type(self.layers[kind]).__name__} both "
+                        f"handle {kind.__name__} messages; a stack can have one of them"
+                    )
+                self.layers[kind] = layer
+
+    def put_before_routing(self, routing: Routing) -> None:
+        """Let another object hear what overlay and application tell the routing.
+
+        Messages still go to the layers that the node was made of.
+        """
+        self.routing = routing
+        if self.overlay is not None:
+            self.overlay.routing = routing
+
+    # Life
+
+    def start(self, contacts: tuple[Contact, ...] = ()) -> None:
+        """Start all layers, then join the network through these contacts."""
+        for layer in self._upwards:
+            layer.start()
+        self.bottom.join(contacts)
+
+    def stop(self) -> None:
+        """Leave in good order. A crash is a node that is never called again."""
+        for layer in reversed(self._upwards):
+            layer.stop()
+
+    # From the network
+
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """Hand a message to the layer that handles its type."""
+        self.layers[type(message)].receive(sender, message)
+
+    def opened(self, peer: Contact) -> None:
+        """See :class:`~shoal.stack.layer.Layer`."""
+        self.bottom.opened(peer)
+
+    def closed(self, peer: NodeId) -> None:
+        """See :class:`~shoal.stack.layer.Layer`."""
+        self.bottom.closed(peer)
+
+    def unreachable(self, contact: Contact) -> None:
+        """See :class:`~shoal.stack.layer.Layer`."""
+        self.bottom.unreachable(contact)
+
+    # From the application
+
+    def publish(self, event: Event) -> None:
+        """Bring an event to all who want it."""
+        if self.recovery is not None:
+            self.recovery.published(event)
+        self.routing.publish(event)
+
+    def subscribe(self, filter: Filter) -> None:
+        """Deliver events that match from now on."""
+        if self.recovery is not None:
+            self.recovery.subscribed(filter)
+        self.routing.subscribe(filter)
+
+    def unsubscribe(self, filter: Filter) -> None:
+        """Deliver them no longer."""
+        if self.recovery is not None:
+            self.recovery.unsubscribed(filter)
+        self.routing.unsubscribe(filter)
+
+    def advertise(self, filter: Filter) -> None:
+        """Say that events that match will be published here."""
+        self.routing.advertise(filter)
+
+    def unadvertise(self, filter: Filter) -> None:
+        """Say that they no longer will."""
+        self.routing.unadvertise(filter)
