@@ -26,7 +26,7 @@ def advise(
 ) -> None:
     """Recommend a protocol for a network of your own.
 
-    Takes a scenario (nodes, overlay and its changes, workload), simulates every stack that can be
+    Takes a scenario (nodes, topology and its changes, workload), simulates every stack that can be
     built on it with the same seeds, and recommends the one that delivers as well as the best with
     the fewest messages. Intervals are 95% over seeds.
 

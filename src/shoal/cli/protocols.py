@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from shoal.stack import Protocol
 
-KINDS = ("overlay", "routing", "reconfiguration", "recovery")
+KINDS = ("topology", "overlay", "routing", "reconfiguration", "recovery")
 
 
 def _kinds(incomplete: str) -> list[str]:

@@ -35,6 +35,9 @@ def simulate(
         float | None, typer.Option(help="Simulated seconds.", show_default=False)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Draws everything.", show_default=False)] = None,
+    topology: Annotated[
+        str | None, typer.Option(autocompletion=_names("topology"), show_default=False)
+    ] = None,
     overlay: Annotated[
         str | None, typer.Option(autocompletion=_names("overlay"), show_default=False)
     ] = None,
@@ -44,10 +47,13 @@ def simulate(
     reconfiguration: Annotated[
         str | None, typer.Option(autocompletion=_names("reconfiguration"), show_default=False)
     ] = None,
+    recovery: Annotated[
+        str | None, typer.Option(autocompletion=_names("recovery"), show_default=False)
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="Any key, e.g. overlay.rate=10. May be repeated.", metavar="KEY=VALUE"
+            "--set", help="Any key, e.g. topology.rate=10. May be repeated.", metavar="KEY=VALUE"
         ),
     ] = None,
     module: Annotated[
@@ -74,7 +80,7 @@ def simulate(
 
     Examples:
 
-        shoal simulate --nodes 200 --reconfiguration strawman --set overlay.rate=10
+        shoal simulate --nodes 200 --reconfiguration strawman --set topology.rate=10
 
         shoal simulate examples/run.toml --seed 7 --out out/one
 
@@ -93,7 +99,13 @@ def simulate(
     for key, value in {"nodes": nodes, "duration": duration, "seed": seed}.items():
         if value is not None:
             raw[key] = value
-    choices = {"overlay": overlay, "routing": routing, "reconfiguration": reconfiguration}
+    choices = {
+        "topology": topology,
+        "overlay": overlay,
+        "routing": routing,
+        "reconfiguration": reconfiguration,
+        "recovery": recovery,
+    }
     for kind, name in choices.items():
         if name is not None and raw.get(kind, {}).get("name") != name:
             raw[kind] = {"name": name}
@@ -131,14 +143,14 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _set(raw: dict[str, Any], setting: str) -> None:
-    """Carry out ``overlay.rate=10``: the value is read as in TOML, or taken as a text."""
+    """Carry out ``topology.rate=10``: the value is read as in TOML, or taken as a text."""
     import tomllib
 
     from shoal.stack import StackError
 
     key, equals, text = setting.partition("=")
     if not equals or not key.strip():
-        raise StackError(f"--set {setting}: no value; write it as KEY=VALUE, e.g. overlay.rate=10")
+        raise StackError(f"--set {setting}: no value; write it as KEY=VALUE, e.g. topology.rate=10")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -156,7 +168,7 @@ def _set(raw: dict[str, Any], setting: str) -> None:
 
 
 def _default_section(kind: str) -> dict[str, Any]:
-    """What ``--set overlay.rate=10`` is meant of if no overlay was named."""
+    """What ``--set topology.rate=10`` is meant of if no topology was named."""
     from shoal.simulation import RunConfig
 
     default = getattr(RunConfig(), kind, None)
@@ -208,8 +220,7 @@ def _show(console: Console, config: RunConfig, result: RunResult) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    layers = [config.overlay, config.routing, config.reconfiguration, config.recovery]
-    stack = " / ".join(str(layer["name"]) for layer in layers if layer)
+    stack = " / ".join(protocol.name for protocol in config.stack().protocols())
     console.print(
         f"[bold]{escape(stack)}[/]: {config.nodes:,} nodes, {config.duration:g} s, "
         f"seed {config.seed}"

@@ -63,17 +63,17 @@ def _scenario(
 
 def _graph(nodes: int, degree: int, interval: float | None = None, **workload: Any) -> Any:
     """Another graph, which stays as it is or has a link replaced every so often."""
-    overlay: dict[str, Any] = {"degree": degree}
+    topology: dict[str, Any] = {"degree": degree}
     if interval is not None:
-        overlay["interval"] = interval
+        topology["interval"] = interval
     base = STATIC if interval is None else MOVING
-    return merge(base, {"nodes": nodes, "overlay": overlay, "workload": workload})
+    return merge(base, {"nodes": nodes, "topology": topology, "workload": workload})
 
 
 def _radio(nodes: int, side: float, reach: float, **movement: Any) -> Any:
     """Radios in a square."""
     field = {"name": "radio", "width": side, "height": side, "reach": reach, **movement}
-    return merge(STATIC, {"nodes": nodes, "overlay": field})
+    return merge(STATIC, {"nodes": nodes, "topology": field})
 
 
 def _aircraft(name: str, title: str, nodes: int, reach: float, start: float) -> list[Experiment]:
@@ -81,13 +81,13 @@ def _aircraft(name: str, title: str, nodes: int, reach: float, start: float) -> 
     found = []
     for path in _files(POSITIONS)[:1]:
         tracks = {"name": "tracks", "path": path, "reach": reach, "start": start, "stay": 180.0}
-        base = merge(STATIC, {"nodes": nodes, "overlay": tracks})
+        base = merge(STATIC, {"nodes": nodes, "topology": tracks})
         found.append(_scenario(name, title, base, 3 * SPAN, radio=True))
     return found
 
 
 def _mesh(path: str) -> Any:
-    return merge(STATIC, {"nodes": 210, "overlay": {"name": "mesh", "path": path}})
+    return merge(STATIC, {"nodes": 210, "topology": {"name": "mesh", "path": path}})
 
 
 def _files(variable: str) -> list[str]:

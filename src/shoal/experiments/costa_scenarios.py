@@ -25,7 +25,7 @@ def publishing(span: float, start: float = START) -> dict[str, Any]:
 STATIC: Mapping[str, Any] = merge(
     {
         "nodes": 300,
-        "overlay": {"name": "static-graph", "degree": 5},
+        "topology": {"name": "static-graph", "degree": 5},
         "routing": {"name": "semi-probabilistic", "horizon": 1, "threshold": 0.25},
         "link": {"delay": 0.001, "bandwidth": 0.0},
         "workload": {
@@ -46,7 +46,7 @@ STATIC: Mapping[str, Any] = merge(
 MOVING = merge(
     STATIC,
     {
-        "overlay": {
+        "topology": {
             "name": "reconfigured-graph",
             "degree": 5,
             "interval": 0.03,
@@ -55,7 +55,7 @@ MOVING = merge(
         "record": ["publications", "traffic", "routes", "links"],
     },
 )
-STILL = {"overlay": {"name": "static-graph", "degree": 5}}
+STILL = {"topology": {"name": "static-graph", "degree": 5}}
 FLOODING = {"routing": {"horizon": 0, "threshold": 1.0}}
 
 PHI = (0, 1, 2, 3)
@@ -67,9 +67,9 @@ def horizons(suffix: str = "", phi: tuple[int, ...] = PHI, **changes: Any) -> di
     return {f"φ={p}{suffix}": {"routing": {"horizon": p, **changes}} for p in phi}
 
 
-def with_overlay(variants: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """The same variants on another overlay."""
-    return {label: merge(variant, {"overlay": overlay}) for label, variant in variants.items()}
+def on_topology(variants: Mapping[str, Any], topology: Mapping[str, Any]) -> dict[str, Any]:
+    """The same variants on another topology."""
+    return {label: merge(variant, {"topology": topology}) for label, variant in variants.items()}
 
 
 N, TAU, TTL = "dispatchers N", "event propagation threshold τ", "TTL"
@@ -112,7 +112,7 @@ GRAPH = (
         "Degree 9, fanout 2",
         STATIC,
         {
-            **with_overlay(horizons(), {"degree": 9}),
+            **on_topology(horizons(), {"degree": 9}),
             **horizons(" l=5 τ=.5", phi=(0, 1, 2), threshold=0.5),
         },
         seeds=10,
@@ -121,7 +121,7 @@ GRAPH = (
     Experiment(
         "threshold",
         "Event propagation threshold, degree 11",
-        merge(STATIC, {"overlay": {"degree": 11}}),
+        merge(STATIC, {"topology": {"degree": 11}}),
         horizons(phi=(0, 1, 2)),
         axis="routing.threshold",
         values=TAUS,
@@ -149,7 +149,7 @@ GRAPH = (
         MOVING,
         {
             **horizons(),
-            **with_overlay(horizons(" static"), STILL["overlay"]),
+            **on_topology(horizons(" static"), STILL["topology"]),
             **horizons(" TTL=14", ttl=14),
             **horizons(" dual", **_DUAL),
             **horizons(" either", ttl_deterministic=10, ttl_probabilistic=8, phi=(1, 2, 3)),
@@ -178,7 +178,7 @@ GRAPH = (
         merge(MOVING, publishing(SPAN, START + 10.0)),
         {
             **horizons("", (0, 1)),
-            **with_overlay(horizons(" frozen", (0, 1)), {"window": [START, START + 10.0]}),
+            **on_topology(horizons(" frozen", (0, 1)), {"window": [START, START + 10.0]}),
             **horizons(" dual", (1, 2, 3), **_DUAL),
         },
         seeds=10,
@@ -203,7 +203,7 @@ _RADIO = merge(
     STATIC,
     {
         "nodes": 200,
-        "overlay": {"name": "radio", "width": 2000.0, "height": 2000.0, "reach": 250.0},
+        "topology": {"name": "radio", "width": 2000.0, "height": 2000.0, "reach": 250.0},
         "routing": {"leaf_rule": True},
         "record": ["publications", "traffic"],
     },

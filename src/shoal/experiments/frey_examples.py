@@ -33,7 +33,7 @@ def example(
     return {
         "nodes": nodes,
         "duration": 5.0,
-        "overlay": {
+        "topology": {
             "name": "abstract-tree",
             "links": [list(link) for link in links],
             "schedule": [{"at": BREAK, **change}],
@@ -174,12 +174,12 @@ WORKED = (
     _forest("merge", "Two trees merge", _TWO_TREES, {"new": [3, 14]}),
 )
 
-_STATIC = quiet(nodes=60, overlay={"rate": 0.0, "shape": "random"}, record=[*CLOSE, "publications"])
+_STATIC = quiet(nodes=60, topology={"rate": 0.0, "shape": "random"}, record=[*CLOSE, "publications"])
 _ONE_PATTERN = quiet(
     nodes=60,
     # Each act is over within microseconds, long before the next.
     link={"delay": 1e-6, "bandwidth": 0.0},
-    overlay={"rate": 0.0, "shape": "random"},
+    topology={"rate": 0.0, "shape": "random"},
     workload={"patterns": 1, "patterns_per_subscriber": 1, "patterns_per_event": 1},
     record=CLOSE,
 )
@@ -281,7 +281,7 @@ INVARIANTS = (
             **_ONE_PATTERN,
             "nodes": 100,
             "duration": 52.0,
-            "overlay": {"name": "abstract-tree", "rate": 0.0},
+            "topology": {"name": "abstract-tree", "rate": 0.0},
             "workload": {
                 **_ONE_PATTERN["workload"],
                 "subscribers": 0.5,
@@ -297,7 +297,7 @@ INVARIANTS = (
         quiet(
             nodes=40,
             duration=12.0,
-            overlay={"rate": 1.0, "shape": "random"},
+            topology={"rate": 1.0, "shape": "random"},
             workload={
                 "patterns": 1,
                 "patterns_per_subscriber": 1,
@@ -314,7 +314,7 @@ INVARIANTS = (
         "Isolated replacements, every message",
         quiet(
             nodes=50,
-            overlay={"shape": "random"},
+            topology={"shape": "random"},
             workload={"patterns": 20, "patterns_per_subscriber": 3},
             record=CLOSE,
         ),
@@ -337,7 +337,7 @@ INVARIANTS = (
             record=["traffic", "links", "repairs", "notes"],
         ),
         chosen(*FOUR),
-        axis="overlay.rate",
+        axis="topology.rate",
         values=(3, 10, 30, 100, 300),
         quick_values=(10, 100),
         axis_label="reconfigurations per second ρ",
@@ -360,7 +360,7 @@ INVARIANTS = (
         quiet(
             nodes=30,
             duration=4.0,
-            overlay={"rate": 0.0, "shape": "random", "crashes": [[3.0, 5]]},
+            topology={"rate": 0.0, "shape": "random", "crashes": [[3.0, 5]]},
             workload={"patterns": 20, "patterns_per_subscriber": 3},
         ),
         chosen("EF", "SM"),

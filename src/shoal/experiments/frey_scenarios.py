@@ -56,7 +56,7 @@ FOUR = ("SM", "TDU", "NDU", "ILA")
 DEFAULT: Mapping[str, Any] = {
     "nodes": 100,
     "duration": 8.0,
-    "overlay": {"name": "abstract-tree", "rate": 3.0, "window": [3.0, 7.0], "repair_time": 0.1},
+    "topology": {"name": "abstract-tree", "rate": 3.0, "window": [3.0, 7.0], "repair_time": 0.1},
     "workload": {
         "patterns": 96,
         "patterns_per_subscriber": 7,
@@ -97,7 +97,7 @@ TIMER = "reconfiguration.unsubscription_timer"
 TIMES = (0.0, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 RATES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2)
 
-_BRIEFLY = {"overlay": {"window": [3.0, 5.0]}, "duration": 6.0}
+_BRIEFLY = {"topology": {"window": [3.0, 5.0]}, "duration": 6.0}
 """For the quick tier, where there are replacements enough in half the time."""
 
 OVERHEAD = (
@@ -123,7 +123,7 @@ OVERHEAD = (
     Experiment(
         "scale-unbalanced",
         "System scale, random trees",
-        quiet(workload={"patterns": 200}, overlay={"shape": "random"}),
+        quiet(workload={"patterns": 200}, topology={"shape": "random"}),
         chosen(*FIVE),
         axis="nodes",
         values=(50, 100, 200, 300, 400, 500),
@@ -155,7 +155,7 @@ OVERHEAD = (
         "Maximum degree",
         QUIET,
         chosen(*FIVE),
-        axis="overlay.max_degree",
+        axis="topology.max_degree",
         values=(3, 4, 5, 6, 8),
         quick_values=(3, 4, 8),
         axis_label="neighbours at most δ",
@@ -165,7 +165,7 @@ OVERHEAD = (
         "Frequency of reconfigurations",
         QUIET,
         chosen(*FOUR),
-        axis="overlay.rate",
+        axis="topology.rate",
         values=(1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400),
         quick_values=(1, 3, 30, 400),
         axis_label=RHO,
@@ -177,7 +177,7 @@ OVERHEAD = (
         "Extreme frequency",
         QUIET,
         chosen(*FOUR),
-        axis="overlay.rate",
+        axis="topology.rate",
         values=(400, 600, 800),
         quick_values=(),
         axis_label=RHO,
@@ -185,7 +185,7 @@ OVERHEAD = (
     Experiment(
         "unsubscription-timer",
         "Unsubscription timer, overlapping reconfigurations",
-        quiet(overlay={"rate": 30.0}),
+        quiet(topology={"rate": 30.0}),
         chosen(*FOUR),
         axis=TIMER,
         values=TIMES,
@@ -232,13 +232,13 @@ OVERHEAD = (
     Experiment(
         "path-overlap",
         "Overlapping reconfigurations, Reconfiguration Path",
-        quiet(overlay={"rate": 30.0}, invariants=False),
+        quiet(topology={"rate": 30.0}, invariants=False),
         chosen("RP"),
     ),
 )
 
 _DELIVERY = default(
-    overlay={"rate": 3.0},
+    topology={"rate": 3.0},
     workload={
         "publish_rate": 50.0,
         "subscribers": 0.5,
@@ -270,7 +270,7 @@ EVENTS = (
     Experiment(
         "delivery-high",
         "Delivery, overlapping reconfigurations",
-        merge(_DELIVERY, {"overlay": {"rate": 30.0}}),
+        merge(_DELIVERY, {"topology": {"rate": 30.0}}),
         chosen(*FOUR),
         quick_seeds=2,
         quick=_LESS,
@@ -286,7 +286,7 @@ EVENTS = (
     Experiment(
         "settled-high",
         "After overlapping reconfigurations",
-        merge(_SETTLED, {"overlay": {"rate": 30.0}}),
+        merge(_SETTLED, {"topology": {"rate": 30.0}}),
         chosen(*FOUR),
         quick_seeds=2,
         quick=_LESS,
@@ -305,7 +305,7 @@ EVENTS = (
     Experiment(
         "publish-high-rate",
         "Publish rate, overlapping reconfigurations",
-        default(overlay={"rate": 30.0}),
+        default(topology={"rate": 30.0}),
         chosen(*FOUR),
         axis="workload.publish_rate",
         values=RATES,
@@ -359,7 +359,7 @@ EVENTS = (
     Experiment(
         "burst",
         "A burst of reconfigurations",
-        default(workload={"subscribers": 0.8}, overlay={"rate": 30.0, "window": [5.0, 5.5]}),
+        default(workload={"subscribers": 0.8}, topology={"rate": 30.0, "window": [5.0, 5.5]}),
         chosen("EF", "SM", "TDU", "ILA"),
     ),
     Experiment(
@@ -367,7 +367,7 @@ EVENTS = (
         "Subscription against event forwarding",
         default(workload={"subscribers": 0.8}),
         chosen("EF", "SM", "TDU", "ILA"),
-        axis="overlay.rate",
+        axis="topology.rate",
         values=(1, 3, 5, 10, 20, 30),
         quick_values=(1, 5, 30),
         axis_label=RHO,
@@ -376,7 +376,7 @@ EVENTS = (
     Experiment(
         "receivers",
         "Receivers of an event",
-        default(overlay={"rate": 0.0}, record=["publications", "traffic", "links"]),
+        default(topology={"rate": 0.0}, record=["publications", "traffic", "links"]),
         chosen("SM"),
         axis="workload.subscribers",
         values=(0.03, 1.0),

@@ -5,5 +5,6 @@
 """
 
 from shoal.overlay.given import Given
+from shoal.overlay.graph import Graph
 
-__all__ = ["Given"]
+__all__ = ["Given", "Graph"]

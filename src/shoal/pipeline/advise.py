@@ -1,7 +1,7 @@
 """Which protocol for this network? Runs the candidates on a user's own scenario and recommends one.
 
 A scenario is a run's configuration (TOML) without a routing. Every stack that can be built on its
-overlay is simulated with the same seeds, and judged by what a deployment cares about: whether
+topology is simulated with the same seeds, and judged by what a deployment cares about: whether
 tables come out right, how many of the owed deliveries are made, and what that costs in messages.
 """
 
@@ -85,7 +85,7 @@ def load_scenario(path: Path) -> dict[str, Any]:
 
 
 def candidates(scenario: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every stack that can be built on the scenario's overlay, by name."""
+    """Every stack that can be built on the scenario's topology, by name."""
     found: dict[str, dict[str, Any]] = {}
     reasons: list[str] = []
     for routing in protocols("routing"):
@@ -108,9 +108,9 @@ def candidates(scenario: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _timers(repair: str, scenario: Mapping[str, Any]) -> dict[str, float]:
-    """Timers that suit the overlay: half as long again as a repair, as in Frey's Table 7.1."""
-    overlay = scenario.get("overlay", {})
-    repair_time = overlay.get("repair_time") if isinstance(overlay, Mapping) else None
+    """Timers that suit the topology: half as long again as a repair, as in Frey's Table 7.1."""
+    topology = scenario.get("topology", {})
+    repair_time = topology.get("repair_time") if isinstance(topology, Mapping) else None
     if not isinstance(repair_time, int | float):
         return {}
     known = find("reconfiguration", repair).parameters.__struct_fields__

@@ -99,7 +99,7 @@ class ReconfiguredGraph:
         self._schedule()
 
 
-def initial_graph(overlay: str, nodes: int, degree: int, seed: int) -> list[Edge]:
+def initial_graph(topology: str, nodes: int, degree: int, seed: int) -> list[Edge]:
     """A random connected graph; a degree that no graph can have is an error."""
     try:
         return random_regular_graph(nodes, degree, Chance(seed, "graph"))

@@ -225,6 +225,8 @@ class SimHost(Host):
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
+        if self.clock.stopped:
+            return
         network = self.network
         channel = self.direct.get(to.node)
         if channel is None or not channel.up:

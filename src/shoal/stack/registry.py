@@ -119,11 +119,15 @@ def find(kind: Kind, name: str) -> Protocol:
         for other in protocols():
             if other.name == name:
                 raise StackError(
-                    f"'{name}' is a {other.kind}, not {'an' if kind == 'overlay' else 'a'} {kind}; "
+                    f"'{name}' is {_a(other.kind)}, not {_a(kind)}; "
                     f"choose it as {other.kind} = {{name = '{name}'}}"
                 )
         raise StackError(f"unknown {kind} '{name}'{suggestion(name, known)}")
     return protocol
+
+
+def _a(kind: Kind) -> str:
+    return f"an {kind}" if kind == "overlay" else f"a {kind}"
 
 
 def suggestion(name: str, known: list[str]) -> str:
@@ -244,6 +248,11 @@ def _offered(protocol: Protocol, stack: list[Protocol]) -> frozenset[str]:
 
 
 def _check_needs(stack: Stack) -> None:
+    if stack.overlay is None and "reach" not in stack.routing.needs:
+        known = ", ".join(p.name for p in protocols("overlay"))
+        raise StackError(
+            f"routing '{stack.routing.name}' needs an overlay below it; one of: {known}"
+        )
     chosen = stack.protocols()
     for protocol in chosen:
         provided: set[str] = set() if stack.topology is not None else {"reach"}
@@ -263,11 +272,6 @@ def _check_needs(stack: Stack) -> None:
         raise StackError(
             f"routing '{stack.routing.name}' keeps tables, so it needs a reconfiguration protocol; "
             f"one of: {known}"
-        )
-    if stack.overlay is None and "reach" not in stack.routing.needs:
-        known = ", ".join(p.name for p in protocols("overlay"))
-        raise StackError(
-            f"routing '{stack.routing.name}' needs an overlay below it; one of: {known}"
         )
 
 

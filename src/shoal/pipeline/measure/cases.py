@@ -319,7 +319,7 @@ def entries_after_last_rec(run: Run) -> Value:
 @case("links")
 def crash_errors(run: Run) -> Value:
     """Links lost by a crash that are not those of the crashed node, each once."""
-    crashed = {node for _, node in run.configuration["overlay"]["crashes"]}
+    crashed = {node for _, node in run.configuration["topology"]["crashes"]}
     due = Counter(_sorted(e) for e in run.initial_links if crashed & set(e))
     lost = Counter(_sorted((c["a"], c["b"])) for c in run.links if c["change"] == "down")
     return sum(((due - lost) + (lost - due)).values())

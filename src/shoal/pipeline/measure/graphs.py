@@ -191,7 +191,7 @@ def ideal_of(raw: dict[str, Any]) -> float:
     from shoal.simulation.workload import plan_workload
 
     config = parse_config(raw)
-    links = initial_graph("static-graph", config.nodes, config.overlay["degree"], config.seed)
+    links = initial_graph("static-graph", config.nodes, config.topology["degree"], config.seed)
     neighbours = adjacency(config.nodes, links)
     workload = plan_workload(config.workload, config.nodes, config.duration, config.seed)
     wanting: dict[int, set[int]] = {}

@@ -110,7 +110,7 @@ def path_length() -> Column:
 @over("runs")
 def breaks_per_link() -> Column:
     """How often a link breaks per second while the tree changes."""
-    span = setting("overlay.window[1]") - setting("overlay.window[0]")
+    span = setting("topology.window[1]") - setting("topology.window[0]")
     return F.try_divide(F.max("reconfigurations"), span * (F.max("dispatchers") - 1))
 
 

@@ -51,7 +51,7 @@ class Experiment:
     variants: Mapping[str, Mapping[str, Any]]
     """Label -> what differs from the base (see :func:`merge`)."""
     axis: str | None = None
-    """The key swept on the x axis, dotted: ``nodes``, ``overlay.rate``."""
+    """The key swept on the x axis, dotted: ``nodes``, ``topology.rate``."""
     values: tuple[float, ...] = ()
     quick_values: tuple[float, ...] | None = None
     """The values of the quick tier; None: the same."""
@@ -110,8 +110,8 @@ def _runs(experiment: Experiment, tier: Tier, seeds: int | None) -> list[Planned
     for key, choices in swept.items():
         if not choices:
             raise PipelineError(f"{name} has no runs: no values for '{key}'", "list at least one")
-    default = RunConfig()  # so that `overlay.rate` can be swept without naming the usual overlay
-    base = merge({"overlay": default.overlay, "routing": default.routing}, experiment.base)
+    default = RunConfig()  # so that `topology.rate` can be swept without naming the usual topology
+    base = merge({"topology": default.topology, "routing": default.routing}, experiment.base)
     base = merge(base, experiment.quick if quick else {})
     runs = []
     for label, override in experiment.variants.items():
@@ -177,7 +177,7 @@ def merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any
 
 
 def _nested(key: str, value: Any) -> dict[str, Any]:
-    """``{"overlay": {"rate": 5}}`` of ``overlay.rate`` and 5."""
+    """``{"topology": {"rate": 5}}`` of ``topology.rate`` and 5."""
     for part in reversed(key.split(".")):
         value = {part: value}
     result: dict[str, Any] = value
@@ -202,12 +202,12 @@ def estimate(config: RunConfig) -> float:
     events = nodes * config.duration * workload.publish_rate or len(workload.script)
     # Where routing keeps tables, events reach those who want them and the nodes on the way.
     reach = 1.0 if config.reconfiguration is None else 0.25 + 0.5 * workload.subscribers
-    rate = config.overlay.get("rate", 0.0)
+    rate = config.topology.get("rate", 0.0)
     repairs = config.duration * (rate if isinstance(rate, int | float) else 0.0)
     repairs = min(repairs, MANY_REPAIRS)
     control = nodes * (5e-4 + 1e-5 * repairs)
     # Subscriptions that travel some hops of a graph: a message each for the nodes within them.
-    horizon, degree = config.routing.get("horizon", 0), config.overlay.get("degree", 5)
+    horizon, degree = config.routing.get("horizon", 0), config.topology.get("degree", 5)
     if isinstance(horizon, int) and isinstance(degree, int) and 0 < horizon < 8:
         control += 1e-5 * nodes * workload.patterns_per_subscriber * min(nodes, degree**horizon)
     hop = 1e-5 if config.routing["name"] == "broadcast" else 1.2e-7  # which knows no arrays

@@ -12,7 +12,7 @@
 
     [base]                     # what all runs have in common: a run's configuration
     duration = 8.0
-    overlay = {name = "abstract-tree", rate = 10.0}
+    topology = {name = "abstract-tree", rate = 10.0}
 
     [variants.Strawman]        # what is compared: what differs from the base
     reconfiguration = {name = "strawman"}
@@ -22,7 +22,7 @@
 
     [sweep]                    # keys of the configuration and their values, in full product
     nodes = [50, 100, 200]
-    overlay.repair_time = [0.1, 0.5]
+    topology.repair_time = [0.1, 0.5]
 
 A protocol section of the base is taken out of a variant with ``"none"``.
 """
@@ -49,7 +49,7 @@ _SETTINGS: dict[str, type] = {
     "axis_label": str,
 }
 _WORDS = {str: "a text in quotes", int: "a whole number", dict: "a table"}
-_PROTOCOLS = ("overlay", "routing", "reconfiguration", "recovery")
+_PROTOCOLS = ("topology", "overlay", "routing", "reconfiguration", "recovery")
 
 
 def load_experiment(path: Path) -> Experiment:
@@ -118,7 +118,7 @@ def _variant(value: Any, label: str) -> dict[str, Any]:
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, ...]]:
-    """Swept keys, dotted: TOML reads ``overlay.rate = [1, 2]`` as a table in a table."""
+    """Swept keys, dotted: TOML reads ``topology.rate = [1, 2]`` as a table in a table."""
     swept: dict[str, tuple[Any, ...]] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):

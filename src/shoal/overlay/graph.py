@@ -1,0 +1,342 @@
+"""A graph of near constant degree that builds and heals itself.
+
+Each node knows some of the others by peer sampling (:mod:`shoal.overlay.sampling`) and draws its
+neighbours among them, so as to have ``degree`` links, give or take one:
+
+* With fewer than ``degree`` it asks random known nodes for a link. One that has at most ``degree``
+  accepts; others refuse, and name nodes that may have room.
+* With fewer than ``degree - 1``, and refused three times, it asks urgently. The other node then
+  accepts in any case, and drops the neighbour that can best spare a link.
+* With more than ``degree + 1`` links a node drops one.
+
+Neighbours exchange a beat every ``heartbeat`` seconds. One that is silent for ``patience`` beats, or
+whose connection breaks, is *lost*: a lost node is tried again every ``heal`` seconds, and asked
+urgently for a link when it answers. So the parts of a network that was cut grow together again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.overlay.graph_messages import (
+    Accept,
+    Ask,
+    Beat,
+    GraphParameters,
+    Known,
+    Part,
+    Refuse,
+    Shuffle,
+)
+from shoal.overlay.sampling import View
+from shoal.stack.host import Host, NodeId, Timer
+from shoal.stack.layer import Handler, Overlay, Routing
+from shoal.stack.message import Contact, Message
+from shoal.stack.registry import register
+
+LOST: Final = 32
+"""Lost nodes that are remembered; the oldest is forgotten for a newer one."""
+REFUSALS: Final = 3
+"""Refusals after which a node with too few links insists."""
+PAUSE: Final = 1.0
+"""Shuffle periods before a node that refused is asked again."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Graph(Overlay):
+    """A random graph in which every node has about the same number of links."""
+
+    def __init__(self, host: Host, parameters: GraphParameters, routing: Routing) -> None:
+        super().__init__(host, routing)
+        self.degree = parameters.degree
+        self.heartbeat = parameters.heartbeat
+        self.silence = parameters.heartbeat * parameters.patience
+        self.shuffle_period = parameters.shuffle
+        self.heal_period = parameters.heal
+        self.view = View(host, parameters.forget)
+        self.contacts: tuple[Contact, ...] = ()
+        """The nodes to begin with; tried again while there is no link."""
+        self.heard: dict[NodeId, float] = {}
+        """Per open connection, when its other end was last heard."""
+        self.degrees: dict[NodeId, int] = {}
+        """Per neighbour the number of links it has."""
+        self.asking: dict[Any, bool] = {}
+        """Whom this node is asking for a link (by id or address), and whether urgently."""
+        self.lost: dict[NodeId, Contact] = {}
+        """Nodes that were not reached, or fell silent, to be tried again."""
+        self.refusals = 0
+        """Refusals since the last link was made."""
+        self._again: Timer | None = None
+        self._beaten = -1.0
+        """When this node last sent beats."""
+        self._peers: tuple[NodeId, ...] = ()
+        """The other ends of all open connections."""
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """Beats, samples, and the making and giving up of links."""
+        return {
+            Beat: self.on_beat,
+            Shuffle: self.on_shuffle,
+            Ask: self.on_ask,
+            Accept: self.on_accept,
+            Refuse: self.on_refuse,
+            Part: self.on_part,
+        }
+
+    # Life
+
+    def start(self) -> None:
+        """Begin to beat, to shuffle and to heal, each node at another moment."""
+        phase = self.host.chance("phase").uniform(self.host.node, self.host.epoch)
+        self.host.every(self.heartbeat, self.beat, phase * self.heartbeat)
+        self.host.every(self.shuffle_period, self.shuffle, phase * self.shuffle_period)
+        self.host.every(self.heal_period, self.heal, (0.5 + phase) * self.heal_period)
+
+    def join(self, contacts: tuple[Contact, ...]) -> None:
+        """Ask the nodes to begin with for links."""
+        self.contacts = contacts
+        for contact in contacts:
+            self._ask(contact, False)
+
+    def stop(self) -> None:
+        """Tell all neighbours that this node leaves."""
+        for peer in list(self.heard):
+            self._part(peer, True)
+
+    # Connections
+
+    def opened(self, peer: Contact) -> None:
+        """Ask for a link if the connection was opened for that; the other end may ask, too."""
+        node = peer.node
+        self.heard[node] = self.host.now()
+        self._peers = tuple(self.heard)
+        asked = self.asking.pop(peer.address, None)
+        urgent = self.asking.get(node, asked)
+        if urgent is not None:
+            self.asking[node] = urgent
+            self.host.send(node, Ask(self.view.sample(node), len(self.neighbours), urgent))
+
+    def closed(self, peer: NodeId) -> None:
+        """The connection broke, or the other end closed it without a word."""
+        if peer in self.heard:
+            self._lose(peer)
+
+    def unreachable(self, contact: Contact) -> None:
+        """A node does not answer: it may be gone."""
+        self.asking.pop(contact.node, None)
+        self.asking.pop(contact.address, None)
+        if contact.node in self.view.entries:
+            self.view.refused(contact.node, False)
+            if contact.node not in self.view.entries:
+                self._remember_lost(contact)
+        self._seek()
+
+    def _lose(self, peer: NodeId) -> None:
+        """A node is silent, or its connection broke."""
+        entry = self.view.entries.get(peer)
+        self._remember_lost(Contact(peer) if entry is None else entry.contact)
+        self.view.drop(peer)
+        self._forget_connection(peer)
+        self._seek()
+
+    def _remember_lost(self, contact: Contact) -> None:
+        self.lost.pop(contact.node, None)
+        self.lost[contact.node] = contact
+        if len(self.lost) > LOST:
+            del self.lost[next(iter(self.lost))]
+
+    def _forget_connection(self, peer: NodeId) -> None:
+        """There is no connection to a node any more, and so no link."""
+        del self.heard[peer]
+        self._peers = tuple(self.heard)
+        self.asking.pop(peer, None)
+        if peer in self.neighbours:
+            del self.degrees[peer]
+            self.link_down(peer)
+
+    # Beats
+
+    def beat(self) -> None:
+        """Send a sign of life over every connection, and give up those who have sent none."""
+        now = self.host.now()
+        if now - self._beaten > 2 * self.heartbeat and self._beaten >= 0:
+            for peer in self._peers:  # this node itself was held up: nobody else is to blame
+                self.heard[peer] = now
+        self._beaten = now
+        silent = now - self.silence
+        for peer in self._peers:
+            if self.heard[peer] < silent:
+                self.host.close(peer)
+                self._lose(peer)
+        if self._peers:
+            self.host.send_all(self._peers, Beat(len(self.neighbours)))
+
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """Beats, of which there are many, take the short way."""
+        if sender in self.heard:
+            self.heard[sender] = self.host.now()
+        if type(message) is Beat:
+            if sender in self.neighbours:
+                self.degrees[sender] = message.degree
+        else:
+            super().receive(sender, message)
+
+    def on_beat(self, sender: NodeId, message: Message) -> None:
+        """See :meth:`receive`."""
+
+    # Peer sampling
+
+    def shuffle(self) -> None:
+        """Exchange samples with a random neighbour, and look whether all is well."""
+        self.view.alive(self.neighbours)
+        self.view.forget_old()
+        if self.neighbours:
+            partner = self.view.draw(list(self.neighbours))
+            self.host.send(partner, Shuffle(self.view.sample(partner), True))
+        else:
+            for contact in self.contacts:
+                self._ask(contact, False)
+        if len(self.neighbours) < self.degree - 1:
+            self._seek()
+        self._shed(-1)
+
+    def on_shuffle(self, sender: NodeId, message: Message) -> None:
+        """Remember what the other node knows, and tell it some in return."""
+        shuffle = cast("Shuffle", message)
+        self._hear(shuffle.known)
+        if shuffle.answer and sender in self.heard:
+            self.host.send(sender, Shuffle(self.view.sample(sender), False))
+
+    def _hear(self, known: tuple[Known, ...]) -> None:
+        """Nodes become known; a new one may be a neighbour to be."""
+        if self.view.hear(known, self.neighbours):
+            self._seek()
+
+    # Links
+
+    def _seek(self) -> None:
+        """With too few links, ask somebody for one; nobody is left to ask: perhaps later."""
+        if len(self.neighbours) + len(self.asking) >= self.degree:
+            return
+        contact = self.view.candidate({**self.heard, **self.asking}, PAUSE * self.shuffle_period)
+        short = len(self.neighbours) < self.degree - 1
+        if contact is not None:
+            self._ask(contact, short and self.refusals >= REFUSALS)
+        elif short and not self.asking and self._again is None:
+            if any(n not in self.heard for n in self.view.entries):
+                self.refusals += 1
+                self._again = self.host.after(PAUSE * self.shuffle_period, self._seek_again)
+
+    def _seek_again(self) -> None:
+        self._again = None
+        self._seek()
+
+    def _ask(self, contact: Contact, urgent: bool) -> None:
+        """Ask a node for a link, over a new connection."""
+        key = contact.address if contact.node < 0 else contact.node
+        if key not in self.asking and contact.node not in self.heard:
+            self.asking[key] = urgent
+            self.host.open(contact)
+
+    def on_ask(self, sender: NodeId, message: Message) -> None:
+        """Accept if there is room, if it is urgent, or if this node asked as well."""
+        ask = cast("Ask", message)
+        self.view.hear(ask.known, self.neighbours)
+        mutual = self.asking.pop(sender, None) is not None
+        if sender not in self.heard:
+            return
+        if sender in self.neighbours:
+            self.degrees[sender] = ask.degree
+        elif mutual or ask.urgent or len(self.neighbours) <= self.degree:
+            self.host.send(sender, Accept(self.view.sample(sender), len(self.neighbours) + 1))
+            self._linked(sender, ask.degree + 1)
+        else:
+            self.host.send(sender, Refuse(self.view.sample(sender)))
+
+    def on_accept(self, sender: NodeId, message: Message) -> None:
+        """The other node has made its end of the link."""
+        accept = cast("Accept", message)
+        self.view.hear(accept.known, self.neighbours)
+        if sender not in self.heard:
+            return
+        if sender in self.neighbours:
+            self.degrees[sender] = accept.degree
+        elif self.asking.pop(sender, None) is not None:
+            self._linked(sender, accept.degree)
+
+    def _linked(self, node: NodeId, degree: int) -> None:
+        self.refusals = 0
+        self.lost.pop(node, None)
+        self.degrees[node] = degree
+        self.link_up(node)
+        self._shed(node)
+        self._seek()
+
+    def on_refuse(self, sender: NodeId, message: Message) -> None:
+        """Try somebody else."""
+        refuse = cast("Refuse", message)
+        if self.asking.pop(sender, None) is None or sender in self.neighbours:
+            return
+        self.refusals += 1
+        self.view.hear(refuse.known, self.neighbours)
+        self.view.refused(sender, True)
+        self._part(sender, False)
+        self._seek()
+
+    def _shed(self, but: NodeId) -> None:
+        """With too many links, drop the neighbour that has most itself."""
+        if len(self.neighbours) <= self.degree + 1:
+            return
+        most = -1
+        chosen = -1
+        for node, degree in self.degrees.items():
+            if node != but and (degree, node) > (most, chosen):
+                most, chosen = degree, node
+        if chosen >= 0:
+            self._part(chosen, False)
+
+    def _part(self, peer: NodeId, leaves: bool) -> None:
+        """Give up a connection in good order."""
+        self.host.send(peer, Part(leaves))
+        self.host.close(peer)
+        self._forget_connection(peer)
+
+    def on_part(self, sender: NodeId, message: Message) -> None:
+        """The other node makes room, or leaves."""
+        if sender not in self.heard:
+            return
+        if cast("Part", message).leaves:
+            self.view.drop(sender)
+        else:
+            self.view.refused(sender, True)
+        self.host.close(sender)
+        self._forget_connection(sender)
+        self._seek()
+
+    # Healing
+
+    def heal(self) -> None:
+        """Try to reach a lost node; an answer means that the network may have been cut."""
+        if self.lost:
+            node = self.view.draw(list(self.lost))
+            if node in self.heard:
+                del self.lost[node]
+            else:
+                self._ask(self.lost[node], True)
+
+    def describe(self) -> dict[str, object]:
+        """See :class:`~shoal.stack.layer.Overlay`."""
+        return {"known": len(self.view.entries), "lost": len(self.lost)}
+
+
+register(
+    "overlay",
+    "graph",
+    Graph,
+    GraphParameters,
+    needs={"reach"},
+    provides={"links"},
+    summary="A random graph of near constant degree that builds and heals itself.",
+)

@@ -1,0 +1,92 @@
+"""Messages and parameters of the graph overlay (a compiled module cannot define structs)."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from shoal.stack.message import Contact, Message
+
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class GraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many links a node keeps, and how often it looks after them."""
+
+    degree: Annotated[int, msgspec.Meta(ge=1, le=64)] = 5
+    """Links that a node keeps, give or take one."""
+    heartbeat: Seconds = 1.0
+    """Seconds between signs of life."""
+    patience: Annotated[float, msgspec.Meta(ge=2, le=1000)] = 4.0
+    """Heartbeats after which a silent node is taken for dead."""
+    shuffle: Seconds = 1.0
+    """Seconds between exchanges of known nodes."""
+    heal: Seconds = 10.0
+    """Seconds between attempts to reach a node that was lost."""
+    forget: Seconds = 30.0
+    """Seconds after which a node that nobody hears from is forgotten."""
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """A node that somebody has heard of."""
+
+    contact: Contact
+    epoch: Count
+    """The node's start that was heard of; a later one replaces it."""
+    age: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
+    """Seconds since it was known to be alive."""
+
+
+Sample: TypeAlias = Annotated[tuple[Known, ...], msgspec.Meta(max_length=64)]
+
+
+class Beat(Message, frozen=True, tag="graph beat"):
+    """The sender is alive and has so many links."""
+
+    degree: Count
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class Shuffle(Message, frozen=True, tag="graph shuffle"):
+    """Nodes that the sender knows, itself first; ``answer`` asks for some in return."""
+
+    known: Sample
+    answer: bool
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class Ask(Message, frozen=True, tag="graph ask"):
+    """The sender wants a link, urgently if it has too few; itself, and some that it knows."""
+
+    known: Sample
+    degree: Count
+    urgent: bool
+
+
+class Accept(Message, frozen=True, tag="graph accept"):
+    """The receiver's wish for a link is granted: both ends have it from now on."""
+
+    known: Sample
+    degree: Count
+
+
+class Refuse(Message, frozen=True, tag="graph refuse"):
+    """The sender has links enough; some others may have room."""
+
+    known: Sample
+
+
+class Part(Message, frozen=True, tag="graph part"):
+    """The sender gives up the connection: it makes room for another, or leaves the network."""
+
+    leaves: bool
