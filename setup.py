@@ -23,6 +23,8 @@ COMPILED = [
     "src/shoal/stack/host.py",
     "src/shoal/stack/layer.py",
     "src/shoal/stack/node.py",
+    "src/shoal/overlay/graph.py",
+    "src/shoal/overlay/sampling.py",
     "src/shoal/routing/table.py",
     "src/shoal/routing/event_forwarding.py",
     "src/shoal/routing/flooding.py",
