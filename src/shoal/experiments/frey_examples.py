@@ -174,7 +174,9 @@ WORKED = (
     _forest("merge", "Two trees merge", _TWO_TREES, {"new": [3, 14]}),
 )
 
-_STATIC = quiet(nodes=60, topology={"rate": 0.0, "shape": "random"}, record=[*CLOSE, "publications"])
+_STATIC = quiet(
+    nodes=60, topology={"rate": 0.0, "shape": "random"}, record=[*CLOSE, "publications"]
+)
 _ONE_PATTERN = quiet(
     nodes=60,
     # Each act is over within microseconds, long before the next.

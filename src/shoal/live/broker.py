@@ -51,7 +51,7 @@ from shoal.live.talking import Talks
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
 from shoal.routing.seen import Seen
-from shoal.stack import Chance, Message, NodeId, Reconfiguration
+from shoal.stack import Chance, Contact, Message, NodeId, Reconfiguration
 
 if TYPE_CHECKING:
     from shoal.live.recording import Recording
@@ -128,7 +128,9 @@ class Broker:
         self._stopped = asyncio.Event()
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
         self.host = LiveHost(self, self.node, seed)
-        self.routing = self.stack.routing_on(self.host)
+        self.layers = self.stack.on(self.host)
+        self.routing = self.layers.routing
+        self.layers.start()
         own = [Beat, Shuffle, Position, Bye, DepartureMessage]
         types: list[Any] = [*self.routing.handlers(), *own]
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, types))
@@ -359,27 +361,27 @@ class Broker:
         peer = self.links.get(to)
         if peer is None or peer.parted:
             return
-        event = getattr(message, "event", None)
-        if event is not None:
-            if not peer.principal.may_receive(event.content):
+        events = message.events()
+        if events:
+            if not all(peer.principal.may_receive(event.content) for event in events):
                 return
             self.forwarded += 1
         size = peer.send(message)
         if self.recording is not None and size:
             self.recording.sent(message, size)
 
-    def send_direct(self, to: NodeId, message: Message) -> None:
+    def send_direct(self, to: Contact, message: Message) -> None:
         """Routing sends out of band."""
-        peer = self.links.get(to)
+        peer = self.links.get(to.node)
         if peer is not None:
             peer.send(message)
         else:
-            self.talks.say(to, message)
+            self.talks.say(to.node, message)
 
     def routed(self, peer: Peer, message: Any) -> None:
         """A message of the routing arrived from a peer."""
-        event = getattr(message, "event", None)
-        if event is not None:
+        events = message.events()
+        if events:
             if not peer.linked:
                 raise ProtocolError("events travel over links only")
             if message.hops > self.settings.limits.hops:
@@ -387,9 +389,9 @@ class Broker:
                 if self.cycles == 1:
                     log.warning("an event crossed %d links: do links form a cycle?", message.hops)
                 return
-            if not peer.principal.may_publish(event.content):
+            if not all(peer.principal.may_publish(event.content) for event in events):
                 return
-            if self._came is not None and not self._came.add(event.publisher, event.sequence):
+            if self._came is not None and not self._came.add(*events[0].id):
                 self.cycles += 1
                 return
         elif self.settings.limits.stricter:

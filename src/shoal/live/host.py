@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from shoal.stack import Host, NodeId, Timer
+from shoal.stack import Contact, Host, NodeId, Timer
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter, FilterTable
@@ -23,6 +23,26 @@ class LiveTimer(Timer):
     def cancel(self) -> None:
         """See :class:`~shoal.stack.host.Timer`."""
         self._handle.cancel()
+
+
+class Repeating(Timer):
+    """A callback that comes again and again."""
+
+    def __init__(
+        self, host: LiveHost, period: float, callback: Callable[[], None], first: float
+    ) -> None:
+        self._host = host
+        self._period = period
+        self._callback = callback
+        self._next = host.after(first, self._call)
+
+    def _call(self) -> None:
+        self._next = self._host.after(self._period, self._call)
+        self._callback()
+
+    def cancel(self) -> None:
+        """See :class:`~shoal.stack.host.Timer`."""
+        self._next.cancel()
 
 
 class LiveHost(Host):
@@ -42,7 +62,11 @@ class LiveHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         self._broker.send(to, message)
 
-    def send_direct(self, to: NodeId, message: Message) -> None:
+    def broadcast(self, message: Message) -> None:
+        """See :class:`~shoal.stack.host.Host`. A wire has no frame that all hear."""
+        self.send_all(tuple(self._broker.links), message)
+
+    def send_direct(self, to: Contact, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self._broker.send_direct(to, message)
 
@@ -55,7 +79,13 @@ class LiveHost(Host):
 
         return LiveTimer(self._loop.call_later(delay, call))
 
-    def deliver(self, event: Event, hops: int) -> None:
+    def every(
+        self, period: float, callback: Callable[[], None], first: float | None = None
+    ) -> Timer:
+        """See :class:`~shoal.stack.host.Host`."""
+        return Repeating(self, period, callback, period if first is None else first)
+
+    def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self._broker.deliver(event, hops)
 

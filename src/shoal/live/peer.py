@@ -101,7 +101,7 @@ class Peer:
             waiting = connection.waiting()
             self.broker.budget.hold(self, waiting)
             full = waiting > room
-            if getattr(message, "event", None) is not None:
+            if message.events():
                 if full or self.broker.budget.full:
                     self.dropped += 1
                     return 0

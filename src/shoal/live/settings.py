@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from shoal.content import AttributeFilter
 from shoal.content.language import EVENT_BYTES, MAX_COST
 from shoal.live.errors import LiveError
-from shoal.stack import StackError, register
+from shoal.stack import Host, Overlay, Routing, StackError, register
 from shoal.stack.registry import Choice, NoParameters, Stack, build, choice, plain, suggestion
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
@@ -185,11 +185,11 @@ def _path(wanted: type, value: object) -> Path:
     raise ValueError(f"expected the path of a file, got {value!r}")
 
 
-class _Live:
-    """The overlays are the brokers' own connections; nothing is made from here."""
+class _Live(Overlay):
+    """The brokers' own connections, which the broker makes links of."""
 
-    def __init__(self, parameters: NoParameters) -> None:
-        """Nothing to do."""
+    def __init__(self, host: Host, parameters: NoParameters, routing: Routing) -> None:
+        super().__init__(host, routing)
 
 
 register("overlay", "live-graph", _Live, provides={"links"}, summary="Live: peer sampling.")

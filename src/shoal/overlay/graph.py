@@ -9,8 +9,8 @@ neighbours among them, so as to have ``degree`` links, give or take one:
   accepts in any case, and drops the neighbour that can best spare a link.
 * With more than ``degree + 1`` links a node drops one.
 
-Neighbours exchange a beat every ``heartbeat`` seconds. One that is silent for ``patience`` beats, or
-whose connection breaks, is *lost*: a lost node is tried again every ``heal`` seconds, and asked
+Neighbours exchange a beat every ``heartbeat`` seconds. One that is silent for ``patience`` beats,
+or whose connection breaks, is *lost*: a lost node is tried again every ``heal`` seconds, and asked
 urgently for a link when it answers. So the parts of a network that was cut grow together again.
 """
 
@@ -224,10 +224,14 @@ class Graph(Overlay):
         short = len(self.neighbours) < self.degree - 1
         if contact is not None:
             self._ask(contact, short and self.refusals >= REFUSALS)
-        elif short and not self.asking and self._again is None:
-            if any(n not in self.heard for n in self.view.entries):
-                self.refusals += 1
-                self._again = self.host.after(PAUSE * self.shuffle_period, self._seek_again)
+        elif (
+            short
+            and not self.asking
+            and self._again is None
+            and self.view.entries.keys() - self.heard.keys()
+        ):
+            self.refusals += 1
+            self._again = self.host.after(PAUSE * self.shuffle_period, self._seek_again)
 
     def _seek_again(self) -> None:
         self._again = None

@@ -84,9 +84,12 @@ class Fan:
         self.size = len(channels)
         self.missing = 0
         """How many neighbours were meant that were not linked."""
-        self.whole = all([channel.up for channel in channels])
+        self.whole = True
         """Whether all channels are known to be up still."""
         self.kind: object = None
+        for channel in channels:
+            if not channel.up:
+                self.whole = False
         self.receivers: list[Layer] = []
         """The layers that handle this kind of message at the far ends."""
 

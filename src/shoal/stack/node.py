@@ -1,7 +1,7 @@
 """``Node``: all layers of one stack on one host.
 
-Drivers (the simulator, a broker) hold nodes and nothing below them: they start and stop a node, tell
-it of messages and connections, and speak for its application.
+Drivers (the simulator, a broker) hold nodes and nothing below them: they start and stop a node,
+tell it of messages and connections, and speak for its application.
 """
 
 from __future__ import annotations

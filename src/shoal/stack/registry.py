@@ -216,15 +216,14 @@ def build(
 
     Without a topology it is a stack for a live network, in which any node can reach any other.
     """
-    chosen: dict[Kind, Choice] = {"routing": routing}
-    for kind, choice in (
-        ("topology", topology),
-        ("overlay", overlay),
-        ("reconfiguration", reconfiguration),
-        ("recovery", recovery),
-    ):
-        if choice is not None:
-            chosen[kind] = choice  # type: ignore[index]  # the tuples above name kinds
+    layers: dict[Kind, Choice | None] = {
+        "topology": topology,
+        "overlay": overlay,
+        "routing": routing,
+        "reconfiguration": reconfiguration,
+        "recovery": recovery,
+    }
+    chosen = {kind: choice for kind, choice in layers.items() if choice is not None}
     found = {kind: find(kind, choice.name) for kind, choice in chosen.items()}
     stack = Stack(
         topology=found.get("topology"),

@@ -77,6 +77,7 @@ def _planned(folder: Path) -> list[PlannedRun]:
 
 def _named(run: str, configuration: str, seed: int) -> PlannedRun:
     raw = json.loads(configuration)
-    parts = [raw.get(section) or {} for section in ("topology", "overlay", "routing", "reconfiguration")]
+    kinds = ("topology", "overlay", "routing", "reconfiguration", "recovery")
+    parts = [raw.get(kind) or {} for kind in kinds]
     stack = " ".join(part["name"] for part in parts if "name" in part)
     return PlannedRun(run, "simulated", run, None, stack, seed, configuration, 0.0)
