@@ -27,17 +27,17 @@ MOVING = {"name": "reconfigured-graph", "degree": DEGREE, "interval": 0.03}
 SEMI = {"name": "semi-probabilistic", "horizon": 1, "threshold": 0.25}
 
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "flooding": {"overlay": STATIC, "routing": {"name": "flooding"}, "seconds": 6},
+    "flooding": {"topology": STATIC, "routing": {"name": "flooding"}, "seconds": 6},
     "flooding_unrecorded": {
-        "overlay": STATIC,
+        "topology": STATIC,
         "routing": {"name": "flooding"},
         "seconds": 6,
         "record": [],
     },
-    "semi_static": {"overlay": STATIC, "routing": SEMI, "seconds": 30},
-    "semi_static_unrecorded": {"overlay": STATIC, "routing": SEMI, "seconds": 30, "record": []},
-    "semi_dynamic": {"overlay": MOVING, "routing": SEMI, "seconds": 15},
-    "large": {"nodes": 100_000, "overlay": STATIC, "routing": {"name": "flooding"}, "seconds": 1},
+    "semi_static": {"topology": STATIC, "routing": SEMI, "seconds": 30},
+    "semi_static_unrecorded": {"topology": STATIC, "routing": SEMI, "seconds": 30, "record": []},
+    "semi_dynamic": {"topology": MOVING, "routing": SEMI, "seconds": 15},
+    "large": {"nodes": 100_000, "topology": STATIC, "routing": {"name": "flooding"}, "seconds": 1},
 }
 
 
@@ -79,7 +79,7 @@ def configuration(name: str) -> dict[str, Any]:
     workload = {} if nodes == NODES else {"publish_rate": 20.0 / nodes}
     changes = {
         "nodes": nodes,
-        "overlay": scenario["overlay"],
+        "topology": scenario["topology"],
         "routing": scenario["routing"],
         "workload": workload,
         "record": scenario.get("record", RECORDED),

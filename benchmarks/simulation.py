@@ -129,7 +129,7 @@ def _network(nodes: int, events: int, data_plane: str) -> Simulation:
         {
             "nodes": nodes,
             "duration": events * SPACING,
-            "overlay": {"name": "static-graph", "degree": DEGREE},
+            "topology": {"name": "static-graph", "degree": DEGREE},
             "routing": {"name": "flooding"},
             "link": {"delay": DELAY, "bandwidth": 0},
             "workload": {"script": script},
@@ -138,7 +138,7 @@ def _network(nodes: int, events: int, data_plane: str) -> Simulation:
         }
     )
     simulation = Simulation(config)
-    simulation.overlay.start()
+    simulation.topology.start()
     return simulation
 
 
@@ -176,7 +176,7 @@ def _time_shoal(simulation: Simulation, run: Callable[[int], None]) -> tuple[int
 
 
 def _neighbours(nodes: int) -> list[list[int]]:
-    """The graph that Shoal's overlay makes of seed 0."""
+    """The graph that Shoal's topology makes of seed 0."""
     from shoal.simulation.topology import adjacency, random_regular_graph
     from shoal.stack import Chance
 

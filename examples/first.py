@@ -4,7 +4,7 @@ from shoal.simulation import RunConfig, simulate
 
 config = RunConfig(
     nodes=100,
-    overlay={"name": "abstract-tree", "rate": 10.0},  # ten links a second are replaced
+    topology={"name": "abstract-tree", "rate": 10.0},  # ten links a second are replaced
     reconfiguration={"name": "strawman"},
 )
 result = simulate(config)

@@ -29,15 +29,15 @@ def children(count: int) -> list[list[int]]:
 LITERAL = {"name": "subscription-forwarding", "announced": False}
 SHAPES: dict[str, dict[str, Any]] = {
     "balanced, at most 4 neighbours": {},
-    "balanced, two children each": {"overlay": {"links": children(2)}},
-    "balanced, three children each": {"overlay": {"links": children(3)}},
-    "balanced, four children each": {"overlay": {"links": children(4), "max_degree": 5}},
+    "balanced, two children each": {"topology": {"links": children(2)}},
+    "balanced, three children each": {"topology": {"links": children(3)}},
+    "balanced, four children each": {"topology": {"links": children(4), "max_degree": 5}},
     "the same, 200 patterns": {
-        "overlay": {"links": children(4), "max_degree": 5},
+        "topology": {"links": children(4), "max_degree": 5},
         "workload": {"patterns": 200},
     },
     "grown at random, 200 patterns": {
-        "overlay": {"shape": "random"},
+        "topology": {"shape": "random"},
         "workload": {"patterns": 200},
     },
     "the literal rules": {"routing": LITERAL},

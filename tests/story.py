@@ -33,7 +33,7 @@ class Story:
             parse_config(
                 {
                     "nodes": len(self.names),
-                    "overlay": {
+                    "topology": {
                         "name": "abstract-tree",
                         "links": [[self.node(a), self.node(b)] for a, b in pairs],
                     },
@@ -78,18 +78,18 @@ class Story:
             simulation.publication(Event(node, self.published[node], Patterns(numbers)))
             self.published[node] += 1
         elif does == "crashes":
-            simulation.overlay._crash(self.node(who))
+            simulation.topology._crash(self.node(who))
         elif does == "breaks":
-            simulation.overlay.break_link(*self._link(who), None)
+            simulation.topology.break_link(*self._link(who), None)
         elif does == "appears":
-            simulation.overlay._up(*self._link(who), None)
+            simulation.topology._up(*self._link(who), None)
         elif does == "becomes":
             self.repairs += 1
             reconfiguration = Reconfiguration(self.repairs)
-            simulation.overlay.break_link(*self._link(who), reconfiguration)
+            simulation.topology.break_link(*self._link(who), reconfiguration)
             kernel = simulation.kernel
             assert kernel.run_to_rest(kernel.now + to_ns(60))
-            simulation.overlay.replace_link(self._link(who), self._link(what), reconfiguration)
+            simulation.topology.replace_link(self._link(who), self._link(what), reconfiguration)
         else:
             raise ValueError(f"nobody {does}")
 
@@ -99,10 +99,11 @@ class Story:
 
     def table(self, name: str) -> set[str]:
         """A node's entries, e.g. ``{"LOCAL 1", "B 2"}``."""
-        routing = self.simulation.network.hosts[self.node(name)].routing
+        node = self.simulation.network.nodes[self.node(name)]
+        assert node is not None
         return {
             f"{'LOCAL' if source == LOCAL else self.names[source]} {filter.number}"
-            for source, filter in routing.table.entries()  # type: ignore[union-attr]  # has one
+            for source, filter in node.routing.table.entries()  # type: ignore[attr-defined]  # has one
         }
 
     def entries(self, number: int) -> set[str]:

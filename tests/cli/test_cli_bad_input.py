@@ -52,9 +52,9 @@ def test_unknown_protocol(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_unknown_parameter(capsys: pytest.CaptureFixture[str]) -> None:
     line = refuse(
-        capsys, "simulate", "--routing", "event-forwarding", "--set", "overlay.shap=random"
+        capsys, "simulate", "--routing", "event-forwarding", "--set", "topology.shap=random"
     )
-    assert "overlay 'abstract-tree' has no parameter 'shap'; did you mean 'shape'?" in line
+    assert "topology 'abstract-tree' has no parameter 'shap'; did you mean 'shape'?" in line
 
 
 def test_unknown_key(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,11 +67,11 @@ def test_unknown_key(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("setting", "cause"),
     [
-        ("overlay.repair_time=-1", "repair_time: expected `float` >= 0"),
+        ("topology.repair_time=-1", "repair_time: expected `float` >= 0"),
         ("nodes=0", "nodes: expected `int` >= 1"),
         ("nodes=many", "nodes: expected `int`"),
         ("workload.subscribers=1.5", "workload.subscribers: expected `float` <= 1.0"),
-        ("overlay.shape=round", "shape: invalid enum value 'round'"),
+        ("topology.shape=round", "shape: invalid enum value 'round'"),
         ('record=["trafic"]', "unknown table 'trafic'; did you mean 'traffic'?"),
         ("nodes", "no value; write it as KEY=VALUE"),
         ("nodes.more=1", "'nodes' has no keys of its own"),
@@ -85,14 +85,25 @@ def test_value_out_of_range(setting: str, cause: str, capsys: pytest.CaptureFixt
 
 
 def test_stack_that_cannot_work(capsys: pytest.CaptureFixture[str]) -> None:
-    line = refuse(capsys, "simulate", "--routing", "event-forwarding", "--overlay", "static-graph")
+    line = refuse(capsys, "simulate", "--routing", "event-forwarding", "--topology", "static-graph")
     assert "needs a layer that keeps the neighbourhood acyclic" in line
-    assert "use one of: abstract-tree" in line
+    assert "use one of: topology 'abstract-tree'" in line
 
 
-def test_routing_that_needs_a_reconfiguration(capsys: pytest.CaptureFixture[str]) -> None:
-    line = refuse(capsys, "simulate", "--routing", "subscription-forwarding")
-    assert "strawman" in line
+def test_a_topology_is_no_overlay(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refuse(capsys, "simulate", "--overlay", "abstract-tree")
+    assert "'abstract-tree' is a topology, not an overlay" in line
+    assert "topology = {name = 'abstract-tree'}" in line
+
+
+def test_reconfiguration_of_a_routing_that_keeps_no_tables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = refuse(
+        *(capsys, "simulate", "--routing", "event-forwarding", "--reconfiguration", "strawman")
+    )
+    assert "'strawman' needs a layer that keeps subscription tables" in line
+    assert "subscription-forwarding" in line
 
 
 @pytest.mark.parametrize("command", ["simulate", "sweep", "advise"])
@@ -233,5 +244,5 @@ def test_json_that_cannot_be_written_is_told_before_measuring(
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     shoal = f"{sys.executable} -m shoal protocols"
     done = subprocess.run(["sh", "-c", f"{shoal} | head -1"], capture_output=True, text=True)
-    assert done.stdout.strip() == "overlay"
+    assert done.stdout.strip() == "topology"
     assert done.stderr == ""

@@ -36,6 +36,17 @@ def test_simulate_sums_up_a_run(capsys: pytest.CaptureFixture[str]) -> None:
         assert expected in text
 
 
+def test_the_simplest_reconfiguration_serves_where_none_is_chosen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chosen = say(capsys, *SMALL)
+    small = [word for word in SMALL if word not in ("--reconfiguration", "strawman")]
+    assert len(small) == len(SMALL) - 2
+    left = say(capsys, *small)
+    assert "subscription-forwarding / strawman" in left
+    assert fingerprint(left) == fingerprint(chosen)
+
+
 def test_the_same_command_gives_the_same_fingerprint_under_any_hash_seed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -54,7 +65,7 @@ def test_the_same_command_gives_the_same_fingerprint_under_any_hash_seed(
 def test_options_override_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "run.toml"
     file.write_text(
-        "nodes = 30\nduration = 1.0\n[overlay]\nname = 'abstract-tree'\nshape = 'random'\n"
+        "nodes = 30\nduration = 1.0\n[topology]\nname = 'abstract-tree'\nshape = 'random'\n"
         "[routing]\nname = 'event-forwarding'\n"
     )
     assert "30 nodes, 1 s, seed 0" in say(capsys, "simulate", file)
@@ -63,7 +74,7 @@ def test_options_override_the_file(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_set_reaches_the_default_sections(capsys: pytest.CaptureFixture[str]) -> None:
-    text = say(capsys, *SMALL, "--duration", "8", "--set", "overlay.rate=2")
+    text = say(capsys, *SMALL, "--duration", "8", "--set", "topology.rate=2")
     assert re.search(r"links replaced\s+8", text)
 
 
@@ -118,7 +129,7 @@ def test_protocols_lists_parameters_and_needs(capsys: pytest.CaptureFixture[str]
     text = say(capsys, "protocols")
     for expected in ("abstract-tree", "repair_time = 0.1", "strawman", "needs links, tables"):
         assert expected in text
-    assert "strawman" not in say(capsys, "protocols", "overlay")
+    assert "strawman" not in say(capsys, "protocols", "topology")
 
 
 def test_doctor_finds_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ def test_files_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(adaptive.POSITIONS, "flights.csv")
     monkeypatch.setenv(adaptive.MESH, os.pathsep.join(["mesh.json", "other.json"]))
     assert {"aircraft", "aircraft-later", "mesh", "mesh-elsewhere"} <= set(scenarios())
-    paths = {e.name: e.base["overlay"].get("path") for e in adaptive.EXPERIMENTS}
+    paths = {e.name: e.base["topology"].get("path") for e in adaptive.EXPERIMENTS}
     assert paths["aircraft"] == paths["aircraft-later"] == "flights.csv"
     assert (paths["mesh"], paths["mesh-elsewhere"]) == ("mesh.json", "other.json")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SCENARIO = {
     "nodes": 20,
     "duration": 3.0,
-    "overlay": {"name": "abstract-tree", "rate": 3.0, "window": [1.0, 2.5], "repair_time": 0.1},
+    "topology": {"name": "abstract-tree", "rate": 3.0, "window": [1.0, 2.5], "repair_time": 0.1},
     "workload": {"subscribers": 0.3},
 }
 

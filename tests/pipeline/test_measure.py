@@ -33,7 +33,7 @@ SMALL = Experiment(
     default(
         nodes=30,
         duration=5.0,
-        overlay={"window": [3.0, 4.0], "rate": 4.0},
+        topology={"window": [3.0, 4.0], "rate": 4.0},
         workload={"patterns": 20, "patterns_per_subscriber": 3, "publish_rate": 10.0},
         record=["traffic", "links", "repairs", "publications", "messages", "notes"],
     ),

@@ -56,11 +56,15 @@ def test_more_seeds_keep_the_runs_that_were_there() -> None:
 
 
 def test_further_keys_are_swept_in_full_product() -> None:
-    also = {"overlay.rate": (1.0, 2.0), "overlay.repair_time": (0.1, 0.5, 0.9)}
+    also = {"topology.rate": (1.0, 2.0), "topology.repair_time": (0.1, 0.5, 0.9)}
     runs = plan([experiment(also=also)], "quick")
     assert len(runs) == 2 * 1 * 2 * 3 * 2
-    overlay = json.loads(runs[-1].configuration)["overlay"]
-    assert (overlay["name"], overlay["rate"], overlay["repair_time"]) == ("abstract-tree", 2, 0.9)
+    topology = json.loads(runs[-1].configuration)["topology"]
+    assert (topology["name"], topology["rate"], topology["repair_time"]) == (
+        "abstract-tree",
+        2,
+        0.9,
+    )
 
 
 def test_runs_shared_by_experiments_are_simulated_once() -> None:
@@ -94,8 +98,15 @@ def test_larger_runs_are_estimated_longer() -> None:
         ({"seeds": 0}, "experiment 'size' has no runs: 0 seeds"),
         ({"values": (0,)}, "variant 'SM', nodes = 0: nodes"),
         ({"variants": {"X": {"routing": {"name": "floding"}}}}, "did you mean 'flooding'"),
-        ({"variants": {"X": {}}}, "needs a layer that repairs tables"),
-        ({"axis": "overlay.speed"}, "has no parameter 'speed'"),
+        (
+            {"variants": {"X": {"topology": {"name": "static-graph"}}}},
+            "needs a layer that keeps the neighbourhood acyclic",
+        ),
+        (
+            {"variants": {"X": {"overlay": {"name": "abstract-tree"}}}},
+            "'abstract-tree' is a topology, not an overlay",
+        ),
+        ({"axis": "topology.speed"}, "has no parameter 'speed'"),
     ],
 )
 def test_a_plan_that_cannot_work_is_refused_before_anything_runs(
@@ -129,7 +140,7 @@ def test_dotted_keys_and_none_in_a_file(tmp_path: Path) -> None:
         [experiment]
         name = "mine"
         seeds = 1
-        axis = "overlay.rate"
+        axis = "topology.rate"
         [base]
         nodes = 10
         reconfiguration = {name = "strawman"}
@@ -138,8 +149,8 @@ def test_dotted_keys_and_none_in_a_file(tmp_path: Path) -> None:
         routing = {name = "event-forwarding"}
         reconfiguration = "none"
         [sweep]
-        overlay.repair_time = [0.1]
-        overlay.rate = [1.0, 2.0]
+        topology.repair_time = [0.1]
+        topology.rate = [1.0, 2.0]
         """
     )
     runs = plan([load_experiment(file)])

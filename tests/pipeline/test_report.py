@@ -27,7 +27,7 @@ EXPERIMENT = Experiment(
         "SM": {"reconfiguration": {"name": "strawman"}},
         "TDU": {"reconfiguration": {"name": "timed"}},
     },
-    axis="overlay.rate",
+    axis="topology.rate",
     values=(1, 2, 3),
     axis_label="rate ρ",
     seeds=4,

@@ -59,7 +59,7 @@ def stamps(out: Path) -> dict[str, int]:
 
 
 def test_a_plan_becomes_tables(spark: SparkSession, out: Path) -> None:
-    base = {"nodes": 12, "duration": 2.0, "overlay": {"rate": 2.0, "window": [0.5, 1.5]}}
+    base = {"nodes": 12, "duration": 2.0, "topology": {"rate": 2.0, "window": [0.5, 1.5]}}
     variants: dict[str, Any] = {
         "SM": {"reconfiguration": {"name": "strawman"}},
         "EF": {"routing": {"name": "event-forwarding"}},

@@ -34,7 +34,7 @@ class FakeHost(Host):
     def send(self, to: int, message: Message) -> None:
         self.sent.append((to, message))
 
-    def deliver(self, event: Event, hops: int) -> None:
+    def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
         pass
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
@@ -161,5 +161,5 @@ def test_it_comes_near_its_target_in_a_network_it_was_not_told_about() -> None:
 def test_bounds(key: str, value: float) -> None:
     with pytest.raises(StackError, match=key):
         parse_config(
-            {"overlay": {"name": "static-graph"}, "routing": {"name": "adaptive", key: value}}
+            {"topology": {"name": "static-graph"}, "routing": {"name": "adaptive", key: value}}
         )

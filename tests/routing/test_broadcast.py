@@ -22,7 +22,7 @@ def run(
     raw = {
         "nodes": 4,
         "duration": 4.0,
-        "overlay": {"name": "contacts", "path": str(path)},
+        "topology": {"name": "contacts", "path": str(path)},
         "routing": {"name": "broadcast", **routing},
         "link": {"bandwidth": 0},
         "workload": {"script": script},
@@ -71,9 +71,9 @@ def test_beyond_the_horizon_chance_decides(tmp_path: Any) -> None:
 def test_echoes_of_a_subscription_die_out_when_it_ends(tmp_path: Any) -> None:
     script = [act(0.5, 3, "subscribe"), act(1.0, 3, "unsubscribe"), act(2.0, 0, "publish")]
     found = run(tmp_path, script, horizon=3, threshold=1e-9)
-    for host in found.network.hosts:
-        assert host.routing is not None
-        assert host.routing.table.entries() == {}  # type: ignore[attr-defined]  # a broadcast's
+    for node in found.network.nodes:
+        assert node is not None
+        assert node.routing.table.entries() == {}  # type: ignore[attr-defined]  # a broadcast's
     assert counts(found)["event"] == 1
 
 
@@ -93,7 +93,7 @@ def test_a_new_neighbour_hears_what_there_is(tmp_path: Any) -> None:
 
 def test_it_has_no_rule_on_arrays() -> None:
     raw = {
-        "overlay": {"name": "static-graph", "degree": 3},
+        "topology": {"name": "static-graph", "degree": 3},
         "routing": {"name": "broadcast"},
         "data_plane": "arrays",
     }
@@ -103,6 +103,6 @@ def test_it_has_no_rule_on_arrays() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("threshold", 1.1), ("horizon", -1)])
 def test_parameters_out_of_range(key: str, value: float) -> None:
-    raw = {"overlay": {"name": "static-graph"}, "routing": {"name": "broadcast", key: value}}
+    raw = {"topology": {"name": "static-graph"}, "routing": {"name": "broadcast", key: value}}
     with pytest.raises(StackError, match=key):
         parse_config(raw)

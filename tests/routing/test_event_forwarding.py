@@ -71,7 +71,7 @@ def test_flooding_brings_each_event_once_to_everybody_on_a_graph(degree: int) ->
         "nodes": 40,
         "duration": 2.0,
         "seed": degree,
-        "overlay": {"name": "static-graph", "degree": degree},
+        "topology": {"name": "static-graph", "degree": degree},
         "routing": {"name": "flooding"},
         "workload": {"publish_rate": 1.0, "subscribers": 1.0, "subscribe_window": [0, 0]},
     }

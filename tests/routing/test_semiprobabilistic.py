@@ -32,7 +32,7 @@ class TestHost(Host):
     def send(self, to: int, message: Message) -> None:
         self.sent.append((to, message))
 
-    def deliver(self, event: Event, hops: int) -> None:
+    def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
         self.delivered.append((event.sequence, hops))
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
@@ -249,7 +249,7 @@ def test_values_out_of_range_are_refused_by_name(parameters: dict[str, Any]) -> 
     with pytest.raises(StackError, match=f"'semi-probabilistic': {next(iter(parameters))}"):
         parse_config(
             {
-                "overlay": {"name": "static-graph"},
+                "topology": {"name": "static-graph"},
                 "routing": {"name": "semi-probabilistic", **parameters},
             }
         )
@@ -260,7 +260,7 @@ def _network(**changes: Any) -> dict[str, Any]:
         "nodes": 60,
         "seed": 3,
         "duration": 2.0,
-        "overlay": {"name": "static-graph", "degree": 5},
+        "topology": {"name": "static-graph", "degree": 5},
         "routing": {"name": "semi-probabilistic", "horizon": 2},
         "link": {"bandwidth": 0},
         "workload": {
@@ -291,12 +291,13 @@ def test_after_any_changes_tables_hold_the_shortest_walks_without_turning_back(
 ) -> None:
     from shoal.simulation.run import Simulation
 
-    overlay = {"name": "reconfigured-graph", "degree": 4, "interval": 0.05, "window": (0.5, 1.5)}
+    topology = {"name": "reconfigured-graph", "degree": 4, "interval": 0.05, "window": (0.5, 1.5)}
     routing = {"name": "semi-probabilistic", "horizon": horizon, "leaf_rule": True}
-    simulation = Simulation(parse_config(_network(overlay=overlay, routing=routing)))
+    simulation = Simulation(parse_config(_network(topology=topology, routing=routing)))
     simulation.run()
     hosts = simulation.network.hosts
-    wants = [h.routing.table.filters_of(LOCAL) for h in hosts]  # type: ignore[union-attr]  # it has one
+    tables: list[Any] = [n.routing.table for n in simulation.network.nodes]  # type: ignore[union-attr]  # it has one
+    wants = [table.filters_of(LOCAL) for table in tables]
     for host in hosts:
         expected = {(LOCAL, filter): 0 for filter in wants[host.node]}
         for neighbour in host.channels:
@@ -308,4 +309,4 @@ def test_after_any_changes_tables_hold_the_shortest_walks_without_turning_back(
                 walks = {
                     (far, at) for at, came in walks for far in hosts[at].channels if far != came
                 }
-        assert host.routing.table.entries() == expected  # type: ignore[union-attr]  # it has one
+        assert tables[host.node].entries() == expected

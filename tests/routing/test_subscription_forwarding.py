@@ -31,13 +31,13 @@ def tree_of(parents: list[int]) -> str:
 
 def spanned(story: Story, nodes: set[int]) -> set[int]:
     """The nodes of the smallest subtree that spans some nodes: a pattern tree."""
-    links = adjacency(len(story.names), story.simulation.overlay.links)
+    links = adjacency(len(story.names), story.simulation.topology.links)
     some = min(nodes)
     return {step for node in nodes for step in tree_path(links, some, node)}
 
 
 def distance_to(story: Story, node: int, nodes: set[int]) -> int:
-    links = adjacency(len(story.names), story.simulation.overlay.links)
+    links = adjacency(len(story.names), story.simulation.topology.links)
     reached = distances(links, node)
     return min(reached[n] for n in nodes)
 
@@ -120,7 +120,7 @@ def test_t5_2_f_g_routes_and_the_events_that_follow_them(
     story.tell(*(f"{story.names[node]} subscribes 1" for node in subscribers))
     inside = spanned(story, subscribers)
     due: set[str] = set()
-    for a, b in story.simulation.overlay.links:
+    for a, b in story.simulation.topology.links:
         if a in inside and b in inside:  # T5.2-f: both ways inside the pattern tree
             due |= {f"{story.names[a]}->{story.names[b]}", f"{story.names[b]}->{story.names[a]}"}
         else:  # and inwards outside it
@@ -166,7 +166,7 @@ def test_t5_1_a_strawman_sends_nothing_but_sub_and_unsub() -> None:
         parse_config(
             {
                 "nodes": 100,
-                "overlay": {"name": "abstract-tree", "rate": 3.0},
+                "topology": {"name": "abstract-tree", "rate": 3.0},
                 "workload": {"publish_rate": 0.0},
                 **STRAWMAN,
             }
@@ -235,8 +235,8 @@ def test_t5_2_m_n_only_the_reconfiguration_path_changes(
     for number in range(3):
         for node in data.draw(st.sets(st.integers(0, len(story.names) - 1))):
             story.step(f"{story.names[node]} subscribes {number}")
-    a, b = data.draw(st.sampled_from(story.simulation.overlay.links))
-    left = adjacency(len(story.names), [e for e in story.simulation.overlay.links if e != (a, b)])
+    a, b = data.draw(st.sampled_from(story.simulation.topology.links))
+    left = adjacency(len(story.names), [e for e in story.simulation.topology.links if e != (a, b)])
     c = data.draw(st.sampled_from(sorted(distances(left, a))))
     d = data.draw(st.sampled_from(sorted(distances(left, b))))
     head, tail = tree_path(left, a, c), tree_path(left, d, b)
@@ -261,8 +261,8 @@ def test_t3_3_b_a_crash_is_seen_as_lost_links_by_the_neighbours_alone() -> None:
     story = Story("A-X D-X E-X E-F")
     calls: list[str] = []
     for name in story.names:
-        routing: Any = story.simulation.network.hosts[story.node(name)].routing
-        reconfiguration = routing.reconfiguration
+        node: Any = story.simulation.network.nodes[story.node(name)]
+        reconfiguration = node.routing.reconfiguration
         told = reconfiguration.link_down
 
         def record(gone: int, repair: object, name: str = name, told: Any = told) -> None:
@@ -302,7 +302,7 @@ def test_tables_are_canonical_after_overlapping_replacements(
                     "nodes": 40,
                     "seed": seed,
                     "duration": 3.0,
-                    "overlay": {
+                    "topology": {
                         "name": "abstract-tree",
                         "shape": "random",
                         "rate": 200.0,
@@ -325,5 +325,5 @@ def test_tables_are_canonical_after_overlapping_replacements(
         assert simulation.wrong_table() is None
         assert simulation.recorder.unlinked == 0
         assert len(simulation.recorder.repairs) == 200
-        tables = [host.routing.table.entries() for host in simulation.network.hosts]  # type: ignore[union-attr]  # has one
+        tables = [node.routing.table.entries() for node in simulation.network.nodes]  # type: ignore[union-attr]  # has one
         assert any(source != LOCAL for table in tables for source, _ in table)

@@ -1,4 +1,4 @@
-"""The thesis's abstract overlay: a tree at every instant (Frey, section 7.1)."""
+"""The thesis's abstract topology: a tree at every instant (Frey, section 7.1)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_network_follows_the_plan() -> None:
     config = {
         "nodes": 30,
         "seed": 5,
-        "overlay": {"name": "abstract-tree", "rate": 30.0},
+        "topology": {"name": "abstract-tree", "rate": 30.0},
         "routing": {"name": "event-forwarding"},
         "workload": {"publish_rate": 0.0},
     }
@@ -99,19 +99,19 @@ def test_the_network_follows_the_plan() -> None:
     links = simulation.recorder.links[29:]
     downs = [(time, a, b) for time, a, b, change, _ in links if change == "down"]
     ups = [(time, a, b) for time, a, b, change, _ in links if change == "up"]
-    replacements = simulation.overlay.plan
+    replacements = simulation.topology.plan
     assert downs == [(round(r.at * 1e9), *r.old) for r in replacements]
     assert ups == [(round((r.at + 0.1) * 1e9), *r.new) for r in replacements]
     assert len(downs) == 120
     assert all(record.path_length >= 3 for record in simulation.recorder.repairs)
 
 
-def tree(**overlay: Any) -> Simulation:
+def tree(**topology: Any) -> Simulation:
     return Simulation(
         parse_config(
             {
                 "nodes": 5,
-                "overlay": {"name": "abstract-tree", **overlay},
+                "topology": {"name": "abstract-tree", **topology},
                 "routing": {"name": "event-forwarding"},
                 "workload": {"publish_rate": 0},
             }
@@ -123,7 +123,7 @@ PATH = [[0, 1], [1, 2], [2, 3], [3, 4]]
 
 
 @pytest.mark.parametrize(
-    ("overlay", "words"),
+    ("topology", "words"),
     [
         ({"links": [[0, 9]]}, ["link 0-9", "0 to 4"]),
         ({"links": [[2, 2]]}, ["link 2-2", "two different ones"]),
@@ -154,9 +154,9 @@ PATH = [[0, 1], [1, 2], [2, 3], [3, 4]]
         ({"root": 5}, ["root 5", "0 to 4"]),
     ],
 )
-def test_what_cannot_happen_is_refused(overlay: dict[str, Any], words: list[str]) -> None:
+def test_what_cannot_happen_is_refused(topology: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(StackError) as refused:
-        tree(**overlay)
+        tree(**topology)
     for word in words:
         assert word in str(refused.value)
 

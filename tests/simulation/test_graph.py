@@ -50,7 +50,7 @@ def test_a_link_is_replaced_a_repair_time_after_it_vanished() -> None:
 def test_a_degree_that_no_graph_can_have_is_refused(nodes: int, degree: int, words: str) -> None:
     config: dict[str, Any] = {
         "nodes": nodes,
-        "overlay": {"name": "reconfigured-graph", "degree": degree},
+        "topology": {"name": "reconfigured-graph", "degree": degree},
         "routing": {"name": "flooding"},
     }
     with pytest.raises(StackError, match=words):
@@ -62,7 +62,12 @@ def test_what_cannot_be_reached_is_told_apart_from_what_was_lost() -> None:
     config = {
         "nodes": 20,
         "duration": 3.0,
-        "overlay": {"name": "reconfigured-graph", "degree": 2, "interval": 0.2, "repair_time": 1.0},
+        "topology": {
+            "name": "reconfigured-graph",
+            "degree": 2,
+            "interval": 0.2,
+            "repair_time": 1.0,
+        },
         "routing": {"name": "flooding"},
         "workload": {"publish_rate": 5, "subscribers": 1.0, "own_events": False},
     }

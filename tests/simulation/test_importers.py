@@ -110,8 +110,8 @@ def test_a_missing_file_and_too_few_nodes_are_told(tmp_path: Path) -> None:
     path = str(write(tmp_path, "0 0 0\n0 5 5\n"))
 
     def config(file: str, **more: Any) -> Any:
-        overlay = {"name": "tracks", "path": file, "format": "bonnmotion", **more}
-        return parse_config({"nodes": 3, "overlay": overlay, "routing": {"name": "flooding"}})
+        topology = {"name": "tracks", "path": file, "format": "bonnmotion", **more}
+        return parse_config({"nodes": 3, "topology": topology, "routing": {"name": "flooding"}})
 
     with pytest.raises(StackError, match="No such file"):
         Simulation(config(path + "x"))
@@ -163,8 +163,8 @@ WORKLOAD = {"publish_rate": 3.0, "subscribers": 1.0, "own_events": False}
 
 
 def test_radios_that_cannot_be_connected_are_refused() -> None:
-    overlay = {"name": "radio", "reach": 10.0}
-    config = {"nodes": 20, "overlay": overlay, "routing": {"name": "flooding"}}
+    topology = {"name": "radio", "reach": 10.0}
+    config = {"nodes": 20, "topology": topology, "routing": {"name": "flooding"}}
     with pytest.raises(StackError, match="none of 1000 placements of 20 nodes is connected"):
         Simulation(parse_config(config))
 
@@ -182,13 +182,13 @@ def both(config: dict[str, Any]) -> Any:
 
 
 def test_moving_radios_change_links_and_objects_agree_with_arrays() -> None:
-    overlay = {"name": "radio", "width": 600.0, "height": 600.0, "speed": 40.0}
+    topology = {"name": "radio", "width": 600.0, "height": 600.0, "speed": 40.0}
     routing = {"name": "semi-probabilistic", "horizon": 2, "threshold": 0.5, "leaf_rule": True}
     run = both(
         {
             "nodes": 40,
             "duration": 4.0,
-            "overlay": overlay,
+            "topology": topology,
             "routing": routing,
             "workload": WORKLOAD,
         }
@@ -208,13 +208,13 @@ def test_lossy_links_lose_events_and_nothing_else(tmp_path: Path) -> None:
         config: dict[str, Any] = {
             "nodes": 30,
             "duration": 3.0,
-            "overlay": {"name": "mesh", "path": str(path)},
+            "topology": {"name": "mesh", "path": str(path)},
             "routing": routing,
             "workload": WORKLOAD,
         }
         run = both(config)
         assert run.lost > 0
-        config["overlay"] = {"name": "mesh", "path": str(path), "lossy": False}
+        config["topology"] = {"name": "mesh", "path": str(path), "lossy": False}
         assert both(config).lost == 0
 
 
@@ -223,7 +223,7 @@ def test_real_flights_and_a_real_mesh() -> None:
     mesh = shared("data/freifunk-mesh/freifunk-leipzig.json")
     if flights is None or mesh is None:
         pytest.skip("no shared data beside the project")
-    overlay: dict[str, Any] = {
+    topology: dict[str, Any] = {
         "name": "tracks",
         "path": str(flights),
         "reach": 100_000.0,
@@ -233,12 +233,16 @@ def test_real_flights_and_a_real_mesh() -> None:
     }
     flooding = {"routing": {"name": "flooding"}, "workload": WORKLOAD}
     with pytest.raises(StackError, match="set nodes = ") as error:
-        simulate(parse_config({"nodes": 900, "overlay": overlay, **flooding}))
+        simulate(parse_config({"nodes": 900, "topology": topology, **flooding}))
     nodes = int(str(error.value).rpartition("= ")[2])
     assert 10 <= nodes <= 48  # at most so many are in the air at once
-    air = simulate(parse_config({"nodes": nodes, "duration": 60.0, "overlay": overlay, **flooding}))
+    air = simulate(
+        parse_config({"nodes": nodes, "duration": 60.0, "topology": topology, **flooding})
+    )
     rows = air.tables["publications"].to_pylist()
     assert sum(row["received"] for row in rows) >= 0.99 * sum(row["reachable"] for row in rows)
-    overlay = {"name": "mesh", "path": str(mesh)}
-    ground = simulate(parse_config({"nodes": 210, "duration": 2.0, "overlay": overlay, **flooding}))
+    topology = {"name": "mesh", "path": str(mesh)}
+    ground = simulate(
+        parse_config({"nodes": 210, "duration": 2.0, "topology": topology, **flooding})
+    )
     assert ground.lost > 0

@@ -1,4 +1,4 @@
-"""Each checker must be seen to fail: on protocols and overlays that are broken on purpose."""
+"""Each checker must be seen to fail: on protocols and topologies that are broken on purpose."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from shoal.routing import EventForwarding, Forward
 from shoal.routing.reconfiguration import Strawman
 from shoal.simulation import InvariantViolation, Simulation, parse_config, simulate
 from shoal.simulation.invariants import check_acyclic, check_table
-from shoal.simulation.kernel import Channel
 from shoal.simulation.network import Network
+from shoal.simulation.oracle import Forest
 from shoal.stack import LOCAL, Host, NodeId, Reconfiguration, Routing, register
 from shoal.stack.layer import Handler
 from shoal.stack.registry import NoParameters, _registry
@@ -27,46 +27,42 @@ def registry_as_before() -> Iterator[None]:
     _registry.update(before)
 
 
-def channels(*links: tuple[int, int]) -> list[dict[int, Channel]]:
-    found: list[dict[int, Channel]] = [{} for _ in range(8)]
+def joined(nodes: int, *links: tuple[int, int]) -> list[dict[int, int]]:
+    forest = Forest(nodes)
     for a, b in links:
-        found[a][b] = Channel(a, b, {})
-        found[b][a] = Channel(b, a, {})
-    return found
+        forest.link(a, b, True)
+    return forest.links
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 3), (3, 0), (1, 2), (0, 1), (6, 5), (4, 4)])
 def test_a_link_between_connected_nodes_closes_a_cycle(a: int, b: int) -> None:
     #  0-1-2-3   4   5-6-7
-    net = channels((0, 1), (1, 2), (2, 3), (5, 6), (6, 7))
+    net = joined(8, (0, 1), (1, 2), (2, 3), (5, 6), (6, 7))
     with pytest.raises(InvariantViolation, match=f"link {a}-{b} at 1.500000 s closes a cycle"):
         check_acyclic(net, a, b, 1.5)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 4), (4, 0), (3, 5), (7, 1), (4, 6)])
 def test_a_link_between_two_parts_does_not(a: int, b: int) -> None:
-    check_acyclic(channels((0, 1), (1, 2), (2, 3), (5, 6), (6, 7)), a, b, 1.5)
+    check_acyclic(joined(8, (0, 1), (1, 2), (2, 3), (5, 6), (6, 7)), a, b, 1.5)
 
 
 def test_a_new_leaf_is_checked_in_no_time() -> None:
     """The cost is that of the smaller part: building a large tree is not quadratic."""
     looked_at: list[int] = []
 
-    class Watched(list[dict[int, Channel]]):
+    class Watched(list[dict[int, int]]):
         def __getitem__(self, node: Any) -> Any:
             looked_at.append(node)
             return super().__getitem__(node)
 
-    net: list[dict[int, Channel]] = [{} for _ in range(1001)]
-    for a in range(999):
-        net[a][a + 1] = Channel(a, a + 1, {})
-        net[a + 1][a] = Channel(a + 1, a, {})
+    net = joined(1001, *((a, a + 1) for a in range(999)))
     check_acyclic(Watched(net), 500, 1000, 0.0)
     assert len(looked_at) <= 4
 
 
 class LoopingTree:
-    """An overlay that says it is a tree and is not."""
+    """A topology that says it is a tree and is not."""
 
     def __init__(self, parameters: Any, network: Network, nodes: int, seed: int) -> None:
         self.network = network
@@ -77,12 +73,12 @@ class LoopingTree:
             self.network.link_up(a, b)
 
 
-def test_an_overlay_that_closes_a_cycle_is_stopped() -> None:
-    register("overlay", "looping-tree", LoopingTree, provides={"links", "tree"})
+def test_a_topology_that_closes_a_cycle_is_stopped() -> None:
+    register("topology", "looping-tree", LoopingTree, provides={"links", "tree"})
     config = parse_config(
         {
             "nodes": 3,
-            "overlay": {"name": "looping-tree"},
+            "topology": {"name": "looping-tree"},
             "routing": {"name": "event-forwarding"},
         }
     )
@@ -135,7 +131,7 @@ def test_a_protocol_that_leaves_wrong_tables_is_stopped(protocol: type, words: s
     register("reconfiguration", "broken", protocol, needs={"tables"}, provides={"reconfiguration"})
     raw: dict[str, Any] = {
         "nodes": 4,
-        "overlay": {
+        "topology": {
             "name": "abstract-tree",
             "links": [[0, 1], [1, 2], [2, 3]],
             "schedule": [{"at": 1.0, "old": [1, 2], "new": [0, 3]}],
@@ -201,8 +197,8 @@ def test_every_ordinary_run_is_checked() -> None:
     assert simulation.recorder.acyclic
     simulation.run()
     assert simulation.wrong_table() is None
-    routing: Any = simulation.network.hosts[3].routing
-    routing.table.add(LOCAL, Pattern(950))
+    node: Any = simulation.network.nodes[3]
+    node.routing.table.add(LOCAL, Pattern(950))
     wrong = simulation.wrong_table()
     assert wrong is not None
     assert "node 3" in wrong

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.overlay.given import Given
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network
 from shoal.simulation.recorder import Recorder
-from shoal.stack import Message, NodeId, Reconfiguration, Routing
+from shoal.stack import Contact, Host, Message, Node, NodeId, Reconfiguration, Routing
 from shoal.stack.layer import Handler
+from shoal.stack.registry import NoParameters
 
 
 class Note(Message, frozen=True):
@@ -53,12 +55,15 @@ class World:
         self.kernel = Kernel()
         self.recorder = Recorder(self.kernel, nodes, to_ns(0.1), ["messages"])
         self.network = Network(self.kernel, self.recorder, delay, bandwidth)
+        self.network.make_node = self._node
         self.listeners: list[Listener] = []
-        for _ in range(nodes):
-            host = self.network.add_host(0)
-            self.listeners.append(Listener(host))
-            self.network.attach(host, self.listeners[-1])
-        self.recorder.channels = [host.channels for host in self.network.hosts]
+        for number in range(nodes):
+            self.network.add_host(0)
+            self.network.put_node(number)
+
+    def _node(self, host: Host) -> Node:
+        self.listeners.append(Listener(host))
+        return Node(host, Given(host, NoParameters(), self.listeners[-1]), self.listeners[-1], None)
 
     def at(self, seconds: float, act: Any, *arguments: Any) -> None:
         self.kernel.call_at(to_ns(seconds), partial(act, *arguments))
@@ -214,7 +219,7 @@ def test_exactly_what_a_link_was_up_for_arrives(acts: list[tuple[int, str, int]]
 def test_out_of_band_messages_need_no_link() -> None:
     world = World()
     world.network.direct_delay = to_ns(0.3)
-    world.network.hosts[0].send_direct(3, Note("psst"))
+    world.network.hosts[0].send_direct(Contact(3), Note("psst"))
     world.run()
     assert world.listeners[3].heard == [(0.3, 0, "psst")]
 
@@ -225,11 +230,11 @@ def test_a_crashed_node_hears_and_says_nothing() -> None:
         world.network.link_up(0, other)
     hosts = world.network.hosts
     world.at(0.0001, world.send, 1, 0, "in flight")
-    world.at(0.0001, hosts[3].send_direct, 0, Note("in flight, directly"))
+    world.at(0.0001, hosts[3].send_direct, Contact(0), Note("in flight, directly"))
     world.at(0.0002, world.network.crash, 0)
-    world.at(0.0003, hosts[3].send_direct, 0, Note("directly"))
-    world.at(0.0003, hosts[2].send_direct, 0, Note("directly, for the first time"))
-    world.at(0.0003, hosts[0].send_direct, 1, Note("from beyond"))
+    world.at(0.0003, hosts[3].send_direct, Contact(0), Note("directly"))
+    world.at(0.0003, hosts[2].send_direct, Contact(0), Note("directly, for the first time"))
+    world.at(0.0003, hosts[0].send_direct, Contact(1), Note("from beyond"))
     world.at(0.0003, world.send, 0, 1, "from beyond")
     world.run()
     assert world.listeners[0].heard == []

@@ -24,7 +24,7 @@ def config(**changes: Any) -> dict[str, Any]:
         "nodes": 25,
         "seed": 6,
         "duration": 4.0,
-        "overlay": {"name": "abstract-tree", "rate": 8.0, "window": [1.5, 3.5]},
+        "topology": {"name": "abstract-tree", "rate": 8.0, "window": [1.5, 3.5]},
         "reconfiguration": {"name": "timed"},  # stale routes stay a while: events go astray
         "workload": {
             "patterns": 20,
@@ -63,7 +63,7 @@ def test_every_table_has_its_schema(simulation: Simulation) -> None:
 
 
 def test_an_empty_run_has_empty_tables_of_the_same_schema() -> None:
-    raw = config(nodes=1, workload={"publish_rate": 0}, overlay={"name": "abstract-tree"})
+    raw = config(nodes=1, workload={"publish_rate": 0}, topology={"name": "abstract-tree"})
     result = simulate(parse_config(raw))
     for name, table in result.tables.items():
         assert table.schema == SCHEMAS[name]
@@ -175,7 +175,7 @@ def test_repairs_tell_who_took_part(simulation: Simulation, tables: dict[str, li
     assert [row["repair"] for row in tables["repairs"]] == list(range(16))
     changes = [row for row in tables["links"] if row["repair"] is not None]
     assert len(changes) == 32
-    for row, change in zip(tables["repairs"], simulation.overlay.plan, strict=True):
+    for row, change in zip(tables["repairs"], simulation.topology.plan, strict=True):
         assert row["broken_at"] == pytest.approx(change.at)
         assert row["replaced_at"] == pytest.approx(change.at + 0.1)
         assert row["path_length"] == len(change.path)
@@ -185,7 +185,7 @@ def test_repairs_tell_who_took_part(simulation: Simulation, tables: dict[str, li
 
 def test_repairs_count_the_nodes_that_repair_messages_reach() -> None:
     raw = config(
-        overlay={
+        topology={
             "name": "abstract-tree",
             "links": [[0, 1], [1, 2], [1, 3], [3, 4], [4, 5]],
             "schedule": [{"at": 1.0, "old": [1, 3], "new": [2, 4]}],
@@ -211,9 +211,9 @@ def test_notes_follow_the_tables(simulation: Simulation, tables: dict[str, list[
         elif note["what"] == "entry removed":
             entries.remove(entry)
     held = {
-        (host.node, source, str(filter))
-        for host in simulation.network.hosts
-        for source, filter in host.routing.table.entries()  # type: ignore[union-attr]  # has one
+        (number, source, str(filter))
+        for number, node in enumerate(simulation.network.nodes)
+        for source, filter in node.routing.table.entries()  # type: ignore[union-attr]  # has one
     }
     assert entries == held
 

@@ -182,7 +182,7 @@ def test_every_protocol_meets_the_same_world_at_a_seed() -> None:
                 {
                     "nodes": 30,
                     "seed": 11,
-                    "overlay": {"name": "abstract-tree", "shape": "random", "rate": 3},
+                    "topology": {"name": "abstract-tree", "shape": "random", "rate": 3},
                     "workload": {"core": 0.5, "churn_rate": 1.0, "subscribers": 0.5},
                     **stack,
                 }

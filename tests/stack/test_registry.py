@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import shoal.simulation  # noqa: F401  # registers everything
-from shoal.stack import Host, Routing, StackError, build, protocols, register
+from shoal.stack import Host, Overlay, Routing, StackError, build, protocols, register
 from shoal.stack.registry import CAPABILITIES, Choice, NoParameters, _registry, find, validate
 
 
@@ -37,9 +37,12 @@ def registry_as_before() -> Iterator[None]:
     _registry.update(before)
 
 
-def refusal(*choices: Choice | None) -> str:
+GIVEN = Choice("given")
+
+
+def refusal(topology: Choice, *choices: Choice, overlay: Choice | None = GIVEN) -> str:
     with pytest.raises(StackError) as refused:
-        build(*choices)  # type: ignore[arg-type]  # two to four choices
+        build(overlay, *choices, topology=topology)
     return str(refused.value)
 
 
@@ -51,8 +54,10 @@ SUBSCRIPTIONS = Choice("subscription-forwarding")
 def test_the_core_protocols_are_there_with_a_summary() -> None:
     names = {(p.kind, p.name) for p in protocols()}
     assert {
-        ("overlay", "abstract-tree"),
-        ("overlay", "static-graph"),
+        ("topology", "abstract-tree"),
+        ("topology", "static-graph"),
+        ("topology", "full-mesh"),
+        ("overlay", "given"),
         ("routing", "event-forwarding"),
         ("routing", "flooding"),
         ("routing", "subscription-forwarding"),
@@ -80,7 +85,7 @@ def test_protocols_are_listed_by_kind_and_name() -> None:
             ["unknown routing 'subscription-forwardin'", "did you mean 'subscription-forwarding'?"],
         ),
         ((TREE, Choice("telepathy")), ["unknown routing 'telepathy'; known: ", "flooding"]),
-        ((Choice("ring"), SUBSCRIPTIONS), ["unknown overlay 'ring'", "abstract-tree"]),
+        ((Choice("ring"), SUBSCRIPTIONS), ["unknown topology 'ring'", "abstract-tree"]),
         (
             (TREE, SUBSCRIPTIONS),
             ["'subscription-forwarding' needs a layer that repairs tables", "strawman"],
@@ -89,8 +94,8 @@ def test_protocols_are_listed_by_kind_and_name() -> None:
             (GRAPH, Choice("event-forwarding")),
             [
                 "'event-forwarding' needs a layer that keeps the neighbourhood acyclic",
-                "none of 'static-graph' does",
-                "use one of: abstract-tree",
+                "none of 'static-graph', 'given' does",
+                "use one of: topology 'abstract-tree'",
             ],
         ),
         (
@@ -107,7 +112,15 @@ def test_protocols_are_listed_by_kind_and_name() -> None:
         ),
         (
             (Choice("abstract-tree", {"shape": "bush"}), Choice("event-forwarding")),
-            ["overlay 'abstract-tree': shape: invalid enum value 'bush'"],
+            ["topology 'abstract-tree': shape: invalid enum value 'bush'"],
+        ),
+        (
+            (Choice("full-mesh"), Choice("flooding")),
+            ["overlay 'given' needs a layer that reports links up and down", "'abstract-tree'"],
+        ),
+        (
+            (Choice("given"), Choice("flooding")),
+            ["'given' is an overlay, not a topology; choose it as overlay = {name = 'given'}"],
         ),
     ],
 )
@@ -118,12 +131,51 @@ def test_refused_with_cause_and_cure(choices: tuple[Choice, ...], words: list[st
         assert word in text
 
 
+@pytest.mark.parametrize(
+    ("overlay", "words"),
+    [
+        (Choice("ring"), ["unknown overlay 'ring'; known: ", "given"]),
+        (TREE, ["'abstract-tree' is a topology, not an overlay", "topology = {name = 'abstract-"]),
+        (Choice("strawman"), ["'strawman' is a reconfiguration, not an overlay"]),
+        (None, ["routing 'flooding' needs an overlay below it; one of: ", "given"]),
+    ],
+)
+def test_an_overlay_that_is_none_is_refused(overlay: Choice | None, words: list[str]) -> None:
+    text = refusal(GRAPH, Choice("flooding"), overlay=overlay)
+    for word in words:
+        assert word in text
+
+
+class Digger(Overlay):
+    """An overlay that builds itself, and keeps no tree."""
+
+    def __init__(self, host: Host, parameters: NoParameters, routing: Routing) -> None:
+        super().__init__(host, routing)
+
+
+def test_a_topology_gives_an_overlay_that_builds_itself_nothing_but_reach() -> None:
+    """The tree of the script is not the tree of the overlay."""
+    register("overlay", "digger", Digger, needs={"reach"}, provides={"links"})
+    digger = Choice("digger")
+    build(digger, Choice("flooding"), topology=Choice("full-mesh"))
+    build(digger, Choice("flooding"))  # live, any node reaches any other
+    text = refusal(Choice("full-mesh"), Choice("event-forwarding"), overlay=digger)
+    assert "'event-forwarding' needs a layer that keeps the neighbourhood acyclic" in text
+    text = refusal(TREE, Choice("flooding"), overlay=digger)
+    assert "overlay 'digger' needs a layer that lets a node open a connection" in text
+    assert "topology 'full-mesh'" in text
+    register("topology", "reaching-tree", Digger, provides={"reach", "links", "tree"})
+    text = refusal(Choice("reaching-tree"), Choice("event-forwarding"), overlay=digger)
+    assert "needs a layer that keeps the neighbourhood acyclic" in text
+    build(GIVEN, Choice("event-forwarding"), topology=Choice("reaching-tree"))
+
+
 def test_a_new_protocol_is_one_call_away() -> None:
     protocol = register("routing", "dial", Dial, DialParameters, needs=(n for n in ["links"]))
     assert protocol.summary == "A routing that does nothing."
     assert protocol.needs == {"links"}
-    stack = build(GRAPH, Choice("dial", {"level": 7}))
-    routing = stack.routing_on(Host(0, 0))
+    stack = build(GIVEN, Choice("dial", {"level": 7}), topology=GRAPH)
+    routing = stack.on(Host(0, 0)).routing
     assert isinstance(routing, Dial)
     assert routing.parameters == DialParameters(level=7)
 
@@ -153,7 +205,8 @@ def test_any_routing_can_be_the_base_of_ones_own(name: str) -> None:
     mine = type("Mine", (base.make,), {"__doc__": "One's own."})  # type: ignore[arg-type]  # classes
     register("routing", "mine", mine, base.parameters, needs=base.needs, provides=base.provides)
     repair = Choice("strawman") if "tables" in base.provides else None
-    assert type(build(TREE, Choice("mine"), repair).routing_on(Host(0, 0))) is mine
+    stack = build(GIVEN, Choice("mine"), repair, topology=TREE)
+    assert type(stack.on(Host(0, 0)).routing) is mine
 
 
 def test_a_name_belongs_to_one_protocol() -> None:
@@ -165,7 +218,7 @@ def test_a_name_belongs_to_one_protocol() -> None:
 
 
 def test_a_registration_that_makes_no_sense_is_refused() -> None:
-    with pytest.raises(StackError, match="unknown kind of protocol 'gossip'; one of: overlay"):
+    with pytest.raises(StackError, match="unknown kind of protocol 'gossip'; one of: topology"):
         register("gossip", "x", Dial)  # type: ignore[arg-type]  # on purpose
-    with pytest.raises(StackError, match="unknown capability 'magic'; one of: links"):
+    with pytest.raises(StackError, match="unknown capability 'magic'; one of: reach"):
         register("routing", "x", Dial, needs={"magic"})

@@ -49,7 +49,7 @@ class Story:
                 {
                     "nodes": len(self.names),
                     "duration": 2.0,
-                    "overlay": {
+                    "topology": {
                         "name": "abstract-tree",
                         "links": [[number(a), number(b)] for a, b in pairs],
                         "schedule": [
@@ -79,11 +79,11 @@ class Story:
 
     def tables(self) -> dict[str, set[tuple[str, Filter]]]:
         return {
-            self.names[host.node]: {
+            self.names[number]: {
                 ("LOCAL" if source == LOCAL else self.names[source], filter)
-                for source, filter in host.routing.table.entries()  # type: ignore[union-attr]  # all have tables
+                for source, filter in node.routing.table.entries()  # type: ignore[union-attr]  # all have tables
             }
-            for host in self.simulation.network.hosts
+            for number, node in enumerate(self.simulation.network.nodes)
         }
 
     def sent(self, *kinds: str) -> list[str]:
@@ -225,7 +225,7 @@ def test_t7_1_d_pure_splits_and_merges_are_alike(protocol: str) -> None:
                 {
                     "nodes": 6,
                     "duration": 3.0,
-                    "overlay": {
+                    "topology": {
                         "name": "abstract-tree",
                         "links": [[0, 1], [1, 2], [3, 4], [4, 5]],
                         "schedule": [{"at": 1.0, "new": [2, 3]}, {"at": 2.0, "old": [1, 2]}],
@@ -259,7 +259,7 @@ def test_t6_1_a_a_zero_timer_is_strawman() -> None:
                 {
                     "nodes": 30,
                     "seed": 4,
-                    "overlay": {"name": "abstract-tree", "rate": 3},
+                    "topology": {"name": "abstract-tree", "rate": 3},
                     "reconfiguration": reconfiguration,
                     "workload": {"publish_rate": 0.0},
                     "record": ["messages"],

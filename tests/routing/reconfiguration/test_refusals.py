@@ -1,4 +1,4 @@
-"""What a routing needs and the overlay does not give is refused by name; unwise timers warn."""
+"""What a routing needs and the topology does not give is refused by name; unwise timers warn."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from shoal.stack.registry import NoParameters, Protocol, _registry
 
 @pytest.fixture
 def bare_tree() -> Iterator[Protocol]:
-    """An overlay that keeps a tree and says nothing more about it."""
+    """A topology that keeps a tree and says nothing more about it."""
     yield register(
-        "overlay", "bare-tree", lambda *_: None, NoParameters, provides={"links", "tree"}
+        "topology", "bare-tree", lambda *_: None, NoParameters, provides={"links", "tree"}
     )
-    del _registry["overlay", "bare-tree"]
+    del _registry["topology", "bare-tree"]
 
 
 def refusal(**sections: Any) -> str:
     with pytest.raises(StackError) as refused:
-        parse_config({"overlay": {"name": "bare-tree"}, **sections})
+        parse_config({"topology": {"name": "bare-tree"}, **sections})
     return str(refused.value)
 
 

@@ -59,9 +59,9 @@ def links(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def graph_runs(draw: st.DrawFn) -> dict[str, Any]:
     degree = draw(st.integers(2, 6))
-    overlay: dict[str, Any] = {"name": "static-graph", "degree": degree}
+    topology: dict[str, Any] = {"name": "static-graph", "degree": degree}
     if draw(st.booleans()):
-        overlay = {
+        topology = {
             "name": "reconfigured-graph",
             "degree": degree,
             "interval": draw(st.sampled_from([0.02, 0.2])),
@@ -90,7 +90,7 @@ def graph_runs(draw: st.DrawFn) -> dict[str, Any]:
             "publisher": draw(st.sampled_from(["all", "others", "degree"])),
             "leaf_rule": draw(st.booleans()),
         }
-    return {"nodes": draw(st.sampled_from([8, 20, 66])), "overlay": overlay, "routing": routing}
+    return {"nodes": draw(st.sampled_from([8, 20, 66])), "topology": topology, "routing": routing}
 
 
 @st.composite
@@ -98,7 +98,7 @@ def tree_runs(draw: st.DrawFn) -> dict[str, Any]:
     name = draw(st.sampled_from(TREE_ROUTINGS))
     run: dict[str, Any] = {
         "nodes": draw(st.sampled_from([5, 20, 66])),
-        "overlay": {
+        "topology": {
             "name": "abstract-tree",
             "shape": draw(st.sampled_from(["balanced", "random"])),
             "rate": draw(st.sampled_from([0.0, 4.0, 20.0])),
@@ -172,7 +172,7 @@ def test_when_everything_happens_at_once() -> None:
             run: dict[str, Any] = {
                 "nodes": 7,
                 "duration": 2.0,
-                "overlay": tree,
+                "topology": tree,
                 "routing": {"name": name},
                 "workload": {"script": script},
                 "link": {"delay": 0.001, "bandwidth": bandwidth},
@@ -187,7 +187,7 @@ def test_adaptive_nodes_that_talk_about_losses() -> None:
     run = {
         "nodes": 40,
         "duration": 3.0,
-        "overlay": {"name": "reconfigured-graph", "degree": 4, "interval": 0.05},
+        "topology": {"name": "reconfigured-graph", "degree": 4, "interval": 0.05},
         "routing": {"name": "adaptive", "period": 0.1, "budget": 0.5},
         "workload": {"publish_rate": 20.0, "subscribers": 1.0},
         "link": {"bandwidth": 0.0},
@@ -206,7 +206,7 @@ def test_memory_grows_as_needed() -> None:
         {
             "nodes": 66,
             "duration": 1.0,
-            "overlay": {"name": "static-graph", "degree": 12},
+            "topology": {"name": "static-graph", "degree": 12},
             "routing": {"name": "flooding"},
             "workload": workload,
             "link": {"delay": 0.1, "bandwidth": 0.0},
@@ -226,7 +226,7 @@ def test_arrays_that_cannot_be_are_refused_with_the_reason() -> None:
             parse_config(
                 {
                     "nodes": 10,
-                    "overlay": {"name": "static-graph", "degree": 3},
+                    "topology": {"name": "static-graph", "degree": 3},
                     "routing": {"name": "flooding"},
                     "record": ["notes"],
                     "data_plane": "arrays",
