@@ -228,7 +228,7 @@ def write_trace(out: Path, name: str) -> float:
     recorder = Recorder(Kernel(), 1000, 1, ["deliveries"])
     for i in range(TRACE_ROWS):  # events published in turn, each reaching a hundred nodes
         event, k = divmod(i, 100)
-        values = (event % 1000, event // 1000, k * 7 % 1000, i * 9973, k % 12, 1)
+        values = (event % 1000, event // 1000, k * 7 % 1000, i * 9973, k % 12, 1, 0)
         recorder.deliveries.extend(values)
     store = Store(out)
     store.prepare()

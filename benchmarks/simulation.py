@@ -138,7 +138,7 @@ def _network(nodes: int, events: int, data_plane: str) -> Simulation:
         }
     )
     simulation = Simulation(config)
-    simulation.topology.start()
+    simulation.begin()
     return simulation
 
 
