@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shoal.simulation import Simulation, parse_config
+from shoal.simulation import InvariantViolation, Simulation, parse_config, simulate
 from shoal.simulation.kernel import to_ns
 from shoal.stack import (
     Contact,
@@ -662,6 +662,61 @@ def test_who_follows_a_script_opens_nothing() -> None:
     simulation = Simulation(parse_config({**raw, "routing": {"name": "flooding"}}))
     with pytest.raises(TypeError, match="node 0 opens or closes a connection, but links follow"):
         simulation.network.hosts[0].open(Contact(1))
+
+
+# Whole runs
+
+
+class Star(Switchboard):
+    """Every node connects to node 0."""
+
+    def join(self, contacts: tuple[Contact, ...]) -> None:
+        super().join(contacts)
+        if self.host.node:
+            self.host.open(Contact(0))
+
+
+def star(**topology: Any) -> dict[str, Any]:
+    register(
+        *("overlay", "star", Star, SwitchboardParameters),
+        needs={"reach"},
+        provides={"links", "tree"},
+    )
+    return {
+        "nodes": 5,
+        "duration": 4.0,
+        "topology": {"name": "full-mesh", "joining": 0.1, **topology},
+        "overlay": {"name": "star"},
+        "routing": {"name": "event-forwarding"},
+        "workload": {
+            "script": [
+                {"at": 0.0, "node": 3, "do": "subscribe", "patterns": [1]},  # not there yet
+                {"at": 0.5, "node": 2, "do": "subscribe", "patterns": [1]},
+                {"at": 1.0, "node": 1, "do": "publish", "patterns": [1]},
+                {"at": 2.0, "node": 1, "do": "publish", "patterns": [1]},
+                {"at": 3.0, "node": 1, "do": "publish", "patterns": [1]},
+            ]
+        },
+        "record": ["deliveries", "links", "publications"],
+    }
+
+
+def test_a_tree_that_nodes_build_themselves_carries_events() -> None:
+    """Node 3 is away from 1.5 s on, and wants what it wanted when it is back at 2.5 s."""
+    result = simulate(parse_config(star(notice=0.1, crashes=[[1.5, 3]], back_after=1.0)))
+    rows = result.tables["deliveries"].to_pylist()
+    got = [(row["sequence"], row["node"], row["hops"]) for row in rows]
+    assert sorted(got) == [(0, 2, 2), (0, 3, 2), (1, 2, 2), (2, 2, 2), (2, 3, 2)]
+    published = result.tables["publications"].to_pylist()
+    assert [(row["owed"], row["received"]) for row in published] == [(2, 2), (1, 1), (2, 2)]
+    changes = [row["change"] for row in result.tables["links"].to_pylist()]
+    assert changes == ["up"] * 4 + ["down", "up"]
+    assert result.diameter is None
+
+
+def test_a_failure_that_nobody_notices_is_named() -> None:
+    with pytest.raises(InvariantViolation, match="0 timers armed, 1 ends of broken connections un"):
+        simulate(parse_config(star(crashes=[[1.5, 3]])))
 
 
 # Full mesh
