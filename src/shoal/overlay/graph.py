@@ -24,9 +24,11 @@ from shoal.overlay.graph_messages import (
     Accept,
     Ask,
     Beat,
+    Found,
     GraphParameters,
     Known,
     Part,
+    Probe,
     Refuse,
     Shuffle,
 )
@@ -64,8 +66,8 @@ class Graph(Overlay):
         """Per neighbour the number of links it has."""
         self.asking: dict[Any, bool] = {}
         """Whom this node is asking for a link (by id or address), and whether urgently."""
-        self.lost: dict[NodeId, Contact] = {}
-        """Nodes that were not reached, or fell silent, to be tried again."""
+        self.lost: dict[Any, Contact] = {}
+        """Nodes that were not reached, or fell silent, to be tried again (by id or address)."""
         self.refusals = 0
         """Refusals since the last link was made."""
         self._again: Timer | None = None
@@ -79,6 +81,8 @@ class Graph(Overlay):
         return {
             Beat: self.on_beat,
             Shuffle: self.on_shuffle,
+            Probe: self.on_probe,
+            Found: self.on_found,
             Ask: self.on_ask,
             Accept: self.on_accept,
             Refuse: self.on_refuse,
@@ -127,10 +131,9 @@ class Graph(Overlay):
         """A node does not answer: it may be gone."""
         self.asking.pop(contact.node, None)
         self.asking.pop(contact.address, None)
-        if contact.node in self.view.entries:
-            self.view.refused(contact.node, False)
-            if contact.node not in self.view.entries:
-                self._remember_lost(contact)
+        self.view.refused(contact.node, False)
+        if contact in self.contacts:
+            self._remember_lost(contact)
         self._seek()
 
     def _lose(self, peer: NodeId) -> None:
@@ -142,8 +145,8 @@ class Graph(Overlay):
         self._seek()
 
     def _remember_lost(self, contact: Contact) -> None:
-        self.lost.pop(contact.node, None)
-        self.lost[contact.node] = contact
+        self.lost.pop(_key(contact), None)
+        self.lost[_key(contact)] = contact
         if len(self.lost) > LOST:
             del self.lost[next(iter(self.lost))]
 
@@ -239,7 +242,7 @@ class Graph(Overlay):
 
     def _ask(self, contact: Contact, urgent: bool) -> None:
         """Ask a node for a link, over a new connection."""
-        key = contact.address if contact.node < 0 else contact.node
+        key = _key(contact)
         if key not in self.asking and contact.node not in self.heard:
             self.asking[key] = urgent
             self.host.open(contact)
@@ -322,17 +325,39 @@ class Graph(Overlay):
     # Healing
 
     def heal(self) -> None:
-        """Try to reach a lost node; an answer means that the network may have been cut."""
+        """Look whether a lost node is there again: the network may have been cut."""
         if self.lost:
-            node = self.view.draw(list(self.lost))
-            if node in self.heard:
-                del self.lost[node]
+            contact = list(self.lost.values())[self.view.below(len(self.lost))]
+            if contact.node in self.heard:
+                del self.lost[contact.node]
             else:
-                self._ask(self.lost[node], True)
+                self.host.send_direct(contact, Probe(self.view.sample(contact.node)))
+
+    def on_probe(self, sender: NodeId, message: Message) -> None:
+        """Somebody that lost this node looks for it."""
+        known = cast("Probe", message).known
+        self._hear(known)
+        if known and known[0].contact.node == sender:
+            self.host.send_direct(known[0].contact, Found(self.view.sample(sender)))
+
+    def on_found(self, sender: NodeId, message: Message) -> None:
+        """A lost node is there: insist on a link to it, which joins the two parts."""
+        known = cast("Found", message).known
+        self._hear(known)
+        found = known[0].contact if known else Contact(sender)
+        if found.node == sender and (sender in self.lost or found.address in self.lost):
+            self.lost.pop(found.address, None)
+            self.lost[sender] = found
+            self._ask(found, True)
 
     def describe(self) -> dict[str, object]:
         """See :class:`~shoal.stack.layer.Overlay`."""
         return {"known": len(self.view.entries), "lost": len(self.lost)}
+
+
+def _key(contact: Contact) -> Any:
+    """What a node is known by before it has been met: its id or, without one, its address."""
+    return contact.address if contact.node < 0 else contact.node
 
 
 register(

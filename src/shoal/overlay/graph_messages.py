@@ -65,6 +65,23 @@ class Shuffle(Message, frozen=True, tag="graph shuffle"):
         return True
 
 
+class Probe(Message, frozen=True, tag="graph probe"):
+    """Out of band, to a node that was lost: is it there? Itself, and some that it knows."""
+
+    known: Sample
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class Found(Message, frozen=True, tag="graph found"):
+    """The answer to a probe: the sender is there, and knows these."""
+
+    known: Sample
+
+
 class Ask(Message, frozen=True, tag="graph ask"):
     """The sender wants a link, urgently if it has too few; itself, and some that it knows."""
 

@@ -102,10 +102,14 @@ class View:
         """A node is gone."""
         self.entries.pop(node, None)
 
+    def below(self, limit: int) -> int:
+        """A random number in [0, limit)."""
+        self._draws += 1
+        return self._chance.below(limit, self.host.node, self.host.epoch, self._draws)
+
     def draw(self, nodes: list[NodeId]) -> NodeId:
         """One of them, at random."""
-        self._draws += 1
-        return self._chance.choice(nodes, self.host.node, self.host.epoch, self._draws)
+        return nodes[self.below(len(nodes))]
 
     def sample(self, but: NodeId) -> tuple[Known, ...]:
         """This node and some others that were heard of lately, for another node."""

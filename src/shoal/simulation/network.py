@@ -228,6 +228,10 @@ class SimHost(Host):
         if self.clock.stopped:
             return
         network = self.network
+        connections = network.connections
+        if connections is not None and not connections.reaches(self.node, to.node):
+            self.kernel.lost += 1
+            return
         channel = self.direct.get(to.node)
         if channel is None or not channel.up:
             node = network.nodes[to.node]

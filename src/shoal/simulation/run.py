@@ -203,7 +203,8 @@ class Simulation:
         if not rests:
             raise InvariantViolation(
                 f"not at rest {REST_LIMIT:g} s after the end: {self.kernel.waiting} messages "
-                f"on their way, {self.kernel.armed} timers armed"
+                f"on their way, {self.kernel.armed} timers armed, {self.kernel.unnoticed} ends of "
+                "broken connections unnoticed"
             )
         self.recorder.close_bin()
 
@@ -257,7 +258,7 @@ def simulate(config: RunConfig) -> RunResult:
     tables = to_tables(simulation.recorder, identity, config.record)
     recorder = simulation.recorder
     diameter = None
-    if recorder.acyclic:
+    if recorder.acyclic and simulation.network.connections is None:
         diameter = tree_diameter(config.nodes, simulation.topology.links)
     return RunResult(
         run_id=identity,
