@@ -220,7 +220,7 @@ def _show(console: Console, config: RunConfig, result: RunResult) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    stack = " / ".join(protocol.name for protocol in config.stack().protocols())
+    stack = " / ".join(p.name for p in config.stack().protocols() if p.name != "given")
     console.print(
         f"[bold]{escape(stack)}[/]: {config.nodes:,} nodes, {config.duration:g} s, "
         f"seed {config.seed}"

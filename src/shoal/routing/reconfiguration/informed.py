@@ -151,9 +151,9 @@ class Informed(Notified):
 
 
 def timers_violate_6_1(parameters: Mapping[str, Any]) -> str | None:
-    """Condition (6.1), with t_prop at its best (nothing) and t_rep where the overlay states it."""
+    """Condition (6.1), with t_prop at its best (nothing) and t_rep where a topology states it."""
     mine: InformedParameters = parameters["reconfiguration"]
-    repair_time: float = getattr(parameters["overlay"], "repair_time", 0.0)
+    repair_time: float = getattr(parameters.get("topology"), "repair_time", 0.0)
     latest = mine.subscription_timer + repair_time
     if mine.unsubscription_timer < latest:
         return None
