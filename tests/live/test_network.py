@@ -21,7 +21,7 @@ from shoal.live import (
     Settings,
 )
 from shoal.routing import Unsubscribe
-from shoal.stack import Routing
+from shoal.stack import Contact, Routing
 from shoal.testing import QUICK, TREE, Network
 
 TEMPERATURES = [18, 25, 31, 35, 29, 33]
@@ -345,15 +345,15 @@ def test_messages_out_of_band(monkeypatch: pytest.MonkeyPatch) -> None:
             got: list[tuple[int, Any]] = []
             monkeypatch.setattr(two, "routing", Overheard(two.routing, got))
             message = Unsubscribe(AttributeFilter("x = 1"))
-            one.send_direct(two.node, message)
+            one.send_direct(Contact(two.node), message)
             await asyncio.sleep(0.1)
             assert not got  # no address is known
             one.membership.hear(two.me, one.loop.time())
             tasks, connections = len(one._tasks), len(one.connections)
             for _ in range(5):
-                one.send_direct(two.node, message)
+                one.send_direct(Contact(two.node), message)
             await until(lambda: got == 5 * [(1, message)], "they have arrived")
-            one.send_direct(two.node, message)
+            one.send_direct(Contact(two.node), message)
             await until(lambda: len(got) == 6, "the connection is used again")
             assert (len(two.links), len(two.talks), len(one.talks)) == (1, 1, 1)
             assert (len(one._tasks), len(one.connections)) == (tasks, connections + 1)

@@ -129,7 +129,7 @@ SCENARIO = RunConfig(
     nodes=30,
     seed=7,
     duration=3.0,
-    overlay={"name": "static-graph", "degree": 4},
+    topology={"name": "static-graph", "degree": 4},
     routing={"name": "semi-probabilistic", "horizon": 1, "threshold": 0.3},
     workload=WorkloadParameters(
         patterns=20, publish_rate=5.0, own_events=True, publish_window=(1.0, 3.0)
@@ -182,7 +182,7 @@ async def _live(logs: Path) -> None:
     brokers: list[Broker] = []
     for node in range(SCENARIO.nodes):
         links = tuple(
-            brokers[min(edge)].address for edge in plan.overlay.links if max(edge) == node
+            brokers[min(edge)].address for edge in plan.topology.links if max(edge) == node
         )
         settings = Settings(
             name=str(node),
@@ -196,7 +196,7 @@ async def _live(logs: Path) -> None:
         broker = Broker(settings)
         broker._sequence = 0  # chance is drawn from events' numbers: the same draws
         brokers.append(await broker.start())
-    total = 2 * len(plan.overlay.links)
+    total = 2 * len(plan.topology.links)
     await until(lambda: sum(len(b.links) for b in brokers) == total, "linked")
     for _, node, pattern, subscribe in plan.workload.subscriptions:
         if subscribe:

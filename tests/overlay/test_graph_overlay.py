@@ -13,8 +13,8 @@ from shoal.simulation.run import Simulation
 from shoal.stack import Chance
 
 HEALED = 60.0
-"""Simulated seconds within which a graph of the default periods is whole again: beats are missed for
-four seconds, lost nodes are tried every ten."""
+"""Simulated seconds within which a graph of the default periods is whole again: beats are missed
+for four seconds, lost nodes are tried every ten."""
 
 
 class World:
