@@ -33,9 +33,13 @@ class Connections:
         self.notice = None if notice is None else to_ns(notice)
         self.side: list[int] | None = None
         """Per node its part of a network that is cut; None while it is whole."""
-        self._opening: set[tuple[NodeId, NodeId]] = set()
-        self._broken: set[Channel] = set()
-        """Ends that lead nowhere and have not noticed."""
+        self._opening: dict[tuple[NodeId, NodeId], int] = {}
+        """Requests that were not answered yet, numbered: (who asks, whom)."""
+        self._requests = 0
+        self._closing: dict[tuple[NodeId, NodeId], int] = {}
+        """When the last word of a closed connection arrives: (at whom, whose)."""
+        self._broken: dict[Channel, int] = {}
+        """Ends that lead nowhere and have not noticed, and since when."""
         self._links: set[tuple[NodeId, NodeId]] = set()
         """Ends of links, as overlays make them: (this end, the other)."""
         network.connections = self
@@ -50,74 +54,71 @@ class Connections:
 
     def open(self, a: NodeId, b: NodeId) -> None:
         """A node asks for a connection; one that is there, or asked for, stays as it is."""
-        if a == b:
-            self._later(a, self.network.delay, partial(self._fail, a, b))
-        elif b not in self.network.hosts[a].channels and (a, b) not in self._opening:
-            self._opening.add((a, b))
-            self.kernel.call_at(
-                self.kernel.now + self.network.delay,
-                partial(self._asked, a, self.network.hosts[a].epoch, b),
-            )
+        if b not in self.network.hosts[a].channels and (a, b) not in self._opening:
+            self._requests += 1
+            self._opening[a, b] = self._requests
+            act = self._fail if a == b else self._asked
+            self._later(self.network.delay, act, a, b, self._requests)
 
-    def _asked(self, a: NodeId, epoch: int, b: NodeId) -> None:
-        """A request reaches its target."""
-        network = self.network
-        if network.nodes[a] is None or network.hosts[a].epoch != epoch:
-            self._opening.discard((a, b))
-            return
+    def _asked(self, a: NodeId, b: NodeId, request: int) -> None:
+        """A request reaches its target, and there is a connection; who asked hears of it later."""
+        if self._opening.get((a, b)) != request:
+            return  # crashed, or connected because the other node asked as well
         if not self.reaches(a, b):
-            self._later(a, self.timeout, partial(self._fail, a, b))
+            self._later(self.timeout, self._fail, a, b, request)
             return
-        held = network.hosts[b].channels.get(a)
-        if held is not None and (not held.up or held in self._broken):
+        closing = self._closing.get((b, a))
+        if closing is not None:  # what was sent before comes first
+            self.kernel.call_at(closing, partial(self._asked, a, b, request))
+            return
+        held = self.network.hosts[b].channels.get(a)
+        if held is not None:
             self._end(b, a, held)  # of an earlier connection, whose end the other side has seen
-        elif held is not None:
-            self._opening.discard((a, b))  # the other node asked as well
-            return
-        network.add_channel(b, a)
-        self._later(a, network.delay, partial(self._opened, a, b, network.hosts[b].epoch))
+        self._opening.pop((b, a), None)
+        self.network.add_channel(b, a)
+        self.network.add_channel(a, b)
+        self._later(self.network.delay, self._answered, a, b, request)
         self._tell(b, a)
 
-    def _opened(self, a: NodeId, b: NodeId, epoch: int) -> None:
-        """The answer is back: the end that asked is open."""
-        self._opening.discard((a, b))
-        hosts = self.network.hosts
-        if b in hosts[a].channels:
+    def _answered(self, a: NodeId, b: NodeId, request: int) -> None:
+        """The answer is back, unless the network is cut by now."""
+        if self._opening.get((a, b)) != request:
             return
-        channel = self.network.add_channel(a, b)
-        if a not in hosts[b].channels or hosts[b].epoch != epoch:
-            self._break(channel)  # closed or crashed meanwhile; that is still to be noticed
+        if self.side is not None and self.side[a] != self.side[b]:
+            self._mend(self.network.drop_channel(a, b))
+            self._later(self.timeout, self._fail, a, b, request)
+            return
+        del self._opening[a, b]
         self._tell(a, b)
 
-    def _fail(self, a: NodeId, b: NodeId) -> None:
-        self._opening.discard((a, b))
-        node = self.network.nodes[a]
-        if node is not None and b not in self.network.hosts[a].channels:
+    def _fail(self, a: NodeId, b: NodeId, request: int) -> None:
+        if self._opening.get((a, b)) == request:
+            del self._opening[a, b]
+            node = self.network.nodes[a]
+            assert node is not None  # a crash ends its requests
             node.unreachable(Contact(b))
 
     def _tell(self, a: NodeId, b: NodeId) -> None:
         node = self.network.nodes[a]
-        if node is not None:
-            node.opened(Contact(b))
+        assert node is not None
+        node.opened(Contact(b))
 
-    def _later(self, a: NodeId, delay: int, callback: Callable[[], None]) -> None:
-        """Call back unless the node has crashed by then."""
-        epoch = self.network.hosts[a].epoch
-
-        def call() -> None:
-            if self.network.nodes[a] is not None and self.network.hosts[a].epoch == epoch:
-                callback()
-            else:
-                self._opening = {pair for pair in self._opening if pair[0] != a}
-
-        self.kernel.call_at(self.kernel.now + delay, call)
+    def _later(
+        self,
+        delay: int,
+        act: Callable[[NodeId, NodeId, int], None],
+        a: NodeId,
+        b: NodeId,
+        request: int,
+    ) -> None:
+        self.kernel.call_at(self.kernel.now + delay, partial(act, a, b, request))
 
     # Closing
 
     def close(self, a: NodeId, b: NodeId) -> None:
-        """A node closes its end."""
+        """A node closes its end; one that it has not heard of yet stays."""
         hosts = self.network.hosts
-        if b not in hosts[a].channels:
+        if b not in hosts[a].channels or (a, b) in self._opening:
             return
         channel = self.network.drop_channel(a, b)
         self._mend(channel)
@@ -126,14 +127,13 @@ class Connections:
             return
         other.take_down()
         hosts[b].drop_fans()
-        if not self.reaches(a, b):
-            self._break(other)
-            return
         at = max(self.kernel.now, channel.free_at) + channel.delay
+        self._closing[b, a] = at
         self.kernel.call_at(at, partial(self._end, b, a, other))
 
     def _end(self, b: NodeId, a: NodeId, held: Channel) -> None:
         """An end is told that its connection is gone."""
+        self._closing.pop((b, a), None)
         if self.network.hosts[b].channels.get(a) is held:
             self.network.drop_channel(b, a).take_down()
             self._mend(held)
@@ -146,6 +146,7 @@ class Connections:
     def crash(self, node: NodeId) -> None:
         """A node fails without a word. What it has sent still arrives."""
         network = self.network
+        self._opening = {pair: n for pair, n in self._opening.items() if pair[0] != node}
         for neighbour in [b for a, b in self._links if a == node]:
             self.link_end(node, neighbour, False, -1)
         network.remove(node)
@@ -183,23 +184,21 @@ class Connections:
         """An end leads nowhere from now on, which its node does not know."""
         if channel in self._broken:
             return
-        self._broken.add(channel)
+        now = self.kernel.now
+        self._broken[channel] = now
         self.kernel.unnoticed += 1
         if self.notice is not None:
-            self.kernel.call_at(
-                self.kernel.now + self.notice,
-                partial(self._notice, channel),
-                True,
-            )
+            # Not before an end has heard that it is open.
+            at = now + max(self.notice, self.network.delay)
+            self.kernel.call_at(at, partial(self._notice, channel, now), True)
 
-    def _notice(self, channel: Channel) -> None:
-        if channel in self._broken:
+    def _notice(self, channel: Channel, since: int) -> None:
+        if self._broken.get(channel) == since:
             self._end(channel.source, channel.target, channel)
 
     def _mend(self, channel: Channel) -> None:
         """An end is known to be gone, or leads somewhere again."""
-        if channel in self._broken:
-            self._broken.remove(channel)
+        if self._broken.pop(channel, None) is not None:
             self.kernel.unnoticed -= 1
 
     # Links
