@@ -140,9 +140,9 @@ def measure(name: str, count: int, rounds: int = 5) -> dict[str, float]:
     spent = {CoverIndex: 0.0, Scan: 0.0}
     for _ in range(rounds):
         for kind, times in ((CoverIndex, 10), (Scan, 2)):
-            routing.filters = kind()
+            routing.cover_index = kind()
             for filter in held:
-                routing.filters.add(filter)
+                routing.cover_index.add(filter)
             started = time.process_time()
             for filter in (next(fresh) for _ in range(times)):
                 at = draw.randrange(len(held))
@@ -150,9 +150,9 @@ def measure(name: str, count: int, rounds: int = 5) -> dict[str, float]:
                 routing.insert(SOURCE, filter)
                 held[at] = filter
             spent[kind] += (time.process_time() - started) / times / rounds
-    routing.filters = CoverIndex()
+    routing.cover_index = CoverIndex()
     for filter in held:
-        routing.filters.add(filter)
+        routing.cover_index.add(filter)
     started = time.process_time()
     routing.add_neighbour(NEWCOMER)
     routing.announce_table(NEWCOMER)

@@ -299,7 +299,7 @@ class Departures:
         absent = self.absent.get(to)
         if absent is None:
             return False
-        if getattr(message, "event", None) is not None:
+        if message.events():
             absent.keep(message)
             return True
         return to not in self._broker.links  # it is announced anew when the link is up

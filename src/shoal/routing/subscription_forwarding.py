@@ -93,7 +93,7 @@ class SubscriptionForwarding(Routing):
         self.remembers = parameters.announced
         self.covering = parameters.covering
         self.announced: dict[NodeId, dict[Filter, None]] = {}
-        self.filters = CoverIndex()
+        self.cover_index = CoverIndex()
         """With ``covering``, every filter that is in the table or announced over a link."""
         self.reconfiguration = reconfiguration(self)
 
@@ -178,7 +178,7 @@ class SubscriptionForwarding(Routing):
         if not self.table.add(source, filter):
             return False
         if self.covering and not self.table.wanted_beside(filter, source):
-            self.filters.add(filter)
+            self.cover_index.add(filter)
         if self.host.watched:
             self.host.note("entry added", source, str(filter))
         return True
@@ -200,7 +200,7 @@ class SubscriptionForwarding(Routing):
         for told in self.announced.values():
             if filter in told:
                 return
-        self.filters.discard(filter)
+        self.cover_index.discard(filter)
 
     def spread(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
         """Tell those who do not know that somebody on this side wants it, except ``source``."""
@@ -250,7 +250,7 @@ class SubscriptionForwarding(Routing):
 
     def covered(self, filter: Filter, told: dict[Filter, None]) -> bool:
         """Whether a filter that was told covers this one."""
-        for other in self.filters.above(filter):  # noqa: SIM110  # compiled, the loop is faster
+        for other in self.cover_index.above(filter):  # noqa: SIM110  # compiled, the loop is faster
             if other in told and other.covers(filter):
                 return True
         return False
@@ -262,7 +262,7 @@ class SubscriptionForwarding(Routing):
         rest: list[Filter] = []
         for filter in filters:
             hidden = False
-            for other in self.filters.above(filter):
+            for other in self.cover_index.above(filter):
                 if other in among and other.covers(filter) and not filter.covers(other):
                     hidden = True
                     break
@@ -277,7 +277,7 @@ class SubscriptionForwarding(Routing):
         told = self.announced[neighbour]
         hidden = [
             filter
-            for filter in self.filters.below(gone)
+            for filter in self.cover_index.below(gone)
             if filter != gone
             and gone.covers(filter)
             and self.table.wanted_beside(filter, neighbour)
@@ -345,8 +345,8 @@ class SubscriptionForwarding(Routing):
         if told is not None:
             for filter in filters:
                 told[filter] = None
-                if self.covering and filter not in self.filters:
-                    self.filters.add(filter)
+                if self.covering and filter not in self.cover_index:
+                    self.cover_index.add(filter)
 
     def assume_retracted(self, neighbour: NodeId, filters: Iterable[Filter]) -> None:
         """The neighbour forgets these without being told by UNSUB (Reconfiguration Path)."""
