@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")  # an example may take as long as the machine needs
 
 LONG = (
     # Spark, and whole programs run as a user runs them.
@@ -24,10 +28,12 @@ LONG = (
     "tests/cli/test_cli_chaos.py",
     "tests/live/test_commands.py",
     "tests/live/test_faults.py",
-    "tests/live/test_recording.py::test_one_scenario_in_two_worlds",
+    "tests/live/test_recording.py",
+    "tests/live/test_operating.py",
     # Histories by the thousand, and kernels compiled for every case.
     "tests/chaos/",
     "tests/simulation/dataplane/",
+    "tests/simulation/test_importers.py",
     "tests/live/test_hostile.py::test_8000_mutated_frames_crash_nothing",
     "tests/content/index/",
 )
