@@ -250,7 +250,7 @@ class SubscriptionForwarding(Routing):
 
     def covered(self, filter: Filter, told: dict[Filter, None]) -> bool:
         """Whether a filter that was told covers this one."""
-        for other in self.cover_index.above(filter):  # noqa: SIM110  # compiled, the loop is faster
+        for other in self.cover_index.above(filter):  # compiled, the loop is faster
             if other in told and other.covers(filter):
                 return True
         return False
