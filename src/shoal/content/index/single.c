@@ -473,13 +473,9 @@ static PyObject *spread(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
     found.data = HERE(&found);
     found.used = 0;
     found.room = sizeof found.words;
-    int failed = append_event(&found, args[0], args[1], 0);
-    if (failed > 0) {
-        PyObject *copy = own_copy(args[0]);
-        found.used = 0;
-        failed = copy ? append_event(&found, copy, args[1], 1) : -1;
-        Py_XDECREF(copy);
-    }
+    PyObject *copy = own_copy(args[0]);
+    int failed = copy ? append_event(&found, copy, args[1], 1) : -1;
+    Py_XDECREF(copy);
     PyObject *packed =
         failed ? NULL : PyBytes_FromStringAndSize(found.data, (Py_ssize_t)found.used);
     if (found.data != HERE(&found)) PyMem_Free(found.data);
