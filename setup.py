@@ -68,20 +68,26 @@ def extensions() -> list[object]:
     if why:
         print(f"shoal: {why}: building pure Python", file=sys.stderr)
         return []
-    # Single events against the matching index; numba takes its place where this does not build.
-    single = Extension(
-        "shoal.content.index._single",
-        ["src/shoal/content/index/single.c"],
-        extra_compile_args=["-O3", "-g0"],
-        optional=True,
-    )
+    # What a broker needs for its filters and events; numba takes its place where it is not built.
+    content = [
+        Extension(
+            f"shoal.content.{name}",
+            [f"src/shoal/content/{source}"],
+            extra_compile_args=["-O3", "-g0"],
+            optional=True,
+        )
+        for name, source in {
+            "_building": "index/building.c",
+            "index._single": "index/single.c",
+        }.items()
+    ]
     if METADATA.intersection(sys.argv):
-        return [single]
+        return content
     from mypyc.build import mypycify
 
     level = os.environ.get("MYPYC_OPT_LEVEL", "3")  # 0 builds in a quarter of the time, for tests
     modules = mypycify([*COMPILED, "--config-file=mypyc.ini"], opt_level=level, debug_level="0")
-    return [*modules, single]
+    return [*modules, *content]
 
 
 setup(

@@ -166,6 +166,44 @@ def test_with_a_compiler_broker_and_client_run_compiled(
         exchange(broker, broker, address)
 
 
+MANY = """
+import asyncio, sys
+import shoal
+
+
+async def main(address):
+    async with shoal.connect(address) as bus:
+        wanted = [bus.subscribe(f"a > {n} AND b <= {n}") for n in range(1500)]
+        async with asyncio.timeout(600):
+            for subscription in wanted:
+                await subscription.__aenter__()
+            await bus.publish(a=1000, b=998)
+            print([await anext(wanted[n]) for n in (998, 999)])
+
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def test_a_compiled_broker_indexes_filters_without_numba(
+    compiled_wheel: Path, tmp_path: Path
+) -> None:
+    """As many as need a segment of the index."""
+    environment = Environment(tmp_path, compiled_wheel, "broker")
+    assert not environment.has("numba")
+    with environment.broker() as address:
+        command = [str(environment.python), "-I", "-c", MANY, address]
+        subprocess.run(command, check=True, timeout=LIMIT)
+
+
+def test_an_uncompiled_broker_asks_for_numba(pure_wheel: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path, pure_wheel, "broker")
+    ran = environment.run("broker")
+    assert ran.returncode == 2
+    assert "needs numba" in ran.stderr
+    assert f"install '{pure_wheel}[broker,simulate]'" in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "extra"),
     [
@@ -189,7 +227,8 @@ def test_a_command_says_the_line_that_installs_what_it_lacks(
     (said,) = ran.stderr.splitlines()
     assert said.startswith(f"shoal: shoal {command.split()[0]} needs "), said
     line = said.partition("install with: ")[2]
-    assert line == f"{client.python} -m pip install '{pure_wheel}[{extra}]'"
+    wanted = "broker,simulate" if extra == "broker" else extra  # numba: the wheel is pure
+    assert line == f"{client.python} -m pip install '{pure_wheel}[{wanted}]'"
 
 
 def test_doctor_shows_what_is_not_installed(client: Environment) -> None:

@@ -33,8 +33,13 @@ class MissingExtraError(ModuleNotFoundError):
 
 
 def missing(extra: str) -> list[str]:
-    """The modules of an extra that are not installed."""
-    return [name for name in MODULES[extra] if find_spec(name) is None]
+    """The modules of an extra that are not installed; for a broker also numba, if it needs it."""
+    names = MODULES[extra]
+    if extra == "broker":
+        from shoal.content import native
+
+        names = names if native.built() else (*names, "numba")
+    return [name for name in names if find_spec(name) is None]
 
 
 def require(extra: str, purpose: str, *modules: str) -> None:
@@ -42,9 +47,10 @@ def require(extra: str, purpose: str, *modules: str) -> None:
     lacking = missing(extra)
     lacking = [name for name in modules if name in lacking] if modules else lacking
     if lacking:
+        wanted = f"{extra},simulate" if "numba" in lacking and extra == "broker" else extra
         raise MissingExtraError(
             f"{purpose} needs {' and '.join(_few(lacking))}, not installed here; install with: "
-            f"{install_line(extra)}"
+            f"{install_line(wanted)}"
         )
 
 

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 SMALL = 4
 """Up to so many filters are asked one after the other."""
 SMALL_UNCOMPILED = 32
-"""The same where the extension for single events is not built, and numba has to be loaded."""
+"""The same where the C extensions are not built, and numba has to be loaded."""
 
 
 class AttributeTable(FilterTable):
     """Filters by source: the reference table, until the filters are many enough for the index.
 
-    Its answers are the same before and after. From a thousand filters on the index needs code that
-    is loaded or even compiled then: a program that must not stop for that calls
+    Its answers are the same before and after. Where the C extensions are not built, the index needs
+    code that is loaded or even compiled then: a program that must not stop for that calls
     :func:`shoal.content.index.warm_up` first, in a thread if it likes.
     """
 

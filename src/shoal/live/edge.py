@@ -29,7 +29,11 @@ NOBODY: Final = array("i", [-1]) * (1 << CHUNK)
 
 
 class IndexLoader:
-    """Loads the matching index beside the event loop: it takes a second, or minutes at first."""
+    """Loads the matching index beside the event loop.
+
+    That takes a tenth of a second; where the C extensions are not built, a second, or a minute at
+    first, while numba compiles.
+    """
 
     def __init__(self) -> None:
         self.make: type[MatchIndex] | None = None
@@ -51,7 +55,7 @@ class IndexLoader:
     def _load(self) -> None:
         from shoal.content.index import MatchIndex, warm_up
 
-        warm_up()
+        warm_up(batches=False)
         self.make = MatchIndex
 
 

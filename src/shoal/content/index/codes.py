@@ -64,11 +64,3 @@ def codes_by_column(columns: Any, keys: Any, snapshot: Any, codes: Any) -> Any:
     """The codes of keys of various columns."""
     for i in range(len(keys)):
         codes[i] = code_of(keys[i], snapshot + 8 * CUT_SIZE * np.int64(columns[i]))
-
-
-@kernel
-def keep_exact(bounds: Any, begin: Any, end: Any, exact: Any) -> Any:
-    """Clear the lowest bit of ``exact[i]`` where ``bounds[:, i]`` has an even code in some lane."""
-    for lane in range(begin, end):
-        for bound in range(len(exact)):
-            exact[bound] &= bounds[lane, bound]

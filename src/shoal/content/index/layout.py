@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 
 from shoal.content.index import fields as f
-from shoal.content.index import ordering
-from shoal.content.index.codes import keep_exact
+from shoal.content.index.building import ordering
 from shoal.content.index.segments import Array, Flat, Segment, Snapshot, aligned
 
 STEP = 1 << 13  # lanes handled between two yields
@@ -301,7 +300,7 @@ def _fill(
             yield b - a
     odd = np.full(2 * width, 1, np.uint16)
     for a, b in steps(count, 4 * STEP):
-        keep_exact(bounds, a, b, odd)
+        odd &= np.bitwise_and.reduce(bounds[a:b], axis=0)
         yield (b - a) // 4
     for key, column in enumerate(keys):
         if not odd[2 * key : 2 * key + 2].all():

@@ -30,7 +30,7 @@ KERNELS = (
     "tile_blocks",
     "tiles",
     "ordering",
-    "merging",
+    "unfolding",
 )
 
 

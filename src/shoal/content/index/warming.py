@@ -7,14 +7,19 @@ import numpy as np
 from shoal.content.index import single
 from shoal.content.index.index import MatchIndex
 from shoal.content.index.scratch import Scratch
+from shoal.content.native import built
 from shoal.content.normal import Conjunction, NormalForm, Number, Text
 
 
-def warm_up() -> None:
-    """Compile every kernel, or load it from disk, so that no event or insertion has to wait."""
+def warm_up(*, batches: bool = True) -> None:
+    """Compile every kernel, or load it from disk, so that no event or insertion has to wait.
+
+    Without ``batches``, those for single events only: none where the C extensions are built.
+    """
+    if not batches and built():
+        return
     from shoal.content.index import codes
     from shoal.content.index import kernels as k
-    from shoal.content.index.tiles import match_tile
 
     index = MatchIndex()
     handles = index.insert_many(
@@ -33,6 +38,8 @@ def warm_up() -> None:
         index.match_ids({"a": 1.0, "b": "x", "c": 5.0})
     finally:
         single.match = extension
+    if not batches:
+        return
     cuts, code = index.segments[0].snapshot.table.ctypes.data, np.zeros(1, np.uint16)
     codes.codes_of(np.zeros(1), cuts, code)
     codes.codes_by_column(np.zeros(1, np.uint32), np.zeros(1), cuts, code)
@@ -42,4 +49,6 @@ def warm_up() -> None:
         index.publish(), none, none, rows, 0, 0, scratch.codes_at, scratch.keys_at,
         scratch.present_at, 0, ends,
     )  # fmt: skip
+    from shoal.content.index.tiles import match_tile
+
     match_tile(index.publish(), tile.at, none, none, rows, 0, 0, False, 0, ends)
