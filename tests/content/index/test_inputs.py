@@ -46,6 +46,7 @@ def test_filters_as_text_as_filters_and_in_normal_form() -> None:
 def test_events_as_dicts_attributes_and_mappings() -> None:
     index = MatchIndex()
     handle = index.insert("x > 5 AND name = 'a'")
+    assert index.match_ids({"x": 6, "name": "a"}).tolist() == [handle]  # the first question
     for event in (
         {"x": 6, "name": "a"},
         Attributes({"x": 6, "name": "a"}),

@@ -272,7 +272,8 @@ class MatchIndex:
             return np.frombuffer(found, np.uint32)
         attributes = event if type(event) is dict else event_of(event)
         with self.lock:
-            return self.scratch.ids[: self._find(self._entries(attributes))].copy()
+            count = self._find(self._entries(attributes))  # which may renew the scratch space
+            return self.scratch.ids[:count].copy()
 
     def _quick(self, event: Any, raw: bool) -> Any:
         """The ids that match, found without the lock; None where that cannot be."""
