@@ -398,3 +398,19 @@ def test_clients_of_a_broker_that_was_cut_off_are_told_of_a_gap() -> None:
             assert network.brokers[1].links
 
     run(story())
+
+
+def test_what_is_on_its_way_over_a_link_that_is_dropped_arrives() -> None:
+    async def story() -> None:
+        async with Network(2) as network:
+            near, far = network.brokers
+            got: list[int] = []
+            near.listen_to(AttributeFilter("n > 0"), lambda event: got.append(event.sequence))
+            await network.settled()
+            link = near.links[far.node]
+            near.departures.drop(link, "enough")
+            sent = [far.publish({"n": n}).sequence for n in range(1, 11)]
+            await until(lambda: near.links.get(far.node) is not link, "the link is gone")
+            assert got == sent
+
+    run(story())

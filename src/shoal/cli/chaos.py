@@ -166,9 +166,8 @@ def _live(minutes: float, seed: int, brokers: int, every: float, as_json: bool) 
         typer.echo(msgspec.json.encode(found).decode())
     else:
         faults = ", ".join(f"{count} × {name}" for name, count in sorted(found.faults.items()))
-        table = Table(
-            title=f"{brokers} brokers, {found.seconds:g} s, seed {seed}; faults: {faults}"
-        )
+        console.print(f"{brokers} brokers, {found.seconds:g} s, seed {seed}; faults: {faults}")
+        table = Table()
         table.add_column("")
         table.add_column("events", justify="right")
         table.add_column("of those owed", justify="right")

@@ -282,7 +282,7 @@ class Broker:
         if self.settings.overlay == "graph":
             surplus = self.membership.surplus(but=node)
             if surplus is not None and surplus in self.links:
-                self.links[surplus].connection.close("making room for another")
+                self.departures.drop(self.links[surplus], "making room for another")
 
     def peer_closed(self, peer: Peer, reason: str) -> None:
         """The connection to a peer is gone, and with it the link."""

@@ -58,7 +58,7 @@ SETTINGS: Final = (
     "--set=routing.threshold=1.0",
     "--set=heal=2.0",
     "--set=reconnect=[0.05, 0.5]",
-    "--set=limits.rate=500",
+    "--set=limits.rate=100",  # all that a flood of one client costs
     "--set=limits.block=1.0",
     "--set=anyone_may_block=true",  # the attack is to be one
 )

@@ -244,6 +244,13 @@ class Departures:
         while not holds() and self._broker.loop.time() < ends:
             await asyncio.sleep(POLL)
 
+    def drop(self, peer: Peer, reason: str) -> None:
+        """End one link of a graph, once what is on its way over it has arrived."""
+        if not peer.leaves:
+            peer.leaves, peer.dropped_for = True, reason
+            self._broker.membership.unlinked(peer.node)
+            peer.tell(Leaving())
+
     # Neighbours that leave
 
     def handle(self, peer: Peer, message: Any) -> None:
@@ -258,6 +265,8 @@ class Departures:
             self._leaves(peer, message)
         elif isinstance(message, Left):
             peer.left = True
+            if peer.dropped_for:
+                peer.tell(Bye(peer.dropped_for))
         elif isinstance(message, Ready):
             peer.ready = True
             self._check_whole()
@@ -266,7 +275,7 @@ class Departures:
             self._resume(peer.node)
 
     def _leaves(self, peer: Peer, leaving: Leaving) -> None:
-        log.info("'%s' is about to stop", peer.who.name)
+        log.info("'%s' is about to close its link", peer.who.name)
         peer.leaves = True
         if self._graph:
             self._broker.spawn(self._take_over(peer, leaving.heir))

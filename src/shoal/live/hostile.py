@@ -52,7 +52,7 @@ async def mutated(streams: Streams, chance: random.Random) -> None:
     writer.write(hello())
     frames = [
         encode(Subscribe(1, "kind = 1 AND n > 3")),
-        encode(Publish(2, {"kind": NOT_FOR_US, "n": 1}, b"body")),
+        encode(Publish(2, {"spam": 1}, b"body")),  # no such change makes it one for the honest
         encode(Beat(3)),
     ]
     for _ in range(50):

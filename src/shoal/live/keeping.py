@@ -133,7 +133,7 @@ async def keep_graph(broker: Broker) -> None:
                 broker.links[partner].tell(Shuffle(membership.sample(now, partner), True))
         surplus = membership.surplus()
         if surplus is not None:
-            broker.links[surplus].connection.close("it has neighbours enough")
+            broker.departures.drop(broker.links[surplus], "it has neighbours enough")
         candidate = membership.candidate(now, pause=5 * step)
         if candidate is not None:
             insist = membership.urgent(refusals)

@@ -156,7 +156,7 @@ class Echo(Message, frozen=True, tag="echo"):
 
 
 class Leaving(Message, frozen=True, tag="leaving"):
-    """The sender is about to stop. It wants nothing more, and passes on what it has."""
+    """The sender is about to stop, or to close this link. It passes on what it has got."""
 
     heir: Known | None = None
     """On a graph, the broker to be linked to in its place."""
@@ -165,7 +165,7 @@ class Leaving(Message, frozen=True, tag="leaving"):
 
 
 class Left(Message, frozen=True, tag="left"):
-    """The sender will send nothing more over this link; the other end may close it."""
+    """The answer: the sender sends nothing more over this link, and it may be closed."""
 
 
 class Ready(Message, frozen=True, tag="ready"):

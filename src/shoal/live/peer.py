@@ -47,9 +47,11 @@ class Peer:
         self.ready = False
         """It has announced what its side wants."""
         self.leaves = False
-        """It is about to stop."""
+        """The link is about to be closed, by either end."""
+        self.dropped_for = ""
+        """Why this end closes it."""
         self.parted = False
-        """It is about to stop, and is sent nothing more."""
+        """The other end is about to close it, and is sent nothing more."""
         self.left = False
         """It will send nothing more, since this broker is about to stop."""
         self._congested = False
