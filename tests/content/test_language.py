@@ -274,7 +274,7 @@ def test_like_is_linear_in_the_text(pattern: str) -> None:
         " OR ".join(f"a{i} > {i}" for i in range(1500)),
         " XOR ".join(f"a{i} = 1" for i in range(40)),
         " AND ".join(f"x != {i}" for i in range(2000)),
-        " AND ".join(f"x NOT LIKE '%{i}%'" for i in range(1000)),
+        " AND ".join(f"x NOT LIKE '%{i}%'" for i in range(60)),
         f"x IN ({','.join(str(i) for i in range(MAX_ELEMENTS))})",
         "NOT (" + " AND ".join(f"(a{i} OR b{i})" for i in range(60)) + ")",
     ],
