@@ -291,6 +291,10 @@ class SubscriptionForwarding(Routing):
         """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
 
+    def filters_from(self, neighbour: NodeId) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return self.table.filters_of(neighbour)
+
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The neighbours that subscribed to this very filter."""
         return [source for source in self.table.sources(filter) if source != LOCAL]

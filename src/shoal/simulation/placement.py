@@ -28,7 +28,7 @@ from shoal.stack import StackError
 Places: TypeAlias = npt.NDArray[np.float64]
 Metres = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 Spread = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-ATTEMPTS = 20_000
+ATTEMPTS = 3_000
 """Placements drawn before one that must be connected is given up."""
 ATTRIBUTE = "x"
 """The attribute of events that carries their number."""

@@ -8,8 +8,8 @@ from                    to                    calls
 ======================  ====================  ====================================================
 overlay                 routing               ``link_up``, ``link_down``, ``link_replaced``,
                                               ``parent_changed``: these four and no others
+overlay, recovery       routing               ``filters``, ``filters_from``, ``next_hops``
 routing                 recovery              ``seen``, ``arrived``
-recovery                routing               ``filters``, ``next_hops``
 recovery, or routing    host                  ``deliver``, ``gap``
 if there is none
 ======================  ====================  ====================================================
@@ -126,6 +126,10 @@ class Routing(Layer):
 
     def filters(self) -> list[Filter]:
         """The filters of this node's application."""
+        raise NotImplementedError
+
+    def filters_from(self, neighbour: NodeId) -> list[Filter]:
+        """The filters that a neighbour asked for; known to routings that keep tables."""
         raise NotImplementedError
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
