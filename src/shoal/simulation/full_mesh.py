@@ -38,11 +38,13 @@ class FullMeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     crash_rate: Share = 0.0
     """Share of the nodes that crash in a minute, within the window."""
     window: tuple[Seconds, Seconds] = (0.0, 1e6)
+    """Seconds of the run between which nodes crash at that rate."""
     back_after: Seconds | None = None
     """Seconds after which a crashed node starts again; never if not given."""
     crashes: tuple[tuple[Seconds, int], ...] = ()
     """Nodes that crash, at a time."""
     partitions: tuple[Partition, ...] = ()
+    """Times during which the network is in two parts."""
     timeout: Seconds = 1.0
     """Seconds after which a node that cannot be reached is reported as such."""
     notice: Seconds | None = None

@@ -26,6 +26,7 @@ from shoal.simulation.network import Network
 from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
 from shoal.simulation.recorder import Recorder
+from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.tree import AbstractTree
 from shoal.simulation.workload import plan_workload
@@ -45,9 +46,9 @@ REST_LIMIT = 60.0
 """Simulated seconds after the end of a run within which it must come to rest."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
-    """What a run leaves behind."""
+    """What a run leaves behind: its tables, and what is known of the run as a whole."""
 
     run_id: str
     tables: dict[str, pa.Table]
@@ -60,6 +61,21 @@ class RunResult:
     canonical: bool | None
     """Whether the tables at rest were right; None where the routing keeps none."""
     wall_seconds: float
+
+    def summary(self) -> Summary:
+        """The run in a few numbers; ``print`` it, or show it in a notebook."""
+        return summarise(self)
+
+    def __repr__(self) -> str:
+        summary = self.summary()
+        share = "" if summary.delivery is None else f", {summary.delivery:.1%} delivered"
+        events = "" if summary.events is None else f", {summary.events:,} events{share}"
+        return (
+            f"<RunResult {self.run_id}: {self.nodes:,} nodes{events}, {self.messages:,} messages>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
 
 
 class Simulation:
