@@ -616,6 +616,21 @@ def test_a_cut_while_two_nodes_connect_separates_them_all_the_same(cut_at: float
     assert world.connected() == {(0, 1)}
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_request_waits_for_a_node_that_stands_still(dies: bool) -> None:
+    world = World()
+    world.connections.stand_still(1)
+    world.open(0, 1)
+    world.run(50)
+    assert (world.log(0), world.log(1)) == ([], [])
+    if dies:
+        world.crash(1)
+    world.connections.go_on(1)
+    world.rest()
+    assert world.connected() == (set() if dies else {(0, 1)})
+    assert world.log(0) == (["70 unreachable 1"] if dies else ["51 opened 1"])
+
+
 def test_an_end_is_told_a_full_time_after_the_last_break() -> None:
     world = joined((0, 1), notice=0.1)
     world.connections.cut([0, 1, 0])

@@ -204,6 +204,9 @@ class Graph(Overlay):
             for contact in self.contacts:
                 self._ask(contact, False)
         if len(self.neighbours) < self.degree - 1:
+            for contact in self.contacts:
+                if contact.node not in self.heard:
+                    self._remember_lost(contact)
             self._seek()
         self._shed(-1)
 

@@ -37,6 +37,8 @@ class Connections:
         self._opening: dict[tuple[NodeId, NodeId], int] = {}
         """Requests that were not answered yet, numbered: (who asks, whom)."""
         self._requests = 0
+        self._standing: dict[NodeId, list[Callable[[], None]]] = {}
+        """Per node that stands still, the requests that wait for it."""
         self._closing: dict[tuple[NodeId, NodeId], int] = {}
         """When the last word of a closed connection arrives: (at whom, whose)."""
         self._broken: dict[Channel, int] = {}
@@ -67,6 +69,10 @@ class Connections:
             return  # crashed, or connected because the other node asked as well
         if not self.reaches(a, b):
             self._later(self.timeout, self._fail, a, b, request)
+            return
+        standing = self._standing.get(b)
+        if standing is not None:
+            standing.append(partial(self._asked, a, b, request))
             return
         closing = self._closing.get((b, a))
         if closing is not None:  # what was sent before comes first
@@ -143,6 +149,15 @@ class Connections:
                 node.closed(a)
 
     # Failures
+
+    def stand_still(self, node: NodeId) -> None:
+        """A node does nothing for a while; requests for connections to it wait."""
+        self._standing.setdefault(node, [])
+
+    def go_on(self, node: NodeId) -> None:
+        """A node that stood still goes on, or will never do so."""
+        for asked in self._standing.pop(node, []):
+            asked()
 
     def crash(self, node: NodeId) -> None:
         """A node fails without a word. What it has sent still arrives."""

@@ -19,6 +19,7 @@ instant.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from shoal.simulation.chaos.history import History, Subject
@@ -73,11 +74,12 @@ class MeshHistory(History):
         if isinstance(node, PausableNode):
             node.gate.dead = True
             self.connections.crash(int(rest))
+            self.connections.go_on(int(rest))
 
     def _leave(self, rest: str) -> None:
         node = self.network.nodes[int(rest)]
         if isinstance(node, PausableNode):
-            node.gate.resume()
+            self._go_on(node)
             node.stop()
             self._crash(rest)
 
@@ -86,7 +88,14 @@ class MeshHistory(History):
         node, kernel = self.network.nodes[int(name)], self.simulation.kernel
         if isinstance(node, PausableNode):
             node.gate.paused = True
-            kernel.call_at(kernel.now + to_ns(float(seconds)), node.gate.resume, True)
+            self.connections.stand_still(int(name))
+            at = kernel.now + to_ns(float(seconds))
+            kernel.call_at(at, partial(self._go_on, node), True)
+
+    def _go_on(self, node: PausableNode) -> None:
+        node.gate.resume()
+        if not node.gate.dead:
+            self.connections.go_on(node.host.node)
 
     def _late(self, rest: str) -> None:
         way, _, seconds = rest.partition(" ")
@@ -115,7 +124,7 @@ class MeshHistory(History):
         self._heal()
         for node in self.running().values():
             assert isinstance(node, PausableNode)
-            node.gate.resume()
+            self._go_on(node)
         self._start(str(FIRST))
         for host in self.network.hosts:
             for peer in host.channels:
