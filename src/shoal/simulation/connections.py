@@ -5,7 +5,8 @@ A connection has two ends, and each end learns on its own what happens to it:
 * ``open``: the request takes a link's delay; the other end is open then, and this one a delay
   later. A node that is not there, or out of reach, is reported after ``timeout`` seconds.
 * ``close``: this end is closed at once; the other end is told behind what was sent before.
-* A crash, or a cut network, is silent: messages are lost and nobody is told. An end notices by
+* A crash is silent: messages are lost and nobody is told. So is a cut network, whose messages
+  arrive when it is whole again, unless an end has given up the connection. An end notices by
   itself and closes, or is told after ``notice`` seconds where the topology says so (a driver sees
   a broken connection of TCP; it sees nothing of a radio). Until then the kernel counts the end as
   ``unnoticed``.
@@ -36,6 +37,8 @@ class Connections:
         self._opening: dict[tuple[NodeId, NodeId], int] = {}
         """Requests that were not answered yet, numbered: (who asks, whom)."""
         self._requests = 0
+        self._standing: dict[NodeId, list[Callable[[], None]]] = {}
+        """Per node that stands still, the requests that wait for it."""
         self._closing: dict[tuple[NodeId, NodeId], int] = {}
         """When the last word of a closed connection arrives: (at whom, whose)."""
         self._broken: dict[Channel, int] = {}
@@ -66,6 +69,10 @@ class Connections:
             return  # crashed, or connected because the other node asked as well
         if not self.reaches(a, b):
             self._later(self.timeout, self._fail, a, b, request)
+            return
+        standing = self._standing.get(b)
+        if standing is not None:
+            standing.append(partial(self._asked, a, b, request))
             return
         closing = self._closing.get((b, a))
         if closing is not None:  # what was sent before comes first
@@ -143,6 +150,15 @@ class Connections:
 
     # Failures
 
+    def stand_still(self, node: NodeId) -> None:
+        """A node does nothing for a while; requests for connections to it wait."""
+        self._standing.setdefault(node, [])
+
+    def go_on(self, node: NodeId) -> None:
+        """A node that stood still goes on, or will never do so."""
+        for asked in self._standing.pop(node, []):
+            asked()
+
     def crash(self, node: NodeId) -> None:
         """A node fails without a word. What it has sent still arrives."""
         network = self.network
@@ -154,17 +170,18 @@ class Connections:
             self._mend(network.drop_channel(node, peer))
             held = network.hosts[peer].channels.get(node)
             if held is not None:
+                self._mend(held)
                 held.take_down()
                 network.hosts[peer].drop_fans()
                 self._break(held)
 
     def cut(self, side: list[int]) -> None:
-        """The network falls apart: messages between different sides are lost."""
+        """The network falls apart: messages between different sides have to wait."""
         self.side = side
         for host in self.network.hosts:
             for channel in host.channels.values():
                 if channel.up and side[channel.source] != side[channel.target]:
-                    channel.take_down()
+                    channel.hold()
                     self._break(channel)
             host.drop_fans()
 
@@ -172,13 +189,18 @@ class Connections:
         """The network is whole again, and connections that nobody has given up work again."""
         self.side = None
         hosts = self.network.hosts
-        for channel in list(self._broken):
+        whole = []
+        for channel in self._broken:
             back = hosts[channel.target].channels.get(channel.source)
             if self.network.nodes[channel.target] is not None and back in self._broken:
-                channel.restore()
-        for channel in [c for c in self._broken if c.up]:
+                whole.append(channel)
+        for channel in whole:
+            waited = channel.restore()
             self._mend(channel)
             hosts[channel.source].drop_fans()
+            for message in waited:
+                kind = self.network.kind_of(message)
+                self.kernel.post(self.kernel.now, channel.alone(), kind.skip, message)
 
     def _break(self, channel: Channel) -> None:
         """An end leads nowhere from now on, which its node does not know."""
@@ -200,6 +222,9 @@ class Connections:
         """An end is known to be gone, or leads somewhere again."""
         if self._broken.pop(channel, None) is not None:
             self.kernel.unnoticed -= 1
+        if channel.held is not None:
+            self.kernel.lost += len(channel.held)
+            channel.held = None
 
     # Links
 

@@ -301,6 +301,8 @@ class Network:
         """Makes a node's layers on its host."""
         self.started: Callable[[NodeId], None] | None = None
         """Called when a node has started: its application speaks up."""
+        self.crashed: Callable[[NodeId], None] | None = None
+        """Called when a node is no more, and its application with it."""
         self.plane: Plane | None = None
         self.uneven = False
         """Whether links differ: some lose events, or have a delay of their own."""
@@ -328,6 +330,7 @@ class Network:
         if host.clock.stopped:
             host.clock = Clock(self.kernel)
             host.epoch += 1
+            self.recorder.restarted(node)
         self.put_node(node).start(contacts)
         if self.started is not None:
             self.started(node)
@@ -448,7 +451,8 @@ class Network:
         """A node is no more; its neighbours are not told."""
         self.nodes[node] = None
         self.hosts[node].clock.stop()
-        self.recorder.crashed(node)
+        if self.crashed is not None:
+            self.crashed(node)
         for channel in self.hosts[node].reached_by:
             channel.take_down()
         self.hosts[node].reached_by = []

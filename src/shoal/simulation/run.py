@@ -109,6 +109,9 @@ class Simulation:
         )
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
+        self.promises: dict[int, dict[Filter, None]] = {}
+        """Per node what its application says it will publish."""
+        self.network.crashed = self.crashed
         if self.network.connections is None:
             for node in range(config.nodes):
                 self.network.put_node(node)
@@ -167,11 +170,23 @@ class Simulation:
 
     def started(self, node: int) -> None:
         """A node is there, or there again: its application wants what it wanted."""
+        for filter in list(self.promises.get(node, ())):
+            self.advertisement(node, filter, True)
         for filter in list(self.wishes.get(node, ())):
             self.subscription(node, filter, True)
 
+    def crashed(self, node: int) -> None:
+        """A node is no more; nothing is owed to it from now on."""
+        self.oracle.forget(node)
+        self.advertisers.forget(node)
+
     def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
-        """An application says what it will publish, or no longer will."""
+        """An application says what it will publish, or no longer will; see subscription."""
+        promises = self.promises.setdefault(node, {})
+        if advertise:
+            promises[filter] = None
+        else:
+            promises.pop(filter, None)
         running = self.network.nodes[node]
         if running is None:
             return
