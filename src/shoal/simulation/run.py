@@ -13,12 +13,12 @@ import pyarrow as pa
 import shoal.overlay  # registers the overlays
 import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
-import shoal.simulation.full_mesh  # registers the topology of overlays that build themselves
 import shoal.simulation.graph  # registers the random graphs
 import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
+from shoal.simulation.full_mesh import FullMesh  # registers it, too
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
@@ -224,11 +224,13 @@ class Simulation:
         if self.plane is None:
             player.start()
             self.kernel.run(end)
+            self._calm()
             rests = self.kernel.run_to_rest(end + to_ns(REST_LIMIT))
         else:
             player.start_subscriptions()
             self.plane.start()
             self.plane.run(end)
+            self._calm()
             rests = self.plane.run_to_rest(end + to_ns(REST_LIMIT))
             self.plane.finish()
         if not rests:
@@ -238,6 +240,11 @@ class Simulation:
                 "broken connections unnoticed"
             )
         self.recorder.close_bin()
+
+    def _calm(self) -> None:
+        """The run is over: nodes no longer come and go."""
+        if isinstance(self.topology, FullMesh):
+            self.topology.calm()
 
     def wrong_table(self) -> str | None:
         """At rest: what is wrong with the first wrong table, if one is."""
