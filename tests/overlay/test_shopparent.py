@@ -29,6 +29,7 @@ def config(nodes: int, seed: int = 0, **sections: Any) -> dict[str, Any]:
         "overlap": "axis",
         "discovery": "radio",
         "collect": 0.02,
+        "heirs": [],
         **sections.pop("overlay", {}),
     }
     topology = {"name": "radio-range", **sections.pop("topology", {})}

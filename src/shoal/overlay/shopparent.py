@@ -20,7 +20,8 @@ What the paper leaves open:
   and is refused by whoever has no route, is about to move itself, or has sent it: no cycle forms.
 * A node whose ancestor lost its route stays where it is, but no longer advertises. It looks for
   another parent when that lasts longer than the timeout.
-* The root's ``heirs`` take its place, in order. Every node prefers the tree of the first of them.
+* When the root is gone an heir takes its place. Every node prefers the tree of the first heir, so
+  that the parts of a network that was cut become one tree again.
 
 With ``discovery = "radio"`` neighbours are whoever hears a broadcast. With ``"sampling"`` nodes
 know others by peer sampling, and ask some of them for advertisements in each period.
@@ -28,6 +29,7 @@ know others by peer sampling, and ask some of them for advertisements in each pe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
@@ -51,11 +53,13 @@ from shoal.overlay.shopparent_messages import (
     Welcome,
 )
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Handler, Overlay, Reconfiguration, Routing
+from shoal.stack.layer import Handler, Layer, Overlay, Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
 NOBODY: Final = -1
+LOST: Final = 32
+"""Lost nodes that are remembered; the oldest is forgotten for a newer one."""
 LONGEST: Final = 1000
 """Nodes on a route at most."""
 
@@ -85,7 +89,13 @@ class ShopParent(Overlay):
             self.errors = Errors(host.chance("errors"), parameters.error, shared)
         roots = parameters.roots
         self.place = roots.index(host.node) if host.node in roots else NOBODY
-        """This node's place among those that may be the root."""
+        """This node's place among those that may be the root; NOBODY if it may not."""
+        self.patience = parameters.timeout * (1 + 2 * self.place)
+        """Seconds without a route after which it takes the root's place."""
+        if parameters.heirs == "anyone" and self.place != 0:
+            self.place = 1 + host.node
+            phase = host.chance("heir").uniform(host.node)
+            self.patience = parameters.timeout * (2 + 2 * phase)
         self.parent: NodeId = LOCAL
         self.rank = NOBODY
         """The root's place among those that may be it; NOBODY without a route to a root."""
@@ -100,12 +110,16 @@ class ShopParent(Overlay):
         """Per open connection, when its other end was last heard."""
         self.joining: NodeId = NOBODY
         """The node that this one asks to be its parent."""
+        self.request = 0
+        """The number of the latest request to join."""
         self.moves = 0
         """Parents that this node has left for a better one."""
         self.saved = 0.0
         """By how much the metrics of the better ones were smaller, in sum."""
         self.view = View(host, parameters.forget)
         self.contacts: tuple[Contact, ...] = ()
+        self.lost: dict[NodeId, Contact] = {}
+        """With sampling: nodes that were not heard of for long, to be tried again."""
         self._chance = host.chance("parent")
         self._draws = 0
         self._ticked = -1.0
@@ -190,8 +204,7 @@ class ShopParent(Overlay):
 
     def _take_over(self, now: float) -> bool:
         """An heir becomes the root when it has had no route for long enough."""
-        wait = self.timeout * (1 + 2 * self.place)
-        if self.place <= 0 or now - self.unrouted_since <= wait:
+        if self.place < 0 or now - self.unrouted_since <= self.patience:
             return False
         if self.parent != LOCAL:
             self.host.close(self.parent)
@@ -218,22 +231,42 @@ class ShopParent(Overlay):
         """Ask some nodes known by peer sampling what they would cost."""
         view = self.view
         view.alive(self.neighbours)
+        before = {node: entry.contact for node, entry in view.entries.items()}
         view.forget_old()
+        for node, contact in before.items():
+            if node not in view.entries:
+                self._lose(contact)
         self._draws += 1
         known = list(view.entries)
         count = min(self.probes, len(known))
-        for node in self._chance.sample(known, count, self.host.node, self._draws):
-            self.host.send_direct(view.entries[node].contact, Probe(view.sample(node)))
+        asked = self._chance.sample(known, count, self.host.node, self._draws)
+        contacts = [view.entries[node].contact for node in asked]
+        if self.lost:
+            contacts.append(list(self.lost.values())[view.below(len(self.lost))])
+        for contact in contacts:
+            self.host.send_direct(contact, Probe(view.sample(contact.node)))
+
+    def _lose(self, contact: Contact) -> None:
+        """Remember a node that is not heard of: the network may be cut."""
+        self.lost[contact.node] = contact
+        if len(self.lost) > LOST:
+            del self.lost[next(iter(self.lost))]
 
     def on_probe(self, sender: NodeId, message: Message) -> None:
         """Answer, if this node has a route to the root."""
         known = cast("Probe", message).known
-        self.view.hear(known, self.neighbours)
+        self._hear(sender, known)
         if self.rank >= 0:
             contact = known[0].contact if known else Contact(sender)
             if self.host.watched:
                 self.host.note("answer", sender, str(len(self.route)))
             self.host.send_direct(contact, self.advertisement())
+
+    def _hear(self, sender: NodeId, known: tuple[Known, ...]) -> None:
+        """With sampling: others that a node knows."""
+        if known:
+            self.lost.pop(sender, None)
+            self.view.hear(known, self.neighbours)
 
     def advertise(self) -> None:
         """PARENT-ADVERTISE to all neighbours; by sampling, to all children."""
@@ -283,8 +316,7 @@ class ShopParent(Overlay):
         now = self.host.now()
         self.adverts[sender] = advertise
         self.advertised[sender] = now
-        if not self.radio:
-            self.view.hear(advertise.known, self.neighbours)
+        self._hear(sender, advertise.known)
         if sender == self.parent:
             self.heard[sender] = now
             self._follow(advertise)
@@ -433,11 +465,9 @@ class ShopParent(Overlay):
             self.host.open(known[0].contact if known else Contact(node))
 
     def _request(self, node: NodeId) -> None:
-        repair = -1
-        if self.parent != LOCAL:
-            self._draws += 1
-            repair = self._chance.below(2**31 - 1, self.host.node, self.host.epoch, self._draws)
-        self.host.send(node, Join((self.host.node,), repair))
+        self._draws += 1
+        self.request = self._chance.below(2**31, self.host.node, self.host.epoch, self._draws)
+        self.host.send(node, Join((self.host.node,), self.request, self.parent != LOCAL))
 
     def on_join(self, sender: NodeId, message: Message) -> None:
         """A request climbs to the root, and is refused where it might close a cycle."""
@@ -447,11 +477,12 @@ class ShopParent(Overlay):
         self.heard[sender] = self.host.now()
         moving = self.rank < 0 or self.joining != NOBODY
         if moving or self.host.node in join.path or len(join.path) >= LONGEST:
-            self.host.send(sender, Answer(join.path, join.repair, False))
+            self.host.send(sender, Answer(join.path, join.request, join.moves, False))
         elif self.parent == LOCAL:
-            self._answer(join.path, join.repair, True)
+            self._answer(join.path, join.request, join.moves, True)
         else:
-            self.host.send(self.parent, Join((*join.path, self.host.node), join.repair))
+            path = (*join.path, self.host.node)
+            self.host.send(self.parent, Join(path, join.request, join.moves))
 
     def on_answer(self, sender: NodeId, message: Message) -> None:
         """The answer goes back down, to the parent to be or to the node that asked."""
@@ -459,26 +490,26 @@ class ShopParent(Overlay):
         if answer.path[-1] != self.host.node or sender not in self.heard:
             return
         if len(answer.path) > 1:
-            self._answer(answer.path[:-1], answer.repair, answer.granted)
-        elif sender == self.joining:
+            self._answer(answer.path[:-1], answer.request, answer.moves, answer.granted)
+        elif sender == self.joining and answer.request == self.request:
             self._forget(sender)
             self._give_up()
 
-    def _answer(self, path: tuple[int, ...], repair: int, granted: bool) -> None:
-        """One step back down."""
+    def _answer(self, path: tuple[int, ...], request: int, moves: bool, granted: bool) -> None:
+        """One step back down; the parent to be makes its end of the link."""
         node = path[-1]
         if len(path) > 1 or not granted:
-            self.host.send(node, Answer(path, repair, granted))
+            self.host.send(node, Answer(path, request, moves, granted))
         elif node in self.heard and node != self.parent:
             if node not in self.neighbours:
-                self.link_up(node, None if repair < 0 else Reconfiguration(repair))
+                self.link_up(node, Reconfiguration(request) if moves else None)
                 self._news()
-            self.host.send(node, Welcome(self.advertisement(), repair))
+            self.host.send(node, Welcome(self.advertisement(), request))
 
     def on_welcome(self, sender: NodeId, message: Message) -> None:
         """The new parent has made its end of the link: leave the old one."""
         welcome = cast("Welcome", message)
-        if sender != self.joining:
+        if sender != self.joining or welcome.request != self.request:
             if sender != self.parent and sender in self.heard:
                 self.host.close(sender)
                 self._disconnected(sender)
@@ -486,14 +517,14 @@ class ShopParent(Overlay):
         value = self._saving
         self._asked()
         old = self.parent
-        repair = None if welcome.repair < 0 else Reconfiguration(welcome.repair)
+        repair = Reconfiguration(welcome.request) if old != LOCAL else None
         if old != LOCAL:
             self.link_down(old, repair)
         self.parent = sender
         self.heard[sender] = self.host.now()
         self.link_up(sender, repair)
         self.parent_changed(sender)
-        if old != LOCAL:
+        if repair is not None:
             self._leave(old, sender, repair)
             self.moves += 1
             self.saved += value
@@ -502,19 +533,18 @@ class ShopParent(Overlay):
         self.advertised[sender] = self.host.now()
         self._follow(welcome.advertise)
 
-    def _leave(self, old: NodeId, new: NodeId, repair: Reconfiguration | None) -> None:
+    def _leave(self, old: NodeId, new: NodeId, repair: Reconfiguration) -> None:
         """Tell the old parent which link stands in for the lost one."""
         del self.heard[old]
-        if repair is not None:
-            self.host.send(old, Moved(new, repair.id))
-            self.link_replaced(old, self.host.node, new, repair)
+        self.host.send(old, Moved(new, repair.id))
+        self.link_replaced(old, self.host.node, new, repair)
         self.host.close(old)
 
     def on_moved(self, sender: NodeId, message: Message) -> None:
         """A child has found a better parent."""
         moved = cast("Moved", message)
         if sender in self.neighbours and sender != self.parent:
-            repair = Reconfiguration(moved.repair)
+            repair = Reconfiguration(moved.request)
             self.link_down(sender, repair)
             self.link_replaced(sender, moved.parent, sender, repair)
             self._news()
@@ -557,6 +587,9 @@ class ShopParent(Overlay):
     def _disconnected(self, peer: NodeId) -> None:
         """There is no connection to a node any more, and so no link."""
         del self.heard[peer]
+        entry = self.view.entries.get(peer)
+        if entry is not None:
+            self._lose(entry.contact)
         if peer == self.joining:
             self._asked()
         if peer == self.parent:
@@ -598,6 +631,23 @@ class ShopParent(Overlay):
         if self.host.watched:
             self.host.note("parent", parent, repr(saving))
 
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """See :class:`~shoal.stack.layer.Layer`: all are in one tree, and both ends know."""
+        if self.rank < 0:
+            return "has no route to a root"
+        for node, other in running.items():
+            if cast("ShopParent", other).rank != self.rank:
+                return f"is in another tree than node {node}"
+        if self.parent != LOCAL:
+            above = running.get(self.parent)
+            if above is None or self.host.node not in cast("ShopParent", above).children():
+                return f"has the parent {self.parent}, which does not know it"
+        for child in self.children():
+            below = running.get(child)
+            if below is None or cast("ShopParent", below).parent != self.host.node:
+                return f"has the child {child}, whose parent is another node"
+        return None
+
     def describe(self) -> dict[str, object]:
         """See :class:`~shoal.stack.layer.Overlay`."""
         return {
@@ -620,6 +670,6 @@ register(
     ShopParent,
     ShopParentParameters,
     needs={"reach", "tables"},
-    provides={"links", "tree", "root", "association"},
+    provides={"links", "tree", "root"},
     summary="A tree in which each node shops for the parent that costs least.",
 )

@@ -22,8 +22,9 @@ class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
     root: Id = 0
     """The node that all events come from."""
-    heirs: Annotated[tuple[Id, ...], msgspec.Meta(max_length=64)] = ()
-    """Nodes that take the root's place when it is gone, the first of them that is there."""
+    heirs: Literal["anyone"] | Annotated[tuple[Id, ...], msgspec.Meta(max_length=64)] = "anyone"
+    """Who takes the root's place when it is gone: the first of these that is there, or, of all
+    nodes, the one with the smallest id. An empty list: nobody."""
     metric: Literal["NHOP", "OVHD", "COMBO", "RANDOM"] = "COMBO"
     """Hops to the root; overhead for the parent; their product; any parent, kept."""
     merge: Literal["union", "hull"] = "union"
@@ -60,7 +61,7 @@ class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
             value = getattr(self, name)
             if isinstance(value, float) and not isfinite(value):
                 raise ValueError(f"{name} must be a number, not {value}")
-        if self.root in self.heirs or len(set(self.heirs)) < len(self.heirs):
+        if len(set(self.roots)) < len(self.roots):
             raise ValueError("a tree has one root: name each of root and heirs once")
         if self.timeout <= self.period:
             raise ValueError("timeout must be longer than period, else every parent expires")
@@ -69,8 +70,8 @@ class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """All nodes that may be the root, first choice first."""
-        return (self.root, *self.heirs)
+        """The nodes that are named to be the root, first choice first."""
+        return (self.root, *(() if self.heirs == "anyone" else self.heirs))
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True):
@@ -122,7 +123,7 @@ class Advertise(Message, frozen=True, tag="parent-advertise"):
     ``rank`` is the root's place among those that may be it. ``own`` is the inherent subscription.
     """
 
-    rank: Annotated[int, msgspec.Meta(ge=0, le=64)]
+    rank: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
     route: Annotated[tuple[Hop, ...], msgspec.Meta(max_length=1024)]
     own: Wanted
     children: Annotated[tuple[Child, ...], msgspec.Meta(max_length=4096)]
@@ -142,18 +143,20 @@ class Advertise(Message, frozen=True, tag="parent-advertise"):
 class Join(Message, frozen=True, tag="parent-join"):
     """The first node of ``path`` asks to be a child of the second; climbs to the root.
 
-    ``repair`` numbers the change of parents; -1 for a newcomer.
+    ``moves``: it has a parent, which it would leave.
     """
 
     path: Path
-    repair: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+    request: Id
+    moves: bool
 
 
 class Answer(Message, frozen=True, tag="parent-answer"):
     """What became of a request to join; takes the way back."""
 
     path: Path
-    repair: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+    request: Id
+    moves: bool
     granted: bool
 
 
@@ -161,14 +164,14 @@ class Welcome(Message, frozen=True, tag="parent-welcome"):
     """The receiver is the sender's child from now on."""
 
     advertise: Advertise
-    repair: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+    request: Id
 
 
 class Moved(Message, frozen=True, tag="parent-moved"):
     """The sender has another parent from now on."""
 
     parent: Id
-    repair: Id
+    request: Id
 
 
 class Stray(Message, frozen=True, tag="parent-stray"):

@@ -83,8 +83,10 @@ class RadioRangeParameters(PlacementParameters, frozen=True, forbid_unknown_fiel
 class InRange(Connections):
     """Connections between nodes that hear each other."""
 
-    def __init__(self, network: Network, places: Places, reach: float, timeout: float) -> None:
-        super().__init__(network, timeout, None)
+    def __init__(
+        self, network: Network, places: Places, reach: float, timeout: float, seed: int
+    ) -> None:
+        super().__init__(network, timeout, None, Chance(seed, "radio connections"))
         network.radio = True
         self.places = places.copy()
         self.reach = reach
@@ -160,7 +162,8 @@ class RadioRange:
         self.count = nodes
         places = places_of(parameters, nodes, seed)
         self.intervals = intervals_of(parameters.interests, places, seed)
-        self.connections = InRange(network, places, parameters.range, parameters.timeout)
+        reach, timeout = parameters.range, parameters.timeout
+        self.connections = InRange(network, places, reach, timeout, seed)
         self.chance = Chance(seed, "radio range")
         self.running: dict[int, None] = {}
 
