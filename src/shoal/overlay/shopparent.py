@@ -296,12 +296,14 @@ class ShopParent(Overlay):
         ):
             self.advertise()
 
-    def advertisement(self) -> Advertise:
-        """What this node would cost as a parent."""
+    def advertisement(self, new: NodeId = NOBODY) -> Advertise:
+        """What this node costs as a parent; ``new`` is about to be a child."""
         routing, interests = self.routing, self.interests
         children = tuple(
             Child(child, interests.wanted(routing.filters_from(child))) for child in self.children()
         )
+        if new != NOBODY and new not in self.neighbours:
+            children = (*children, Child(new, Wanted()))
         known: tuple[Known, ...] = () if self.radio else self.view.sample(NOBODY)
         own = interests.wanted(routing.filters())
         return Advertise(self.rank, self.route, own, children, known)
@@ -501,10 +503,11 @@ class ShopParent(Overlay):
         if len(path) > 1 or not granted:
             self.host.send(node, Answer(path, request, moves, granted))
         elif node in self.heard and node != self.parent:
+            # Before the link is up: the child must hear of it before what goes over it.
+            self.host.send(node, Welcome(self.advertisement(node), request))
             if node not in self.neighbours:
                 self.link_up(node, Reconfiguration(request) if moves else None)
                 self._news()
-            self.host.send(node, Welcome(self.advertisement(), request))
 
     def on_welcome(self, sender: NodeId, message: Message) -> None:
         """The new parent has made its end of the link: leave the old one."""
@@ -670,6 +673,6 @@ register(
     ShopParent,
     ShopParentParameters,
     needs={"reach", "tables"},
-    provides={"links", "tree", "root"},
+    provides={"links", "tree", "root", "association"},
     summary="A tree in which each node shops for the parent that costs least.",
 )
