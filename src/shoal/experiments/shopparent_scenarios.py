@@ -345,7 +345,7 @@ def _given(
     return {**base, "nodes": len(places), "record": _EVERYTHING}
 
 
-def _one(name: str, title: str, base: dict[str, Any], **labels: Mapping[str, Any]) -> Experiment:
+def _one(name: str, title: str, base: dict[str, Any], **labels: Any) -> Experiment:
     """Nothing is drawn, so one run is enough."""
     return Experiment(name, title, base, labels or {"run": {}}, seeds=1, quick_seeds=1)
 
