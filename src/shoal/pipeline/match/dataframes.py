@@ -26,10 +26,13 @@ import pyarrow.parquet as pq
 
 from shoal.content.index.vocabulary import readable
 from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.match.reading import FORMATS, existing, format_of, hints, read, rows_of
+from shoal.pipeline.match.values import convertible
 from shoal.pipeline.match.worker import (
     BATCH,
     EVENT,
     EVENT_NUMBER,
+    MALFORMED,
     MATCHES,
     SUBSCRIPTION,
     Output,
@@ -39,6 +42,8 @@ from shoal.pipeline.match.worker import (
     read_row_groups,
     write_matches,
 )
+from shoal.pipeline.progress import Progress, Silent
+from shoal.pipeline.spark.workers import use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,8 +54,10 @@ SHARD = 1_000_000
 """Subscriptions in a shard at most: 100 MB of index and, while it is built, 1 GB of memory."""
 WORTH_A_TASK = 2_000
 """Filters to read that are worth a task of their own."""
-_READABLE = ("string", "boolean", "byte", "short", "integer", "long", "float", "double", "void")
-_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
+_READABLE = (
+    *("string", "boolean", "byte", "short", "integer", "long", "float", "double", "void"),
+    *("timestamp", "timestamp_ntz", "date", "decimal"),
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,10 @@ class MatchSummary:
     subscriptions: int
     matches: int
     out: Path
+    malformed: int = 0
+    """Lines of the files that are no rows."""
+    hints: tuple[str, ...] = ()
+    """Attributes that filters ask about and no column has, a line each."""
 
 
 def store(
@@ -87,6 +98,7 @@ def store(
     """Build the index of some subscriptions in a folder that all workers see."""
     from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+    use_this_python(subscriptions.sparkSession)
     chosen = subscriptions.select(
         _column(subscriptions, id_column, "subscriptions").alias("id"),
         _column(subscriptions, filter_column, "subscriptions").cast("string").alias("filter"),
@@ -131,16 +143,20 @@ def match(
     subscriptions: DataFrame | Stored,
     *,
     event_id: str = "id",
+    id_column: str = "id",
+    filter_column: str = "filter",
     output: Output = "pairs",
     folder: Path | None = None,
 ) -> DataFrame:
     """The (event, subscription) pairs that match, or how many per event.
 
-    ``folder`` is where the index goes, a temporary one if not given; it must outlive the result.
+    ``events`` may be a stream. ``folder`` is where the index goes, a temporary one if not given; it
+    must outlive the result.
     """
     if not isinstance(subscriptions, Stored):
+        place = folder or Path(tempfile.mkdtemp(prefix="shoal-match-"))
         subscriptions = store(
-            subscriptions, folder or Path(tempfile.mkdtemp(prefix="shoal-match-"))
+            subscriptions, place, id_column=id_column, filter_column=filter_column
         )
     wanted = _readable(events, subscriptions, event_id)
     run = partial(match_batches, folder=str(subscriptions.folder), event_id=event_id, output=output)
@@ -157,57 +173,79 @@ def match_files(
     id_column: str = "id",
     filter_column: str = "filter",
     output: Output = "pairs",
+    progress: Progress | None = None,
 ) -> MatchSummary:
     """Match files: Parquet, JSON lines or CSV in, Parquet out.
 
-    Without ``event_id`` events are numbered: by row in Parquet, by Spark elsewhere.
+    Without ``event_id`` events are numbered: by row in Parquet, by Spark elsewhere. What fails
+    leaves no folder behind.
     """
     if out.exists() and any(out.iterdir()):
         raise PipelineError(f"{out} is not empty", "give another folder")
+    progress = progress if progress is not None else Silent()
+    existing(events, "events")
+    there = out.exists()
     out.mkdir(parents=True, exist_ok=True)
-    with _temporary(out) as folder:
-        stored = (
-            subscriptions
-            if isinstance(subscriptions, Stored)
-            else store(
-                _read(spark, subscriptions, "subscriptions"),
-                folder,
-                id_column=id_column,
-                filter_column=filter_column,
-            )
-        )
-        _existing(events, "events")
-        named = event_id or EVENT_NUMBER
-        run = partial(
-            write_matches, folder=str(stored.folder), event_id=named, output=output,
-            out=str(out.absolute()),
-        )  # fmt: skip
-        if _format(events) == "parquet":
-            tasks, columns = _row_groups(spark, events, stored, event_id)
-            read = partial(read_row_groups, columns=columns, event_id=event_id)
-            written = tasks.mapInArrow(
-                partial(run, read=read), "part long, events long, matches long"
-            )
-        else:
-            from pyspark.sql import functions as F  # noqa: N812  # as above
-
-            frame = _read(spark, events, "events")
-            if event_id is not None:
-                _column(frame, event_id, "events")
+    try:
+        with _temporary(out) as folder:
+            malformed = 0
+            if isinstance(subscriptions, Stored):
+                stored = subscriptions
             else:
-                frame = frame.withColumn(EVENT_NUMBER, F.monotonically_increasing_id())
-            if not _splittable(events):
-                frame = frame.repartition(2 * _cores(spark))
-            written = _readable(frame, stored, named).mapInArrow(
-                run, "part long, events long, matches long"
-            )
-        rows = written.collect()
+                progress.stage("Reading the subscriptions")
+                frame, malformed = rows_of(read(spark, subscriptions, "subscriptions"))
+                stored = store(frame, folder, id_column=id_column, filter_column=filter_column)
+            progress.stage("Reading the events")
+            written, columns = _written(spark, events, stored, out, event_id, output)
+            progress.stage(f"Matching: {stored.subscriptions:,} subscriptions")
+            rows = written.collect()
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        if there:
+            out.mkdir()
+        raise
+    finally:
+        progress.stage("")
     return MatchSummary(
         sum(row["events"] for row in rows),
         stored.subscriptions,
         sum(row["matches"] for row in rows),
         out,
+        malformed + sum(row["malformed"] for row in rows),
+        tuple(hints(stored.attributes, columns)),
     )
+
+
+def _written(
+    spark: SparkSession,
+    events: Path,
+    stored: Stored,
+    out: Path,
+    event_id: str | None,
+    output: Output,
+) -> tuple[DataFrame, list[str]]:
+    """What writes the matches of a file when it is collected, and the events' columns."""
+    from pyspark.sql import functions as F  # noqa: N812  # as above
+
+    named = event_id or EVENT_NUMBER
+    run = partial(
+        write_matches, folder=str(stored.folder), event_id=named, output=output,
+        out=str(out.absolute()),
+    )  # fmt: skip
+    schema = "part long, events long, matches long, malformed long"
+    if format_of(events) == "parquet":
+        tasks, wanted, columns = _row_groups(spark, events, stored, event_id)
+        read_them = partial(read_row_groups, columns=wanted, event_id=event_id)
+        return tasks.mapInArrow(partial(run, read=read_them), schema), columns
+    frame = read(spark, events, "events")
+    columns = frame.columns
+    if event_id is not None:
+        _column(frame, event_id, "events")
+    else:
+        frame = frame.withColumn(EVENT_NUMBER, F.monotonically_increasing_id())
+    if not _splittable(events):
+        frame = frame.repartition(2 * _cores(spark))
+    return _readable(frame, stored, named).mapInArrow(run, schema), columns
 
 
 def match_stream(
@@ -245,11 +283,18 @@ def match_stream(
 
 
 def _column(frame: DataFrame, name: str, what: str) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812  # as above
+
     if name not in frame.columns:
         raise PipelineError(
             f"the {what} have no column {name!r}", f"there are: {', '.join(frame.columns)}"
         )
-    return frame[name]
+    return F.col(_quoted(name))
+
+
+def _quoted(name: str) -> str:
+    """A column's name as Spark takes it, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def _readable(events: DataFrame, stored: Stored, event_id: str | None) -> DataFrame:
@@ -265,7 +310,8 @@ def _readable(events: DataFrame, stored: Stored, event_id: str | None) -> DataFr
     if event_id is not None and event_id not in wanted:
         _column(events, event_id, "events")
         wanted.append(event_id)
-    return events.select(*(f"`{name}`" for name in wanted))
+    wanted += [MALFORMED] if MALFORMED in events.columns else []
+    return events.select(*map(_quoted, wanted))
 
 
 def _schema(events: StructType, stored: Stored, event_id: str, output: Output) -> StructType:
@@ -282,14 +328,15 @@ def _schema(events: StructType, stored: Stored, event_id: str, output: Output) -
 
 def _row_groups(
     spark: SparkSession, path: Path, stored: Stored, event_id: str | None
-) -> tuple[DataFrame, list[str]]:
-    """One row per row group of a Parquet file or folder, or part of one; the columns to read.
+) -> tuple[DataFrame, list[str], list[str]]:
+    """One row per row group of a Parquet file or folder, or part of one; columns to read; all.
 
     Each file is read by its own types. One that no filter can read is refused here, by name.
     """
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     wanted = dict.fromkeys([*stored.attributes, *([] if event_id is None else [event_id])])
     columns: dict[str, None] = {}
+    every: dict[str, None] = {}
     rows, first = [], 0
     id_type: tuple[str, str] | None = None
     for file in files:
@@ -300,11 +347,14 @@ def _row_groups(
                 f"the events have no column {event_id!r} ({file.name})",
                 f"there are: {', '.join(schema.names)}",
             )
+        every |= dict.fromkeys(schema.names)
         for field in schema:
             if field.name not in wanted:
                 continue
             columns[field.name] = None
-            if field.name in stored.attributes and not readable(field.type):
+            if field.name in stored.attributes and not (
+                readable(field.type) or convertible(field.type)
+            ):
                 raise PipelineError(
                     f"column {field.name!r} of the events holds {field.type} from row {first} on "
                     f"({file.name}), which no filter can read",
@@ -333,41 +383,11 @@ def _row_groups(
         [(number % bins, *part) for number, part in enumerate(parts)],
         "bin int, file string, row_group int, first long, begin long, end long",
     )
-    return frame.repartitionById(bins, "bin"), list(columns)
-
-
-def _read(spark: SparkSession, path: Path, what: str) -> DataFrame:
-    _existing(path, what)
-    kind = _format(path)
-    literal = "".join(f"\\{c}" if c in "[]{}*?\\" else c for c in str(path.absolute()))
-    if kind == "csv":
-        return spark.read.csv(literal, header=True, inferSchema=True)
-    return spark.read.json(literal) if kind == "json" else spark.read.parquet(literal)
-
-
-def _existing(path: Path, what: str) -> None:
-    if not path.exists():
-        raise PipelineError(f"{path} does not exist", f"name a file or folder of {what}")
-
-
-def _format(path: Path) -> str:
-    if path.is_dir():
-        inside = {_format(file) for file in path.iterdir() if file.suffix in {*_FORMATS, ".gz"}}
-        if len(inside) == 1:
-            return inside.pop()
-        raise PipelineError(
-            f"{path} holds no data or several formats", "keep one of Parquet, JSON and CSV in it"
-        )
-    suffix = next((s for s in reversed(path.suffixes) if s not in (".gz", ".zst", ".bz2")), "")
-    if suffix not in _FORMATS:
-        raise PipelineError(
-            f"{path} is of no known format", f"end its name in {', '.join(sorted(_FORMATS))}"
-        )
-    return _FORMATS[suffix]
+    return frame.repartitionById(bins, "bin"), list(columns), list(every)
 
 
 def _splittable(path: Path) -> bool:
-    return path.is_dir() or path.suffix in _FORMATS
+    return path.is_dir() or path.suffix in FORMATS
 
 
 def _cores(spark: SparkSession) -> int:
