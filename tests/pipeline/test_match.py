@@ -18,7 +18,8 @@ import pytest
 from shared_data import shared
 from shoal.content import AttributeFilter, Attributes
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.match.dataframes import match, match_files, match_stream, store
+from shoal.pipeline.match.dataframes import match, match_stream, store
+from shoal.pipeline.match.files import match_files
 from shoal.simulation.contents import WORKLOADS
 from shoal.spark import register
 

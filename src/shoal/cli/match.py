@@ -40,7 +40,7 @@ def match(
 
         shoal match events.parquet subscriptions.parquet --event-id id --counts --out counts
     """
-    from shoal.pipeline.match.dataframes import match_files
+    from shoal.pipeline.match.files import match_files
     from shoal.pipeline.progress import ConsoleProgress
     from shoal.pipeline.spark.session import check_master, spark_session
 

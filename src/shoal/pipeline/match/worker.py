@@ -138,6 +138,15 @@ def open_shards(folder: str) -> list[Shard]:
     return [Shard.open(each) for each in sorted(path.glob("[0-9]*"))]
 
 
+def named(
+    batches: Iterable[pa.RecordBatch],
+    names: list[str],
+    then: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:
+    """Give numbered columns their names, and go on."""
+    return then(batch.rename_columns(names) for batch in batches)
+
+
 def match_batches(
     batches: Iterable[pa.RecordBatch], folder: str, event_id: str, output: Output
 ) -> Iterator[pa.RecordBatch]:
