@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from certificates import Authority
@@ -243,7 +244,7 @@ def test_sighup_reads_certificates_and_rules_again_and_drops_nobody(tmp_path: Pa
             line = (await process.stdout.readline()).decode()
             assert " listens on " in line
             address = line.split()[-1]
-            options = {"ca": authority.certificate, "broker": "kitchen"}
+            options: dict[str, Any] = {"ca": authority.certificate, "broker": "kitchen"}
             async with (
                 connect(address, token="t" * 32, **options) as gauge,
                 connect(address, **options) as display,

@@ -196,6 +196,10 @@ def settings_from(raw: dict[str, Any]) -> Settings:
     for key in raw:
         if key not in known:
             raise LiveError(f"unknown setting '{key}'{suggestion(key, known)}")
+    limits, bounds = raw.get("limits"), list(Limits.__struct_fields__)
+    for key in limits if isinstance(limits, dict) else ():
+        if key not in bounds:
+            raise LiveError(f"unknown setting 'limits.{key}'{suggestion(key, bounds)}")
     try:
         return msgspec.convert(raw, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:
