@@ -89,7 +89,7 @@ class Broker:
         self.talks = Talks(self)
         self.sessions: dict[Session, None] = {}
         self.connections: dict[Connection, None] = {}
-        self.edge = Edge()
+        self.edge = Edge(settings.limits.scan_of)
         self.own: set[str] = set()
         self.published = self.delivered = self.forwarded = self.cycles = 0
         self.missed = self.unsent = 0
@@ -450,7 +450,9 @@ class Broker:
         """The content of an event of the program that this broker lives in."""
         content = Attributes(checked(values, body))
         limit = self.settings.limits.frame
-        if len(body) > limit or len(content_of(content)) + len(body) > limit:
+        size = len(content_of(content))
+        self.settings.limits.check_text(size)
+        if size + len(body) > limit:
             raise RefusedError(
                 "size", f"the event is too large; this broker takes {limit} bytes: send less"
             )
