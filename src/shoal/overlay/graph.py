@@ -204,9 +204,6 @@ class Graph(Overlay):
             for contact in self.contacts:
                 self._ask(contact, False)
         if len(self.neighbours) < self.degree - 1:
-            for contact in self.contacts:
-                if contact.node not in self.heard:
-                    self._remember_lost(contact)
             self._seek()
         self._shed(-1)
 
@@ -331,12 +328,19 @@ class Graph(Overlay):
 
     def heal(self) -> None:
         """Look whether a lost node is there again: the network may have been cut."""
-        if self.lost:
-            contact = list(self.lost.values())[self.view.below(len(self.lost))]
+        lost = list(self._sought().values())
+        if lost:
+            contact = lost[self.view.below(len(lost))]
             if contact.node in self.heard:
-                del self.lost[contact.node]
+                self.lost.pop(contact.node, None)
             else:
                 self.host.send_direct(contact, Probe(self.view.sample(contact.node)))
+
+    def _sought(self) -> dict[Any, Contact]:
+        """Lost nodes and, with too few links, those to begin with: one may have come back alone."""
+        if len(self.neighbours) >= self.degree - 1:
+            return self.lost
+        return self.lost | {_key(contact): contact for contact in self.contacts}
 
     def on_probe(self, sender: NodeId, message: Message) -> None:
         """Somebody that lost this node looks for it."""
@@ -350,7 +354,8 @@ class Graph(Overlay):
         known = cast("Found", message).known
         self._hear(known)
         found = known[0].contact if known else Contact(sender)
-        if found.node == sender and (sender in self.lost or found.address in self.lost):
+        sought = self._sought()
+        if found.node == sender and (sender in sought or found.address in sought):
             self.lost.pop(found.address, None)
             self.lost[sender] = found
             self._ask(found, True)

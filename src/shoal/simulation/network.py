@@ -64,6 +64,10 @@ class Plane:
         """A channel goes down."""
         raise NotImplementedError
 
+    def crashed(self, node: NodeId) -> None:
+        """A node is no more."""
+        raise NotImplementedError
+
     def transmit(self, channel: Channel, duration: int) -> int:
         """A message takes its turn on a channel; when it has left."""
         raise NotImplementedError
@@ -463,6 +467,8 @@ class Network:
         self.hosts[node].clock.stop()
         if self.crashed is not None:
             self.crashed(node)
+        if self.plane is not None:
+            self.plane.crashed(node)
         for channel in self.hosts[node].reached_by:
             channel.take_down()
         self.hosts[node].reached_by = []
