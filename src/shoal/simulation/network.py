@@ -279,6 +279,11 @@ class SimHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         self.network.connections_of(self).link_end(self.node, neighbour, up, repair)
 
+    def parent_changed(self, parent: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        if self.network.connections is not None:
+            self.network.connections.parent_changed(self.node, parent)
+
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.noted(self.node, what, peer, value)

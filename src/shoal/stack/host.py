@@ -121,6 +121,9 @@ class Host:
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
         """Say that the overlay has made or given up a link, for a repair or (-1) for none."""
 
+    def parent_changed(self, parent: NodeId) -> None:
+        """Say which neighbour the overlay has towards the root (LOCAL: none)."""
+
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """Tell whoever watches that something happened inside the protocol."""
 

@@ -210,6 +210,7 @@ class Overlay(Layer):
 
     def parent_changed(self, parent: NodeId) -> None:
         """Say which neighbour lies towards the root (LOCAL: none)."""
+        self.host.parent_changed(parent)
         self.routing.parent_changed(parent)
 
     def describe(self) -> dict[str, object]:
