@@ -45,7 +45,7 @@ class HierarchicalForwarding(SubscriptionForwarding):
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Up to the parent in any case, down where it is wanted."""
         if self.recovery is not None:
-            self.recovery.seen(event)
+            self.recovery.seen(event, sender)
         onward = Forward(event, hops + 1)
         parent = self.parent
         if parent != sender and parent in self.neighbours:
