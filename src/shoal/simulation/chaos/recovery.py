@@ -45,14 +45,15 @@ DOMAIN = 5
 STEPS = ("subscribe", "unsubscribe", "publish", "break", "mend", "crash", "return", "wait")
 SETTLING = 400.0
 """Simulated seconds in which everything must have been found."""
-GROUNDS = ("tree", "graph", "overlay")
-"""A scripted tree, a scripted graph, and nodes that build a graph themselves."""
+SCRIPTED = {"given tree": "abstract-tree", "given graph": "static-graph"}
+"""Grounds whose links a script makes; the others are overlays that build themselves."""
 
 
 def stacks() -> list[tuple[str, str, str]]:
     """Every (recovery, routing, ground) that can be built."""
     found = []
-    for ground in GROUNDS:
+    overlays = [protocol.name for protocol in protocols("overlay") if protocol.name != "given"]
+    for ground in (*SCRIPTED, *overlays):
         for routing in protocols("routing"):
             for recovery in protocols("recovery"):
                 layers = _layers(recovery.name, routing.name, ground)
@@ -74,8 +75,8 @@ def stacks() -> list[tuple[str, str, str]]:
 def _layers(recovery: str, routing: str, ground: str) -> dict[str, str | None]:
     needs = next(p.needs for p in protocols("routing") if p.name == routing)
     return {
-        "topology": {"tree": "abstract-tree", "graph": "static-graph"}.get(ground, "full-mesh"),
-        "overlay": "graph" if ground == "overlay" else "given",
+        "topology": SCRIPTED.get(ground, "full-mesh"),
+        "overlay": "given" if ground in SCRIPTED else ground,
         "routing": routing,
         "reconfiguration": "strawman" if "reconfiguration" in needs else None,
         "recovery": recovery,
@@ -87,9 +88,9 @@ def _config(stack: tuple[str, str, str], nodes: int, seed: int, buffer: int) -> 
         kind: None if name is None else {"name": name} for kind, name in _layers(*stack).items()
     }
     sections["recovery"] |= {"buffer": buffer, "buffer_age": 3600.0, "patience": 3600.0}
-    if stack[2] == "graph":
+    if stack[2] == "given graph":
         sections["topology"]["degree"] = 2
-    if stack[2] == "tree":
+    if stack[2] == "given tree":
         chance = Chance(seed, "recovery tree")
         sections["topology"]["links"] = [[chance.below(n, n), n] for n in range(1, nodes)]
     return parse_config(
@@ -108,6 +109,7 @@ class RecoveryChaos:
 
     def __init__(self, stack: tuple[str, str, str], nodes: int, seed: int, buffer: int) -> None:
         self.stack = stack
+        self.subject = " + ".join(stack)
         self.nodes = nodes
         self.seed = seed
         self.buffer = buffer
@@ -115,11 +117,12 @@ class RecoveryChaos:
         self.simulation.begin()
         self.kernel = self.simulation.kernel
         self.network = self.simulation.network
-        if stack[2] == "overlay":
+        if stack[2] not in SCRIPTED:
             self._advance(10.0)  # until the nodes have found each other
-        self.links: list[tuple[int, int]] = (
-            [] if stack[2] == "overlay" else self.simulation.topology.links
-        )
+        self.links: list[tuple[int, int]] = []
+        """Links that can be broken; an overlay breaks its own."""
+        if stack[2] in SCRIPTED:
+            self.links = self.simulation.topology.links
         self.broken: dict[tuple[int, int], None] = {}
         self.crashed: dict[int, None] = {}
         self.subscribed: list[dict[str, int]] = [{} for _ in range(nodes)]
@@ -326,14 +329,19 @@ def _filter(chance: Chance, k: int) -> str:
     return f"x {operator} {chance.below(DOMAIN, k, 2)}"
 
 
-def trial(stack: tuple[str, str, str], seed: int, steps: int = 120) -> RecoveryChaos:
-    """One random history, from its seed, not checked yet."""
+def trial(
+    stack: tuple[str, str, str], seed: int, steps: int = 120
+) -> tuple[RecoveryChaos, str | None]:
+    """One random history, from its seed, and what the oracle objects to, if anything."""
     chance = Chance(seed, "recovery chaos")
     nodes = 4 + chance.below(5, 0)
     chaos = RecoveryChaos(stack, nodes, seed, (4, 40, 400)[chance.below(3, 1)])
-    for line in random_steps(chaos, chance, steps):
-        chaos.step(line)
-    return chaos
+    try:
+        for line in random_steps(chaos, chance, steps):
+            chaos.step(line)
+    except InvariantViolation as violation:
+        return chaos, str(violation)
+    return chaos, failure(chaos)
 
 
 def replay(data: Mapping[str, Any]) -> RecoveryChaos:
