@@ -31,7 +31,7 @@ from shoal.stack.message import Contact, Message
 from shoal.stack.node import Node
 
 if TYPE_CHECKING:
-    from shoal.content import Event
+    from shoal.content import Event, Filter
     from shoal.simulation.connections import Connections
     from shoal.simulation.latency import Delays
 
@@ -267,7 +267,7 @@ class SimHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.delivered(self.node, event, hops, recovered)
 
-    def gap(self, publisher: NodeId, count: int) -> None:
+    def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.gap(self.node, publisher, count)
 
@@ -299,6 +299,7 @@ class Network:
         delay: float = 0.001,
         bandwidth: float = 0.0,
         direct_delay: float | None = None,
+        loss: float = 0.0,
     ) -> None:
         self.kernel = kernel
         self.recorder = recorder
@@ -319,8 +320,10 @@ class Network:
         self.plane: Plane | None = None
         self.delays: Delays | None = None
         """The delay of each pair of nodes, where those differ."""
-        self.uneven = False
-        """Whether links differ: some lose events, or have a delay of their own."""
+        self.loss = loss
+        """The share of events that every link loses."""
+        self.uneven = loss > 0.0
+        """Whether copies of a message fare differently: links lose events, or differ in delay."""
         self.qualities: dict[tuple[NodeId, NodeId], float] = {}
         self._kinds: dict[type[Message], Kind] = {}
         self._kind: Kind | None = None
@@ -402,7 +405,7 @@ class Network:
         channel = Channel(source, target, {} if node is None else node.layers)
         channel.delay = self.delay_between(source, target)
         channel.ns_per_byte = self.ns_per_byte
-        channel.quality = self.qualities.get((source, target), 1.0)
+        channel.quality = self.qualities.get((source, target), 1.0) * (1.0 - self.loss)
         host = self.hosts[source]
         host.channels[target] = channel
         host.drop_fans()
