@@ -50,4 +50,4 @@ def test_a_fault_that_heals_nothing_is_found() -> None:
     routing.healing.round = lambda: None  # type: ignore[method-assign]  # the fault
     found = failure(chaos)
     assert found is not None
-    assert "leads ('x', 'x > 0')" in found
+    assert "in the group 'x > 0' it knows []" in found

@@ -8,7 +8,7 @@ This class is the node as its neighbours in the stack see it; the rules are in t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -48,21 +48,25 @@ from shoal.routing.dps.messages import (
     Sync,
     Where,
 )
+from shoal.routing.dps.promises import broken_promise
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.traversal import Traversal
 from shoal.routing.dps.trees import Trees
 from shoal.routing.seen import Seen
 from shoal.routing.table import SubscriptionTable
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Handler, Reconfiguration, Routing
+from shoal.stack.layer import Handler, Layer, Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from shoal.content import Event, Filter
     from shoal.routing.dps.parameters import DpsParameters
     from shoal.routing.dps.views import Group
+
+HEALING: Final = 60.0
+"""Longest intervals between signs of life after which all is in order again, whatever happened."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -95,6 +99,8 @@ class Dps(Routing):
         self.owned: dict[str, Group] = {}
         """The roots that this node leads."""
         self.delivered = Seen()
+        self.shown = Seen()
+        """Events that the recovery above has been shown."""
         self.choosing = Choosing(host, parameters.attribute)
         self.trees = Trees(self)
         self.traversal = Traversal(self)
@@ -102,6 +108,7 @@ class Dps(Routing):
         self.leadership = Leadership(self)
         self.departures = Departures(self)
         self.healing = Healing(self)
+        self.heals_within = HEALING * self.interval[1]
         self._chance = host.chance("dps")
         self._draws = 0
         self._round: Timer | None = None
@@ -188,10 +195,20 @@ class Dps(Routing):
             else:
                 self.departures.retire(group)
 
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """See :mod:`.promises`."""
+        others = {n: layer for n, layer in running.items() if isinstance(layer, Dps)}
+        return broken_promise(self, others)
+
+    def certain(self) -> bool:
+        """Gossip may miss somebody."""
+        return not self.epidemic
+
     # The application
 
     def publish(self, event: Event) -> None:
         """Deliver it here if it is wanted, and enter the tree of each attribute."""
+        self.saw(event)
         self.offer(event, 0)
         for attribute in trees_of(event.content):
             self.publishing.enter(attribute, event)
@@ -220,11 +237,15 @@ class Dps(Routing):
     def offer(self, event: Event, hops: int) -> None:
         """Deliver an event that matches a subscription, once."""
         self.choosing.saw(event)
-        if self.delivered.first((event.publisher, event.sequence)):
-            if self.recovery is not None:
-                self.recovery.seen(event)
-            if self.table.match(event.content):
-                self.deliver(event, hops)
+        if self.delivered.first((event.publisher, event.sequence)) and self.table.match(
+            event.content
+        ):
+            self.deliver(event, hops)
+
+    def saw(self, event: Event) -> None:
+        """An event has come to this node, wanted here or not."""
+        if self.recovery is not None and self.shown.first((event.publisher, event.sequence)):
+            self.recovery.seen(event)
 
     def filters(self) -> list[Filter]:
         """See :class:`~shoal.stack.layer.Routing`."""

@@ -37,6 +37,7 @@ class Epidemic(Publishing):
     def on_publish(self, sender: NodeId, message: Publish) -> None:
         """An event comes from another group: this member is an entry node."""
         node = self.node
+        node.saw(message.event)
         if message.hops > MAX_HOPS:
             node.host.stopped(message.event, "too many hops", message.hops, message.hops)
             return
@@ -63,6 +64,7 @@ class Epidemic(Publishing):
 
     def on_publish_group(self, sender: NodeId, message: PublishGroup) -> None:
         """An event comes from a member of the same group."""
+        self.node.saw(message.event)
         group = self.node.groups.get((message.attribute, message.at))
         if group is None:
             self.node.offer(message.event, message.hops)

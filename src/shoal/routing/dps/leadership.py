@@ -196,9 +196,9 @@ class Leadership:
         if mine is not None:
             self._new_predecessor(told)
         if group.filters:
-            self.node.healing.beat(group)
+            node.healing.beat(group)
         else:
-            node.remove_group(group)
+            node.departures.leave(group)
 
     # Co-leaders
 

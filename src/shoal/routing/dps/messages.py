@@ -99,7 +99,7 @@ class Here(Message, frozen=True, tag="dps here"):
 
 
 class Owner(Message, frozen=True, tag="dps owner"):
-    """A tree has an owner; the receiver owns another tree, or this one as well."""
+    """A tree has an owner: news that spreads."""
 
     root: Root
 

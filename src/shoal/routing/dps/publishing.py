@@ -76,6 +76,7 @@ class Publishing:
         """An event comes to a group."""
         node = self.node
         event = message.event
+        node.saw(event)
         if message.hops > MAX_HOPS:
             node.host.stopped(event, "too many hops", message.hops, message.hops)
             return
@@ -138,6 +139,7 @@ class Publishing:
 
     def on_publish_group(self, sender: NodeId, message: PublishGroup) -> None:
         """An event comes to a member."""
+        self.node.saw(message.event)
         self.node.offer(message.event, message.hops)
 
     # View changes, in epidemic communication only

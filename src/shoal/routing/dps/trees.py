@@ -2,8 +2,8 @@
 
 Each node knows some others (peer sampling), for some trees the owner, and for some a node of the
 tree to start a generic traversal from. Two nodes exchange what they know every ``shuffle`` seconds.
-A tree that a node has not heard of is looked for by a random walk, which goes to owners first as
-these announce themselves to one another, and ends there. If nobody has heard of the tree, it is
+The news of an owner spreads at once, as a rumour. A tree that a node has not heard of is looked for
+by a random walk, which goes to owners first and ends there. If nobody has heard of the tree, it is
 created.
 
 Of two owners of the same tree the one with the larger term counts, then the smaller id. An owner
@@ -34,6 +34,8 @@ POINTS: Final = 4
 """Contact points kept per tree."""
 WALK: Final = 8
 """Nodes that a random walk visits."""
+NEWS: Final = 5
+"""Peers that a new owner is told to; each tells as many."""
 NOWHERE: Final = 5.0
 """Shuffle periods after which a tree that was not found is looked for again."""
 LOST: Final = 32
@@ -182,6 +184,7 @@ class Trees:
                 del self.roots[next(iter(self.roots))]
             self.roots[attribute] = root
             self.nowhere.pop(attribute, None)
+            self._pass_on(root)
 
     def _ask_rival(self, attribute: str) -> None:
         """Ask another owner of this node's tree whether it is there; take its place if not."""
@@ -220,19 +223,14 @@ class Trees:
         return group
 
     def announce(self, group: Group) -> None:
-        """This node owns a tree: tell the owners of the others."""
+        """This node owns a tree: let everybody know."""
         contact = self.node.host.contact()
         root = Root(group.label.attribute, group.term, contact)
         before = self.roots.get(root.attribute)
         self.roots[root.attribute] = root
-        told = {contact.node}
-        if before is not None and before.owner.node not in told:
-            told.add(before.owner.node)
+        if before is not None and before.owner.node != contact.node:
             self.node.send(before.owner, Owner(root))
-        for other in list(self.roots.values()):
-            if other.owner.node not in told:
-                told.add(other.owner.node)
-                self.node.send(other.owner, Owner(root))
+        self._pass_on(root)
 
     def doubt(self, attribute: str) -> None:
         """The owner of a tree did not answer; somebody may know a later one."""
@@ -253,6 +251,14 @@ class Trees:
         if not points:
             return None
         return list(points.values())[self.node.draw() % len(points)]
+
+    def _pass_on(self, root: Root) -> None:
+        """Tell some others of a new owner: soon everybody knows."""
+        numbers = list(self.peers)
+        start = self.node.draw() % (len(numbers) or 1)
+        for number in (numbers[start:] + numbers[:start])[:NEWS]:
+            if number != root.owner.node:
+                self.node.send(self.peers[number][0], Owner(root))
 
     def on_owner(self, sender: NodeId, message: Owner) -> None:
         """Another tree has an owner."""
