@@ -1,10 +1,12 @@
 """Who are my neighbours? One overlay per file; importing the package registers them all.
 
 * :mod:`~shoal.overlay.given`: links that a simulation's topology makes and breaks.
+* :mod:`~shoal.overlay.dhtree`: a tree that copies a reference tree, over a hash table.
 * :mod:`~shoal.overlay.graph`: a graph of near constant degree that builds and heals itself.
 """
 
+from shoal.overlay.dhtree import DHTree
 from shoal.overlay.given import Given
 from shoal.overlay.graph import Graph
 
-__all__ = ["Given", "Graph"]
+__all__ = ["DHTree", "Given", "Graph"]
