@@ -19,7 +19,9 @@ from shoal.simulation.run import Simulation
 from shoal.stack import Host, Node
 
 
-def ideal(tree: ReferenceTree, positions: dict[int, int]) -> tuple[dict[int, int | None], dict[int, list[int]]]:
+def ideal(
+    tree: ReferenceTree, positions: dict[int, int]
+) -> tuple[dict[int, int | None], dict[int, list[int]]]:
     """Parent and children of every host, with everybody's keys known: hosts by node."""
     order = sorted(positions, key=lambda node: positions[node])
     owners = [

@@ -54,9 +54,7 @@ class RingOnly(Overlay):
         self.ring.unreachable(contact)
 
 
-register(
-    "overlay", "ring-only", RingOnly, RingParameters, needs={"reach"}, provides={"links"}
-)
+register("overlay", "ring-only", RingOnly, RingParameters, needs={"reach"}, provides={"links"})
 
 
 class RingWorld:
@@ -129,7 +127,7 @@ class RingWorld:
         def answer(owner: Any, after: int) -> None:
             found.append(None if owner is None else owner.contact.node)
 
-        self.ring(node).look_up(key, answer)
+        self.ring(node).lookups.look_up(key, answer)
         kernel = self.simulation.kernel
         end = kernel.now + to_ns(60.0)
         while not found and kernel.now < end:

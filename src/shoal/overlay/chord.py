@@ -11,24 +11,19 @@ to its own (Frey, section 11.2.4). Each knows the next ``successors`` nodes on e
   cut: nodes that were lost, and those to begin with, are asked now and then.
 * A neighbour that is silent, or does not answer after its connection broke, is removed, and not
   believed to be back on hearsay.
-* A lookup asks node after node, each nearer to the key; its owner alone answers it. A node that
-  does not answer is passed over. A lookup that finds no way begins again, and fails after some
-  attempts.
+* Lookups are in :mod:`~shoal.overlay.chord_lookup`.
 
 A ring is not a layer: a layer holds one, hands it messages and tells it of connections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from shoal.overlay.chord_lookup import Lookups
 from shoal.overlay.chord_messages import (
-    FindOwner,
-    KeyOwner,
-    Nearer,
     Ping,
     Pong,
     RingChange,
@@ -45,15 +40,8 @@ LOST: Final = 32
 """Lost nodes that are remembered; the oldest is forgotten for a newer one."""
 NEAREST: Final = 3
 """Nodes on either side of a key that are named to who looks for its owner."""
-ASKED: Final = 64
-"""Nodes that one attempt of a lookup asks at most."""
 FINGER_ROUNDS: Final = 4
 """Heartbeats from the renewal of one finger to that of the next."""
-ATTEMPTS: Final = 5
-"""Attempts after which a lookup fails."""
-
-Answer: TypeAlias = Callable[[RingPeer | None, int], None]
-"""Takes the owner of a key and its predecessor's position; None if none was found."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -62,27 +50,6 @@ class RingHolder:
 
     def keys_changed(self) -> None:
         """This node owns other keys than before."""
-
-
-class Lookup:
-    """The search for a key's owner."""
-
-    def __init__(self, key: int, answer: Answer, awaited: bool) -> None:
-        self.key = key
-        self.answer = answer
-        self.awaited = awaited
-        """Whether somebody waits for the answer; if not, a lookup that gets lost is let go."""
-        self.pool: dict[NodeId, RingPeer] = {}
-        """Nodes that may be asked, or were."""
-        self.asked: dict[NodeId, None] = {}
-        self.before = -1
-        """How far before the key the nearest node was that answered; -1 if none did."""
-        self.behind = -1
-        """The same at or behind the key."""
-        self.attempts = 0
-        """Attempts from the nodes known here; none for a lookup of one's own position."""
-        self.waits_for: NodeId = -1
-        self.timer: Timer | None = None
 
 
 class Ring:
@@ -114,25 +81,17 @@ class Ring:
         """Nodes not to be believed in on hearsay: which start of theirs, and until when."""
         self.lost: dict[NodeId, Contact] = {}
         """Nodes that fell silent, to be asked again."""
-        self.lookups = 0
-        """Lookups begun for somebody, those answered at once not counted."""
-        self.questions = 0
-        """Nodes asked in lookups."""
+        self.lookups = Lookups(self)
         self.position = 0
         self._drawn = 0
-        self._tokens = 0
-        self._pending: dict[int, Lookup] = {}
         self._after = 0
         """The predecessor's position when keys last changed."""
         self._told: tuple[tuple[RingPeer, ...], tuple[RingPeer, ...]] = ((), ())
         """Predecessors and successors as neighbours were last told."""
         self._joining: dict[str, None] = {}
         """Nodes to begin with that are being connected to, by address."""
-        self._background = 0
-        """The token of the last lookup that nobody waits for."""
         self._stabilised = -1.0
         self._rounds = 0
-        self._finger = 0
         self._left = False
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -143,9 +102,7 @@ class Ring:
             RingLeave: self.on_leave,
             Ping: self.on_ping,
             Pong: self.on_pong,
-            FindOwner: self.on_find,
-            KeyOwner: self.on_owner,
-            Nearer: self.on_nearer,
+            **self.lookups.handlers(),
         }
 
     # Positions
@@ -197,7 +154,7 @@ class Ring:
             self._joining[contact.address] = None
             self.host.open(contact)
         elif contact.node != self.host.node:
-            self._look_up_self(contact, True)
+            self.lookups.find_place(contact, True)
 
     def leave(self) -> None:
         """Leave: from now on this node says nothing."""
@@ -206,7 +163,7 @@ class Ring:
 
     def _announce_leave(self) -> None:
         for peer in self._neighbours():
-            self._send(peer, RingLeave(self.me()))
+            self.send(peer, RingLeave(self.me()))
 
     # Connections, as the holder hears of them
 
@@ -232,7 +189,8 @@ class Ring:
                 self._probe(peer)
                 return
 
-    def _send(self, peer: RingPeer, message: Message) -> None:
+    def send(self, peer: RingPeer, message: Message) -> None:
+        """Send to a node of the ring, out of band."""
         self.host.send_direct(peer.contact, message)
 
     # Stabilisation
@@ -251,10 +209,10 @@ class Ring:
             elif self._silent(peer):
                 self._lose(peer)
         for peer in self._neighbours():
-            self._send(peer, self._lists(Stabilise, True))
+            self.send(peer, self._lists(Stabilise, True))
         self._rounds += 1
         if self._rounds % FINGER_ROUNDS == 0:
-            self._renew_finger()
+            self.lookups.renew_finger()
 
     def _neighbours(self) -> list[RingPeer]:
         """The successor and the predecessor, once if they are one."""
@@ -278,19 +236,19 @@ class Ring:
     def on_stabilise(self, sender: NodeId, message: Any) -> None:
         """A node and its lists: the rest of one's own, and perhaps nodes that are nearer."""
         peer: RingPeer = message.me
-        if not self._hear(sender, peer):
+        if not self.hear(sender, peer):
             return
         if self.successors and self.successors[0] == peer:
             self.successors = self._list_of(peer, message.successors, True)
         if self.predecessors and self.predecessors[0] == peer:
             self.predecessors = self._list_of(peer, message.predecessors, False)
         for other in message.predecessors + message.successors:
-            self._hear_of(other)
+            self.hear_of(other)
         self._compare(peer, message.successors, self.predecessors)
         self._compare(peer, message.predecessors, self.successors)
         if message.answer:
-            self._send(peer, self._lists(type(message), False))
-        self._settle()
+            self.send(peer, self._lists(type(message), False))
+        self.settle()
 
     def _list_of(self, first: RingPeer, rest: tuple[RingPeer, ...], ahead: bool) -> list[RingPeer]:
         """A list is the first neighbour and what follows it, as far as oneself."""
@@ -326,7 +284,7 @@ class Ring:
             return False
         return True
 
-    def _hear(self, sender: NodeId, peer: RingPeer) -> bool:
+    def hear(self, sender: NodeId, peer: RingPeer) -> bool:
         """A node was heard: it is alive. False if it speaks for another."""
         node = peer.contact.node
         if node != sender or not 1 <= peer.position <= self.keys:
@@ -362,7 +320,7 @@ class Ring:
                 held.insert(0, peer)
                 del held[self.length :]
 
-    def _hear_of(self, peer: RingPeer) -> None:
+    def hear_of(self, peer: RingPeer) -> None:
         """Somebody names a node: if it would be a neighbour, see whether it is there."""
         if peer.contact.node == self.host.node or not 1 <= peer.position <= self.keys:
             return
@@ -380,10 +338,10 @@ class Ring:
         self.predecessors = []
         self.fingers.clear()
         self._consider(other)
-        self._settle()
-        self._look_up_self(other.contact, True)
+        self.settle()
+        self.lookups.find_place(other.contact, True)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """After a change: tell the neighbours, keep a connection to the successor."""
         told = (tuple(self.predecessors), tuple(self.successors))
         after = self.after()
@@ -393,7 +351,7 @@ class Ring:
                 if self._silent(peer):
                     self._probe(peer)
                 new = peer not in (*before[0][:1], *before[1][:1])
-                self._send(peer, self._lists(RingChange, new))
+                self.send(peer, self._lists(RingChange, new))
             if self.successors and told[1][:1] != before[1][:1]:
                 self.host.open(self.successors[0].contact)
         if after != self._after:
@@ -413,7 +371,7 @@ class Ring:
         node = peer.contact.node
         if node not in self.probes:
             self.probes[node] = self.host.after(self.reply, lambda: self._unanswered(peer))
-            self._send(peer, Ping(self.me()))
+            self.send(peer, Ping(self.me()))
 
     def _unanswered(self, peer: RingPeer) -> None:
         self.probes.pop(peer.contact.node, None)
@@ -421,14 +379,14 @@ class Ring:
 
     def on_ping(self, sender: NodeId, message: Ping) -> None:
         """Somebody wants to know whether this node is there."""
-        if self._hear(sender, message.me):
-            self._send(message.me, Pong(self.me()))
-            self._settle()
+        if self.hear(sender, message.me):
+            self.send(message.me, Pong(self.me()))
+            self.settle()
 
     def on_pong(self, sender: NodeId, message: Pong) -> None:
         """A node is there."""
-        if self._hear(sender, message.me):
-            self._settle()
+        if self.hear(sender, message.me):
+            self.settle()
 
     def _lose(self, peer: RingPeer) -> None:
         """A node is silent: it is gone, or the network is cut."""
@@ -454,7 +412,7 @@ class Ring:
         elif not self.successors:
             for peer in list(self.fingers.values()):
                 self._probe(peer)
-        self._settle()
+        self.settle()
 
     def heal(self) -> None:
         """Look up one's own position from some other node: rings that were cut merge so."""
@@ -470,40 +428,9 @@ class Ring:
             if contact.node < 0:
                 self._begin_with(contact)
             elif contact.node != self.host.node:
-                self._look_up_self(contact, False)
+                self.lookups.find_place(contact, False)
 
-    # Lookups
-
-    def look_up(self, key: int, answer: Answer) -> None:
-        """Find a key's owner; the answer may come at once."""
-        if self.owns(key):
-            answer(self.me(), self.after())
-        else:
-            self.lookups += 1
-            self._begin(Lookup(key, answer, True))
-
-    def _look_up_self(self, contact: Contact, awaited: bool) -> None:
-        """Look up one's own position from a node: who answers on the way is considered."""
-        lookup = Lookup(self.position, _nothing, awaited)
-        self._ask(lookup, self._token(lookup), contact)
-
-    def _token(self, lookup: Lookup) -> int:
-        """A number by which answers are told apart."""
-        self._tokens += 1
-        if not lookup.awaited:
-            self._pending.pop(self._background, None)
-            self._background = self._tokens
-        self._pending[self._tokens] = lookup
-        return self._tokens
-
-    def _begin(self, lookup: Lookup) -> None:
-        """Begin with the nodes known here."""
-        lookup.attempts += 1
-        lookup.asked.clear()
-        lookup.before = self.distance(self.position, lookup.key)
-        lookup.behind = self.distance(lookup.key, self.position)
-        lookup.pool = {peer.contact.node: peer for peer in self.nearest(lookup.key)}
-        self._next(lookup, self._token(lookup))
+    # For lookups
 
     def nearest(self, key: int) -> list[RingPeer]:
         """The nodes known that are nearest to a key, on either side."""
@@ -518,126 +445,3 @@ class Ring:
         for _, node in before[:NEAREST] + behind[:NEAREST]:
             chosen[node] = None
         return [known[node] for node in chosen]
-
-    def _next(self, lookup: Lookup, token: int) -> None:
-        """Ask the nearest node before the key that is nearer than all so far, then behind it."""
-        best: RingPeer | None = None
-        least = -1
-        for peer in lookup.pool.values():
-            if peer.contact.node not in lookup.asked:
-                away = self.distance(peer.position, lookup.key)
-                if away and (least < 0 or away < least) and _nearer(away, lookup.before):
-                    best, least = peer, away
-        if best is None:
-            for peer in lookup.pool.values():
-                if peer.contact.node not in lookup.asked:
-                    away = self.distance(lookup.key, peer.position)
-                    if (least < 0 or away < least) and _nearer(away, lookup.behind):
-                        best, least = peer, away
-        if best is not None and len(lookup.asked) < ASKED:
-            self._ask(lookup, token, best.contact)
-            return
-        self._pending.pop(token, None)
-        if not lookup.awaited or not lookup.attempts:
-            return
-        if lookup.attempts < ATTEMPTS:
-            lookup.timer = self.host.after(self.reply, lambda: self._begin(lookup))
-        else:
-            lookup.answer(None, 0)
-
-    def _ask(self, lookup: Lookup, token: int, contact: Contact) -> None:
-        lookup.asked[contact.node] = None
-        lookup.waits_for = contact.node
-        self.questions += 1
-        if lookup.awaited:
-            lookup.timer = self.host.after(self.reply, lambda: self._no_answer(lookup, token))
-        self.host.send_direct(contact, FindOwner(self.me(), lookup.key, token))
-
-    def _no_answer(self, lookup: Lookup, token: int) -> None:
-        """A node that was asked does not answer: it may be gone."""
-        if token not in self._pending:
-            return
-        silent = lookup.waits_for
-        for number in [n for n, peer in self.fingers.items() if peer.contact.node == silent]:
-            del self.fingers[number]
-        self.closed(silent)
-        self._next(lookup, token)
-
-    def on_find(self, sender: NodeId, message: FindOwner) -> None:
-        """Somebody looks for a key's owner."""
-        asker = message.me
-        mine = self.owns(message.key)
-        after = self.predecessors[0] if self.predecessors else self.me()
-        near = tuple(self.nearest(message.key))
-        if not self._hear(sender, asker):
-            return
-        if mine:
-            self._send(asker, KeyOwner(self.me(), after, message.token))
-        else:
-            self._send(asker, Nearer(self.me(), near, message.token))
-        self._settle()
-
-    def _answered(self, sender: NodeId, peer: RingPeer, token: int) -> Lookup | None:
-        """The lookup that an answer belongs to, if it is still waited for."""
-        lookup = self._pending.get(token)
-        if not self._hear(sender, peer) or lookup is None or lookup.waits_for != sender:
-            return None
-        if lookup.timer is not None:
-            lookup.timer.cancel()
-        return lookup
-
-    def on_owner(self, sender: NodeId, message: KeyOwner) -> None:
-        """The owner itself answers."""
-        lookup = self._answered(sender, message.me, message.token)
-        if lookup is not None:
-            self._pending.pop(message.token, None)
-            if not lookup.attempts:
-                self._hear_of(message.predecessor)
-            lookup.answer(message.me, message.predecessor.position)
-        self._settle()
-
-    def on_nearer(self, sender: NodeId, message: Nearer) -> None:
-        """Another node's key: go on with those that are nearer."""
-        lookup = self._answered(sender, message.me, message.token)
-        if lookup is not None:
-            ahead = self.distance(message.me.position, lookup.key)
-            behind = self.distance(lookup.key, message.me.position)
-            if _nearer(ahead, lookup.before):
-                lookup.before = ahead
-            if _nearer(behind, lookup.behind):
-                lookup.behind = behind
-            for peer in message.peers:
-                if peer.contact.node != self.host.node and 1 <= peer.position <= self.keys:
-                    lookup.pool.setdefault(peer.contact.node, peer)
-                    if not lookup.attempts:
-                        self._hear_of(peer)
-            self._next(lookup, message.token)
-        self._settle()
-
-    def _renew_finger(self) -> None:
-        """Look up one finger; those nearer than the successor are not needed."""
-        if len(self.successors) < self.length:
-            self.fingers.clear()  # everybody is known
-            return
-        self._finger += 1
-        step = self.keys >> self._finger
-        if step <= self.distance(self.position, self.successors[0].position):
-            self._finger = 1
-            step = self.keys >> 1
-        number = self._finger
-        key = 1 + (self.position - 1 + step) % self.keys
-        if not self.owns(key):
-            self._begin(Lookup(key, lambda owner, _: self._point(number, owner), False))
-
-    def _point(self, number: int, owner: RingPeer | None) -> None:
-        """A finger is found."""
-        if owner is not None:
-            self.fingers[number] = owner
-
-
-def _nearer(away: int, best: int) -> bool:
-    return best < 0 or away < best
-
-
-def _nothing(owner: RingPeer | None, after: int) -> None:
-    """For lookups whose way is what counts."""

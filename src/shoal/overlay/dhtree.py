@@ -198,15 +198,14 @@ class DHTree(Overlay):
             self.host.send_all(tuple(self.heard), TreeBeat())
 
     def receive(self, sender: NodeId, message: Any) -> None:
-        """Whoever is heard is alive."""
-        if self._stopped:
-            return
-        if sender in self.heard:
-            self.heard[sender] = self.host.now()
-        super().receive(sender, message)
+        """A node that has left takes part no longer."""
+        if not self._stopped:
+            super().receive(sender, message)
 
     def on_beat(self, sender: NodeId, message: Message) -> None:
-        """See :meth:`receive`."""
+        """A connection works; other messages may have come out of band."""
+        if sender in self.heard:
+            self.heard[sender] = self.host.now()
 
     # The topmost key
 
@@ -265,7 +264,7 @@ class DHTree(Overlay):
             parent = parent_of(owners)
             children = children_of(owners)
         except UnknownOwnerError as unknown:
-            self.ring.look_up(unknown.key, self._found)
+            self.ring.lookups.look_up(unknown.key, self._found)
             return
         self._owners = None
         if self._search_again:
@@ -321,12 +320,17 @@ class DHTree(Overlay):
     def _tell(self, node: NodeId) -> None:
         """NEIGHBOURCHANGE."""
         if node in self.heard:
-            self.host.send(node, NeighbourChange())
+            self.host.send(node, NeighbourChange(node in self.neighbours))
         elif node in self.contacts:
-            self.host.send_direct(self.contacts[node], NeighbourChange())
+            self.host.send_direct(self.contacts[node], NeighbourChange(False))
 
     def on_change(self, sender: NodeId, message: Message) -> None:
         """Another node's neighbours are others than before."""
+        linked = sender in self.neighbours
+        if sender in self.heard and cast("NeighbourChange", message).linked != linked:
+            self.host.send(sender, Detach(False))  # one end of the link got lost
+            if linked:
+                self._unlink(sender)
         self.search()
 
     # Links
@@ -424,7 +428,7 @@ class DHTree(Overlay):
             "level": self.place.level,
             "parent": self.parent,
             "children": len(self.children),
-            "lookups": self.ring.lookups,
+            "lookups": self.ring.lookups.count,
         }
 
 

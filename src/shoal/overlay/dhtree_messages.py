@@ -54,6 +54,9 @@ class TreeBeat(Message, frozen=True, tag="dhtree beat"):
 class NeighbourChange(Message, frozen=True, tag="dhtree change"):
     """NEIGHBOURCHANGE: the receiver has become, or no longer is, a neighbour: it should look."""
 
+    linked: bool
+    """Whether the sender has its end of a link to the receiver."""
+
 
 class Attach(Message, frozen=True, tag="dhtree attach"):
     """The sender's topmost key lies below the receiver's: it asks to be its child."""
