@@ -54,6 +54,7 @@ from shoal.routing.seen import Seen
 from shoal.stack import Chance, Contact, Message, NodeId, Reconfiguration
 
 if TYPE_CHECKING:
+    from shoal.live.metrics import MetricsServer
     from shoal.live.recording import Recording
     from shoal.live.session import Session
 
@@ -104,7 +105,7 @@ class Broker:
         """The client whose event is being published just now."""
         self._sequence = first_sequence(self.epoch)
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._metrics: asyncio.Server | None = None
+        self._metrics: MetricsServer | None = None
         self._waiting: dict[NodeId, list[asyncio.Event]] = {}
         self._repairs: dict[NodeId, int] = {}
         self._ticked = 0.0

@@ -161,7 +161,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         parts = [f"{self.overlay}/{stack.routing.name}"]
         if stack.reconfiguration is not None:
             parts.append(stack.reconfiguration.name)
-        parts.append(f"frame={self.limits.frame}")
+        parts.append(f"frame={self.limits.frame} cost={self.limits.cost}")
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)

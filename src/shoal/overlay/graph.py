@@ -16,6 +16,7 @@ urgently for a link when it answers. So the parts of a network that was cut grow
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
@@ -34,7 +35,7 @@ from shoal.overlay.graph_messages import (
 )
 from shoal.overlay.sampling import View
 from shoal.stack.host import Host, NodeId, Timer
-from shoal.stack.layer import Handler, Overlay, Routing
+from shoal.stack.layer import Handler, Layer, Overlay, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
@@ -57,6 +58,7 @@ class Graph(Overlay):
         self.silence = parameters.heartbeat * parameters.patience
         self.shuffle_period = parameters.shuffle
         self.heal_period = parameters.heal
+        self.heals_within = self.silence + 10 * parameters.heal
         self.view = View(host, parameters.forget)
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with; tried again while there is no link."""
@@ -202,6 +204,9 @@ class Graph(Overlay):
             for contact in self.contacts:
                 self._ask(contact, False)
         if len(self.neighbours) < self.degree - 1:
+            for contact in self.contacts:
+                if contact.node not in self.heard:
+                    self._remember_lost(contact)
             self._seek()
         self._shed(-1)
 
@@ -349,6 +354,13 @@ class Graph(Overlay):
             self.lost.pop(found.address, None)
             self.lost[sender] = found
             self._ask(found, True)
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """The number of links is ``degree``, give or take one, where there are nodes enough."""
+        links = len(self.neighbours)
+        if min(self.degree, len(running)) - 1 <= links <= self.degree + 1:
+            return None
+        return f"it has {links} links, not {self.degree} give or take one"
 
     def describe(self) -> dict[str, object]:
         """See :class:`~shoal.stack.layer.Overlay`."""

@@ -17,10 +17,21 @@ from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 import shoal.pipeline.measure.graphs  # registers its measures
 import shoal.pipeline.measure.messages  # registers its measures
 import shoal.pipeline.measure.runs  # noqa: F401  # registers its measures
+from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row, measure_key
 from shoal.pipeline.measure.cases import CASES, Wanted, evaluate, find_case
-from shoal.pipeline.measure.registry import TIDY, Asked, Tables, find_measure, per_run, with_rows
+from shoal.pipeline.measure.registry import (
+    TIDY,
+    Asked,
+    Tables,
+    find_measure,
+    first_line,
+    parameters_of,
+    per_run,
+    registered,
+    with_rows,
+)
 from shoal.pipeline.paper import Figure
 
 if TYPE_CHECKING:
@@ -54,6 +65,39 @@ class Question:
     def key(self) -> str:
         """The name under which its values are kept."""
         return measure_key(self.measure, self.parameters)
+
+
+@dataclass(frozen=True, order=True)
+class Described:
+    """A measure, for those who choose one."""
+
+    name: str
+    unit: str
+    summary: str
+    parameters: list[str]
+
+
+def every_measure() -> list[Described]:
+    """All measures, by name."""
+    plain = [Described(m.name, m.unit, m.summary, m.parameters) for m in registered()]
+    cases = [
+        Described(name, case.unit, first_line(case.function), parameters_of(case.function)[1:])
+        for name, case in CASES.items()
+    ]
+    return sorted([*plain, *cases])
+
+
+def find_unit(measure: str) -> str:
+    """The unit of a measure's values; an unknown measure is an error that says what there is."""
+    return CASES[measure].unit if measure in CASES else find_measure(measure).unit
+
+
+def bounds_of(measure: str) -> tuple[float, float] | None:
+    """The least and the greatest value that a measure can have, if there are such."""
+    try:
+        return (0.0, 1.0) if find_unit(measure) in ("share", "0 or 1") else None
+    except PipelineError:
+        return None
 
 
 def questions(claims: Iterable[Claim], figures: Iterable[Figure]) -> list[Question]:

@@ -9,6 +9,7 @@
     quick_seeds = 3            # default 5, or seeds if fewer
     axis = "nodes"             # which swept key is the x axis; default: the first
     axis_label = "N"
+    measures = ["delivery"]    # as ``shoal measures`` lists them; default: the usual ones
 
     [base]                     # what all runs have in common: a run's configuration
     duration = 8.0
@@ -47,8 +48,9 @@ _SETTINGS: dict[str, type] = {
     "quick_seeds": int,
     "axis": str,
     "axis_label": str,
+    "measures": list,
 }
-_WORDS = {str: "a text in quotes", int: "a whole number", dict: "a table"}
+_WORDS = {str: "a text in quotes", int: "a whole number", list: "a list of names in quotes"}
 _PROTOCOLS = ("topology", "overlay", "routing", "reconfiguration", "recovery")
 
 
@@ -104,6 +106,7 @@ def _experiment(data: dict[str, Any]) -> Experiment:
         values=values,
         axis_label=settings.get("axis_label", axis or ""),
         also=swept,
+        measures=tuple(map(str, settings.get("measures", ()))),
         seeds=seeds,
         quick_seeds=settings.get("quick_seeds", min(5, seeds)),
     )
