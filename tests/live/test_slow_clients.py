@@ -66,14 +66,14 @@ def test_a_client_that_never_consumes_blocks_for_as_long_as_the_broker_lets_it(
             network.connect() as other,
         ):
             raw = await subscriber(network.brokers[0], "TRUE", policy="block", window=1, queue=1)
-            raw.writer.write(encode(Beat(0)))
+            raw.writer.write(encode(Beat()))
             loop = asyncio.get_running_loop()
             began = loop.time()
             for n in range(20):
                 await publisher.publish(n=n)
                 await other.publish(n=n)
             assert loop.time() - began >= 0.3, "it was waited for, once"
-            raw.writer.write(encode(Beat(0)))
+            raw.writer.write(encode(Beat()))
             await publisher.publish(n=1)
             slow = network.brokers[0].status().clients[-1]
             assert (slow.queued, slow.dropped) == (1, 39)
