@@ -21,15 +21,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from shoal.overlay.graph import Graph
+from shoal.overlay.graph_messages import GraphParameters
 from shoal.routing import SubscriptionForwarding
 from shoal.routing.reconfiguration import Timed
 from shoal.simulation import chaos
-from shoal.simulation.chaos import DOMAIN, Chaos
+from shoal.simulation.chaos import DOMAIN, History, Subject, TreeHistory
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.topology import adjacency, distances
-from shoal.stack import Chance
+from shoal.stack import NodeId, protocols, register, registry
 
-STACKS = chaos.stacks()
+SUBJECTS = chaos.subjects()
+TREES = [s for s in SUBJECTS if s.overlay == "given" and s.reconfiguration]
 EXAMPLES = int(os.environ.get("SHOAL_CHAOS_EXAMPLES", "25"))
 
 constants = st.integers(0, DOMAIN - 1)
@@ -39,12 +42,12 @@ filters = st.builds("x {} {}".format, st.sampled_from([">", "<", "=", ">="]), co
 class Trouble(RuleBasedStateMachine):
     """Random steps; at the end the network must be as the oracle says."""
 
-    stack: tuple[str, str, bool]
+    subject: Subject
 
     @initialize(parents=st.lists(st.integers(0, 1_000), min_size=2, max_size=8))
     def start(self, parents: list[int]) -> None:
         links = [(parent % (n + 1), n + 1) for n, parent in enumerate(parents)]
-        self.chaos = Chaos(*self.stack, len(parents) + 1, links)
+        self.chaos = TreeHistory(self.subject, {"nodes": len(parents) + 1, "links": links})
 
     @rule(node=st.integers(0, 1_000), filter=filters)
     def subscribe(self, node: int, filter: str) -> None:
@@ -57,12 +60,12 @@ class Trouble(RuleBasedStateMachine):
         node, filter = data.draw(st.sampled_from(held))
         self.step(f"unsubscribe {node} {filter}")
 
-    @precondition(lambda self: self.stack[0] == "advertisement-forwarding")
+    @precondition(lambda self: self.subject.routing == "advertisement-forwarding")
     @rule(node=st.integers(0, 1_000), filter=filters)
     def advertise(self, node: int, filter: str) -> None:
         self.step(f"advertise {node % self.chaos.nodes} {filter}")
 
-    @precondition(lambda self: self.stack[0] != "advertisement-forwarding")
+    @precondition(lambda self: self.subject.routing != "advertisement-forwarding")
     @rule(node=st.integers(0, 1_000), value=constants)
     def publish(self, node: int, value: int) -> None:
         self.step(f"publish {node % self.chaos.nodes} x={value}")
@@ -105,7 +108,7 @@ class Trouble(RuleBasedStateMachine):
 class explained:  # noqa: N801  # reads as a word in a with statement
     """Adds the command that replays it to what the oracle objects to."""
 
-    def __init__(self, chaos: Chaos) -> None:
+    def __init__(self, chaos: History) -> None:
         self.chaos = chaos
 
     def __enter__(self) -> None:
@@ -117,9 +120,9 @@ class explained:  # noqa: N801  # reads as a word in a with statement
             raise AssertionError(f"{error}\nreplay: shoal chaos --replay '{text}'") from error
 
 
-@pytest.mark.parametrize("stack", STACKS, ids=lambda s: f"{s[0]}-{s[1]}{'-covering' * s[2]}")
-def test_tables_and_deliveries_equal_the_oracles_once_quiet(stack: tuple[str, str, bool]) -> None:
-    machine = type("Machine", (Trouble,), {"stack": stack})
+@pytest.mark.parametrize("subject", TREES, ids=str)
+def test_tables_and_deliveries_equal_the_oracles_once_quiet(subject: Subject) -> None:
+    machine = type("Machine", (Trouble,), {"subject": subject})
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -131,26 +134,32 @@ def test_tables_and_deliveries_equal_the_oracles_once_quiet(stack: tuple[str, st
     )
 
 
-@pytest.mark.parametrize("stack", STACKS, ids=lambda s: f"{s[0]}-{s[1]}{'-covering' * s[2]}")
-def test_seeded_histories(stack: tuple[str, str, bool]) -> None:
-    for seed in range(40):
-        history = chaos.trial(stack, seed)
-        found = chaos.failure(history)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def test_seeded_histories(subject: Subject) -> None:
+    """Every routing, on a tree that is given and on every overlay that builds itself."""
+    for seed in range(40 if subject.overlay == "given" else 10):
+        history, found = chaos.trial(subject, seed, 40 if subject.overlay == "given" else 60)
         assert found is None, f"seed {seed}: {found}; shrunk: {chaos.shrink(history)}"
+
+
+def test_every_routing_and_every_overlay_is_among_them() -> None:
+    names: dict[str, set[str]] = {"routing": set(), "overlay": set()}
+    for protocol in protocols():
+        if protocol.make.__module__.startswith(f"shoal.{protocol.kind}."):
+            names.setdefault(protocol.kind, set()).add(protocol.name)
+    assert names["routing"] == {subject.routing for subject in SUBJECTS}
+    assert names["overlay"] == {subject.overlay for subject in SUBJECTS} - {""}
 
 
 # The harness must be able to fail: protocols broken on purpose are caught.
 
 
-def first_failure(stack: tuple[str, str, bool]) -> str | None:
+def first_failure(subject: Subject) -> tuple[History, str]:
     for seed in range(200):
-        try:
-            found = chaos.failure(chaos.trial(stack, seed))
-        except (InvariantViolation, KeyError) as error:
-            found = str(error)
-        if found:
-            return found
-    return None
+        history, found = chaos.trial(subject, seed)
+        if found is not None:
+            return history, found
+    pytest.fail(f"{subject} was not caught in 200 histories")
 
 
 def interpreted(name: str) -> bool:
@@ -160,13 +169,18 @@ def interpreted(name: str) -> bool:
     return str(module.__file__).endswith(".py")
 
 
-def test_a_protocol_that_forgets_to_unsubscribe_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Subject:
+    """Deferred unsubscription that never unsubscribes."""
+
     def lose(self: Timed, key: int) -> None:
         self.pending.pop(key)
 
     monkeypatch.setattr(Timed, "expire", lose)
-    found = first_failure(("subscription-forwarding", "timed", False))
-    assert found is not None
+    return Subject("given", "subscription-forwarding", "timed")
+
+
+def test_a_protocol_that_forgets_to_unsubscribe_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, found = first_failure(forgetful(monkeypatch))
     assert "not due" in found
 
 
@@ -174,27 +188,78 @@ def test_a_protocol_that_drops_an_activation_is_caught(monkeypatch: pytest.Monke
     from shoal.routing.reconfiguration import Informed
 
     monkeypatch.setattr(Informed, "release", lambda self, tagged: None)
-    found = first_failure(("subscription-forwarding", "informed", False))
-    assert found is not None
+    _, found = first_failure(Subject("given", "subscription-forwarding", "informed"))
     assert "missing" in found
 
 
 @pytest.mark.skipif(not interpreted("covering"), reason="compiled methods cannot be patched")
 def test_covering_without_uncovering_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SubscriptionForwarding, "uncover", lambda self, neighbour, gone: None)
-    found = first_failure(("subscription-forwarding", "strawman", True))
-    assert found is not None
+    _, found = first_failure(Subject("given", "subscription-forwarding", "strawman", True))
     assert "missing" in found
+
+
+class Unhealing(Graph):
+    """Never looks for nodes that were lost."""
+
+    def heal(self) -> None:
+        pass
+
+
+class Crowding(Graph):
+    """Never gives up a link."""
+
+    def _shed(self, but: NodeId) -> None:
+        pass
+
+
+class Deaf(Graph):
+    """Does not notice that a node is silent."""
+
+    def beat(self) -> None:
+        for peer in self.heard:
+            self.heard[peer] = self.host.now()
+        super().beat()
+
+
+@pytest.mark.parametrize(
+    ("overlay", "words"),
+    [
+        (Unhealing, "no links lead from node"),
+        (Crowding, "links, not 5 give or take one"),
+        (Deaf, "not at rest"),
+    ],
+)
+def test_a_broken_overlay_is_caught_and_its_history_shrunk(
+    overlay: type[Graph], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    register("overlay", "broken", overlay, GraphParameters, needs={"reach"}, provides={"links"})
+    history, found = first_failure(Subject("broken", "flooding"))
+    assert words in found
+    short = chaos.shrink(history)
+    assert len(short) < len(history.log)
+    assert chaos.failure(chaos.replay(history, short))
+
+
+def test_a_tree_that_closes_a_cycle_is_caught_at_that_instant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    provides = {"links", "tree"}
+    register("overlay", "no tree", Graph, GraphParameters, needs={"reach"}, provides=provides)
+    _, found = first_failure(Subject("no tree", "event-forwarding"))
+    assert "closes a cycle" in found
 
 
 def test_overlapping_repairs_break_reconfiguration_path() -> None:
     """Frey, section 8.1: it does not tolerate overlap; allowed to try, the harness sees it."""
     for seed in range(100):
-        history = chaos.new_chaos(("subscription-forwarding", "path", False), seed)
+        history = chaos.begin(Subject("given", "subscription-forwarding", "path"), seed)
+        assert isinstance(history, TreeHistory)
         history.overlaps = True
-        chance = Chance(seed, "chaos")
         try:
-            for line in chaos.random_steps(history, chance, 40):
+            for line in chaos.random_steps(history, seed, 40):
                 history.step(line)
             if chaos.failure(history):
                 return
@@ -204,16 +269,17 @@ def test_overlapping_repairs_break_reconfiguration_path() -> None:
 
 
 def test_a_failing_history_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose(self: Timed, key: int) -> None:
-        self.pending.pop(key)
+    history, _ = first_failure(forgetful(monkeypatch))
+    short = chaos.shrink(history)
+    assert len(short) <= len(history.log) // 2
+    assert chaos.failure(chaos.replay(history, short))
 
-    monkeypatch.setattr(Timed, "expire", lose)
-    for seed in range(200):
-        history = chaos.trial(("subscription-forwarding", "timed", False), seed)
-        if chaos.failure(history):
-            short = chaos.shrink(history)
-            assert len(short) <= len(history.log) // 2
-            again = chaos.replay(history.stack, history.nodes, history.links, short)
-            assert chaos.failure(again)
-            return
-    pytest.fail("nothing to shrink")
+
+def test_a_history_is_the_same_from_its_description() -> None:
+    for subject in (Subject("graph", "flooding"), Subject("given", "event-forwarding")):
+        history, _ = chaos.trial(subject, 3)
+        text = json.dumps(chaos.describe(history, history.log))
+        again = chaos.play(*chaos.read(json.loads(text)))
+        again.check()
+        assert again.simulation.recorder.links == history.simulation.recorder.links
+        assert again.simulation.kernel.handled == history.simulation.kernel.handled

@@ -42,3 +42,8 @@ def test_a_history_that_is_none(capsys: pytest.CaptureFixture[str], text: str) -
 def test_a_stack_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chaos", "--reconfiguration", "magic"]) == 2
     assert "shoal protocols" in capsys.readouterr().err
+
+
+def test_an_overlay_that_builds_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["chaos", "--minutes", "0.01", "--overlay", "graph", "--routing", "flooding"]) == 0
+    assert "on 1 stacks" in capsys.readouterr().out

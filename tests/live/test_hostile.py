@@ -351,3 +351,35 @@ def test_a_peer_that_talks_over_many_connections_keeps_one() -> None:
             raws[-1].close()
 
     run(story())
+
+
+def test_a_neighbour_that_sends_thousands_of_waves_keeps_nobody_waiting() -> None:
+    async def story() -> None:
+        async with Network(1) as network, network.connect() as bus:
+            broker = network.brokers[0]
+            raws = []
+            for number in (77, 78):
+                raw = await Raw.open(broker)
+                who = Known(number, str(number), "127.0.0.1:1", 2**40)
+                raw.writer.write(encode(hello(broker, "peer", who=who)))
+                await raw.answer(Welcome)
+                raw.writer.write(encode(overlay.Ask((), 0, False)))
+                raws.append(raw)
+            await until(lambda: len(broker.links) == 2, "both are linked")
+            flooding, silent = raws
+            settled = asyncio.ensure_future(bus.settled())
+            waves = broker.departures.waves
+            await until(lambda: len(waves._passing) == 1, "its own wave is under way")
+            flooding.writer.write(b"".join(encode(Wave(500, n)) for n in range(3 * 4096)))
+            came = broker.links[77].received_count
+            flooding.writer.write(encode(Beat()))
+            await until(
+                lambda: broker.links[77].received_count > came + 3 * 4096, "all waves have come"
+            )
+            assert len(waves._passing) <= 4096 + 1
+            assert not settled.done()
+            flooding.close()
+            silent.close()
+            await settled
+
+    run(story())

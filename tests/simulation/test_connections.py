@@ -543,7 +543,7 @@ def test_out_of_band_messages_reach_the_node_that_is_there_now() -> None:
 # Cuts
 
 
-def test_a_cut_loses_messages_in_silence_and_after_it_connections_work_again() -> None:
+def test_messages_wait_while_a_network_is_cut_and_arrive_in_order_after_it() -> None:
     world = joined((0, 1), (0, 2))
     world.send(0, 1, 1)
     world.connections.cut([0, 1, 0])
@@ -558,10 +558,11 @@ def test_a_cut_loses_messages_in_silence_and_after_it_connections_work_again() -
     world.network.hosts[0].send_all((1, 2), Note(4))
     world.send(1, 0, 5)
     world.rest()
-    assert world.overlay(1).notes == [(0, 4)]
+    assert world.overlay(1).notes == [(0, 1), (0, 4)]
     assert world.overlay(2).notes == [(0, 3), (0, 4)]
-    assert world.overlay(0).notes == [(1, 5)]
-    assert world.log(0) == ["11 note 5 from 1"]
+    assert world.overlay(0).notes == [(1, 2), (1, 5)]
+    assert world.log(0) == ["10 note 2 from 1", "11 note 5 from 1"]
+    assert world.kernel.lost == 0
     assert world.connected() == {(0, 1), (0, 2)}
 
 
@@ -582,8 +583,10 @@ def test_out_of_band_messages_do_not_cross_a_cut() -> None:
 def test_a_connection_that_one_end_gave_up_stays_broken_after_the_cut() -> None:
     world = joined((0, 1))
     world.connections.cut([0, 1, 0])
+    world.send(0, 1, 0)
     world.run(5)
     world.close(0, 1)
+    assert world.kernel.lost == 1
     assert world.kernel.unnoticed == 1
     world.connections.heal()
     assert world.kernel.unnoticed == 1
@@ -611,6 +614,21 @@ def test_a_cut_while_two_nodes_connect_separates_them_all_the_same(cut_at: float
     world.open(0, 1)
     world.rest()
     assert world.connected() == {(0, 1)}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_request_waits_for_a_node_that_stands_still(dies: bool) -> None:
+    world = World()
+    world.connections.stand_still(1)
+    world.open(0, 1)
+    world.run(50)
+    assert (world.log(0), world.log(1)) == ([], [])
+    if dies:
+        world.crash(1)
+    world.connections.go_on(1)
+    world.rest()
+    assert world.connected() == (set() if dies else {(0, 1)})
+    assert world.log(0) == (["70 unreachable 1"] if dies else ["51 opened 1"])
 
 
 def test_an_end_is_told_a_full_time_after_the_last_break() -> None:

@@ -95,7 +95,7 @@ def test_protocols_are_listed_by_kind_and_name() -> None:
             [
                 "'event-forwarding' needs a layer that keeps the neighbourhood acyclic",
                 "none of 'static-graph', 'given' does",
-                "use one of: topology 'abstract-tree'",
+                "topology 'abstract-tree'",
             ],
         ),
         (

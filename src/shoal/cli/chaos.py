@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 import time
 from typing import Annotated, Any
 
@@ -18,8 +19,12 @@ def chaos(
     minutes: Annotated[float, typer.Option(min=0.01, help="How long to go on.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The first seed; each round takes the next.")] = 0,
     steps: Annotated[int, typer.Option(min=1, help="Steps in each history.")] = 40,
+    overlay: Annotated[str | None, typer.Option(help="Only this overlay.")] = None,
     routing: Annotated[str | None, typer.Option(help="Only this routing.")] = None,
     reconfiguration: Annotated[str | None, typer.Option(help="Only this protocol.")] = None,
+    module: Annotated[
+        list[str] | None, typer.Option(help="A Python file that registers protocols; repeatable.")
+    ] = None,
     replay: Annotated[
         str | None, typer.Option(help="Replay a history, as printed by a failure (JSON).")
     ] = None,
@@ -36,10 +41,11 @@ def chaos(
 ) -> None:
     """Break every protocol if it can be broken.
 
-    Small networks meet random subscriptions, publications and link replacements that overlap each
-    other, with messages lost in flight. Once quiet, tables must be exactly those of the final tree
-    and subscribers, and every event must reach exactly those who want it. A failure is shrunk to
-    the fewest steps and printed with the command that replays it (exit code 1).
+    Small networks meet random subscriptions, publications and trouble, all overlapping: links of a
+    given tree are replaced; nodes of an overlay that builds itself start, crash, stand still or are
+    cut off. Once quiet, the overlay must be whole again, tables must be exactly those of the final
+    tree and subscribers, and every event must reach exactly those who want it. A failure is shrunk
+    to the fewest steps and printed with the command that replays it (exit code 1).
 
     With `--live`, brokers run as processes of this machine. Every few seconds one is killed,
     stopped for a while or told to stop, and comes back. Honest clients publish and subscribe
@@ -52,39 +58,42 @@ def chaos(
 
         shoal chaos --reconfiguration informed --seed 1000
 
+        shoal chaos --overlay graph --routing flooding
+
         shoal chaos --live --minutes 10
     """
     if live:
         _live(minutes, seed, brokers, every, as_json)
         return
     from shoal.simulation import chaos as trouble
+    from shoal.simulation.modules import load_module
 
+    for path in module or ():
+        load_module(path)
     if replay is not None:
         _replay(replay)
         return
-    stacks = [
-        stack
-        for stack in trouble.stacks()
-        if routing in (None, stack[0]) and reconfiguration in (None, stack[1])
+    wanted = (overlay, routing, reconfiguration)
+    subjects = [
+        subject
+        for subject in trouble.subjects()
+        if all(name in (None, is_) for name, is_ in zip(wanted, subject, strict=False))
     ]
-    if not stacks:
-        raise typer.BadParameter(
-            f"no stack with routing {routing} and reconfiguration {reconfiguration}; "
-            "see them with `shoal protocols`"
-        )
+    if not subjects:
+        names = " + ".join(name for name in wanted if name is not None)
+        raise typer.BadParameter(f"no stack with {names}; see `shoal protocols` for what there is")
     histories = 0
     started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=minutes * 60)
         for number in itertools.count(seed):
-            for stack in stacks:
-                history = trouble.trial(stack, number, steps)
+            for subject in subjects:
+                history, found = trouble.trial(subject, number, steps)
                 histories += 1
-                found = trouble.failure(history)
                 if found is not None:
                     progress.stop()
-                    _report(history, number, found)
+                    _report(history, number, found, module or [])
                     raise typer.Exit(1)
             spent = time.monotonic() - started
             progress.update(
@@ -93,25 +102,26 @@ def chaos(
             if spent >= minutes * 60:
                 break
     console.print(
-        f"[green]{histories:,} histories[/] of {steps} steps on {len(stacks)} stacks, seeds {seed} "
-        f"to {number}: all as the oracle says."
+        f"[green]{histories:,} histories[/] of {steps} steps on {len(subjects)} stacks, "
+        f"seeds {seed} to {number}: all as the oracle says."
     )
 
 
-def _report(history: Any, seed: int, found: str) -> None:
+def _report(history: Any, seed: int, found: str, modules: list[str]) -> None:
     """A failure, as short as it can be made, with the command that replays it."""
     from shoal.simulation import chaos as trouble
 
     short = trouble.shrink(history)
-    routing, reconfiguration, covering = history.stack
-    console.print(
-        f"[red]seed {seed}[/], {routing} + {reconfiguration}{' with covering' * covering}: {found}",
-        soft_wrap=True,
-    )
+    console.print(f"[red]seed {seed}[/], {history.subject}: {found}", soft_wrap=True)
     for line in short:
         console.print(f"    {line}", highlight=False)
     text = json.dumps(trouble.describe(history, short))
-    console.print(f"replay: shoal chaos --replay '{text}'", soft_wrap=True, highlight=False)
+    options = "".join(f"--module {shlex.quote(module)} " for module in modules)
+    console.print(
+        f"replay: shoal chaos {options}--replay {shlex.quote(text)}",
+        soft_wrap=True,
+        highlight=False,
+    )
 
 
 def _replay(text: str) -> None:
@@ -120,11 +130,7 @@ def _replay(text: str) -> None:
     from shoal.simulation.invariants import InvariantViolation
 
     try:
-        data = json.loads(text)
-        stack = (data["routing"], data["reconfiguration"], bool(data["covering"]))
-        links = [(int(a), int(b)) for a, b in data["links"]]
-        history = trouble.replay(stack, int(data["nodes"]), links, [str(s) for s in data["steps"]])
-        found = trouble.failure(history)
+        found = trouble.failure(trouble.play(*trouble.read(json.loads(text))))
     except InvariantViolation as violation:
         found = str(violation)
     except (ValueError, KeyError, TypeError, IndexError) as error:

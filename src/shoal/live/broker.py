@@ -54,6 +54,7 @@ from shoal.routing.seen import Seen
 from shoal.stack import Contact, Message, NodeId
 
 if TYPE_CHECKING:
+    from shoal.live.metrics import MetricsServer
     from shoal.live.recording import Recording
     from shoal.live.session import Session
 
@@ -107,7 +108,7 @@ class Broker:
         """The client whose event is being published just now."""
         self._sequence = first_sequence(self.epoch)
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._metrics: asyncio.Server | None = None
+        self._metrics: MetricsServer | None = None
         self._encoded: tuple[Message | None, bytes] = (None, b"")
         """The message that was sent last, and its frame: neighbours often get the same."""
         self._ticked = 0.0
@@ -265,7 +266,7 @@ class Broker:
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """A layer sends out of band."""
-        peer = self.peers.connected.get(to.node)
+        peer = self.peers.find(to)
         if peer is not None:
             self.send_to(peer, message)
         else:

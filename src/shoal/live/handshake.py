@@ -184,7 +184,7 @@ class Handshakes:
         if hello.stack != broker.described:
             raise RefusedError(
                 "stack",
-                "brokers must route alike, and take events of the same size; here: "
+                "brokers must route alike, and take events and filters of the same size; here: "
                 f"{broker.described}; there: {hello.stack}",
             )
         known = Known(*msgspec.structs.astuple(hello.who)[:4])

@@ -38,6 +38,6 @@ async def keep_alive(broker: Broker) -> None:
         if others and others != told:
             frame = encode(Others(others))
             for session in broker.sessions:
-                session.connection.send(frame)
+                session.connection.mention(frame)
         told = others
         await asyncio.sleep(interval)

@@ -58,6 +58,13 @@ class Peers:
         """Where a node is: as the contact says or, if it does not, where the node was met."""
         return contact.address or self.addresses.get(contact.node, "")
 
+    def find(self, contact: Contact) -> Peer | None:
+        """The connection to a node, if there is one."""
+        if contact.node >= 0:
+            return self.connected.get(contact.node)
+        at = (peer for peer in self.connected.values() if peer.who.address == contact.address)
+        return next(at, None)
+
     async def _dial(self, key: NodeId | str, contact: Contact) -> None:
         layers = self._broker.layers
         try:
@@ -85,9 +92,9 @@ class Peers:
             raise LiveError(f"no address is known of node {contact.node}")
         if address in self.own:
             raise RefusedError("self", "that is this broker itself")
-        for node, peer in self.connected.items():
-            if address == peer.who.address:
-                return node
+        peer = self.find(contact)
+        if peer is not None:
+            return peer.node
         expect = None if contact.node < 0 else contact.node
         try:
             await self._broker.handshakes.dial(address, expect=expect)

@@ -262,7 +262,7 @@ class Session(Outbox):
 
     def _answer(self, message: Accepted | Refused | Report | Settled) -> None:
         """Answer the client, unless it asks on and on and reads no answers."""
-        if self._buffered and self.connection.waiting() > UNREAD:
+        if self._congested and self.connection.waiting() > UNREAD:
             self.connection.close("it asks, and does not read the answers", polite=False)
         else:
             self.connection.send(encode(message))

@@ -173,7 +173,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         parts = [routed if stack.overlay is None else f"{stack.overlay.name}/{routed}"]
         above = (stack.reconfiguration, stack.recovery)
         parts += [protocol.name for protocol in above if protocol is not None]
-        parts.append(f"frame={self.limits.frame}")
+        parts.append(f"frame={self.limits.frame} cost={self.limits.cost}")
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)
@@ -196,6 +196,10 @@ def settings_from(raw: dict[str, Any]) -> Settings:
     for key in raw:
         if key not in known:
             raise LiveError(f"unknown setting '{key}'{suggestion(key, known)}")
+    limits, bounds = raw.get("limits"), list(Limits.__struct_fields__)
+    for key in limits if isinstance(limits, dict) else ():
+        if key not in bounds:
+            raise LiveError(f"unknown setting 'limits.{key}'{suggestion(key, bounds)}")
     try:
         return msgspec.convert(raw, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:

@@ -19,6 +19,7 @@ before it gives up its link to the leaving node, and that node passes events on 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, cast
 
@@ -40,14 +41,12 @@ from shoal.overlay.graph_messages import (
 )
 from shoal.overlay.sampling import View
 from shoal.stack.host import Host, NodeId, Timer
-from shoal.stack.layer import Handler, Overlay, Routing
+from shoal.stack.layer import Handler, Layer, Overlay, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
 LOST: Final = 32
 """Lost nodes that are remembered; the oldest is forgotten for a newer one."""
-LOST_FOR: Final = 20.0
-"""How many times ``forget`` seconds they are remembered."""
 REFUSALS: Final = 3
 """Refusals after which a node with too few links insists."""
 PAUSE: Final = 1.0
@@ -65,6 +64,7 @@ class Graph(Overlay):
         self.silence = parameters.heartbeat * parameters.patience
         self.shuffle_period = parameters.shuffle
         self.heal_period = parameters.heal
+        self.heals_within = self.silence + 10 * parameters.heal
         self.view = View(host, parameters.forget)
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with; tried again while there is no link."""
@@ -74,8 +74,10 @@ class Graph(Overlay):
         """Per neighbour the number of links it has."""
         self.asking: dict[Any, bool] = {}
         """Whom this node is asking for a link (by id or address), and whether urgently."""
-        self.lost: dict[Any, tuple[Contact, float]] = {}
-        """Nodes that were not reached, or fell silent, and when (by id or address)."""
+        self.lost: dict[Any, Contact] = {}
+        """Nodes that were not reached, or fell silent, to be tried again (by id or address)."""
+        self.lost_at = -1e9
+        """When the last one was lost."""
         self.leaving = False
         """Whether this node is about to leave."""
         self.left: set[NodeId] = set()
@@ -154,6 +156,7 @@ class Graph(Overlay):
 
     def _lose(self, peer: NodeId) -> None:
         """A node is silent, or its connection broke."""
+        self.lost_at = self.host.now()
         entry = self.view.entries.get(peer)
         self._remember_lost(Contact(peer) if entry is None else entry.contact)
         self.view.drop(peer)
@@ -162,7 +165,7 @@ class Graph(Overlay):
 
     def _remember_lost(self, contact: Contact) -> None:
         self.lost.pop(_key(contact), None)
-        self.lost[_key(contact)] = (contact, self.host.now())
+        self.lost[_key(contact)] = contact
         if len(self.lost) > LOST:
             del self.lost[next(iter(self.lost))]
 
@@ -408,15 +411,21 @@ class Graph(Overlay):
 
     def heal(self) -> None:
         """Look whether a lost node is there again: the network may have been cut."""
-        since = self.host.now() - LOST_FOR * self.view.forget
-        for key in [key for key, (_, at) in self.lost.items() if at < since]:
-            del self.lost[key]
-        if self.lost and not self.leaving:
-            contact, _ = list(self.lost.values())[self.view.below(len(self.lost))]
+        if self.leaving:
+            return
+        lost = list(self._sought().values())
+        if lost:
+            contact = lost[self.view.below(len(lost))]
             if contact.node in self.heard:
-                del self.lost[contact.node]
+                self.lost.pop(contact.node, None)
             else:
                 self.host.send_direct(contact, Probe(self.view.sample(contact.node)))
+
+    def _sought(self) -> dict[Any, Contact]:
+        """Lost nodes and, with too few links, those to begin with: one may have come back alone."""
+        if len(self.neighbours) >= self.degree - 1:
+            return self.lost
+        return self.lost | {_key(contact): contact for contact in self.contacts}
 
     def on_probe(self, sender: NodeId, message: Message) -> None:
         """Somebody that lost this node looks for it."""
@@ -430,15 +439,23 @@ class Graph(Overlay):
         known = cast("Found", message).known
         self._hear(known)
         found = known[0].contact if known else Contact(sender)
-        if found.node == sender and (sender in self.lost or found.address in self.lost):
+        sought = self._sought()
+        if found.node == sender and (sender in sought or found.address in sought):
             self.lost.pop(found.address, None)
-            self.lost[sender] = (found, self.host.now())
+            self.lost[sender] = found
             self._ask(found, True)
 
     def complete(self) -> bool:
         """Whether there is a link, or nobody to have one to."""
-        met = any(contact.node >= 0 for contact, _ in self.lost.values())
-        return bool(self.neighbours) or not (self.asking or self.view.entries or met)
+        lately = self.host.now() - self.lost_at < self.view.forget
+        return bool(self.neighbours) or not (self.asking or self.view.entries or lately)
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """The number of links is ``degree``, give or take one, where there are nodes enough."""
+        links = len(self.neighbours)
+        if min(self.degree, len(running)) - 1 <= links <= self.degree + 1:
+            return None
+        return f"it has {links} links, not {self.degree} give or take one"
 
     def describe(self) -> dict[str, object]:
         """See :class:`~shoal.stack.layer.Overlay`."""

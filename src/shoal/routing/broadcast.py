@@ -146,6 +146,10 @@ class Broadcast(Routing):
         near = [n for n in self.table.sources(filter) if n != LOCAL]
         return near or list(self.neighbours)
 
+    def certain(self) -> bool:
+        """If all nodes transmit all events."""
+        return self.threshold >= 1.0
+
     # Links
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:

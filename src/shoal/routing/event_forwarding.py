@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from shoal.routing.messages import Forward
+from shoal.routing.seen import Seen
 from shoal.routing.table import SubscriptionTable
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Reconfiguration, Routing
@@ -30,6 +31,8 @@ class EventForwarding(Routing):
         self.table = SubscriptionTable(host)
         self.neighbours: dict[NodeId, None] = {}
         self._all: tuple[NodeId, ...] = ()
+        self.seen = Seen()
+        """Events that have been here; kept where one may come twice."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Events only."""
@@ -52,10 +55,11 @@ class EventForwarding(Routing):
         self._forward(sender, message.event, message.hops)
 
     def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
-        if self.recovery is not None:
-            self.recovery.seen(event)
-        if self.table.match(event.content):
-            self.deliver(event, hops)
+        if not self.moving or self.seen.first(event.id):
+            if self.recovery is not None:
+                self.recovery.seen(event)
+            if self.table.match(event.content):
+                self.deliver(event, hops)
         self.host.send_all(self._all, Forward(event, hops + 1), sender)
 
     def filters(self) -> list[Filter]:

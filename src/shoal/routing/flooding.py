@@ -11,7 +11,6 @@ from mypy_extensions import mypyc_attr
 
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.messages import Forward
-from shoal.routing.seen import Seen
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.registry import NoParameters, register
 
@@ -25,7 +24,6 @@ class Flooding(EventForwarding):
 
     def __init__(self, host: Host, parameters: NoParameters) -> None:
         super().__init__(host, parameters)
-        self.seen = Seen()
         self._last: Any = None
         """The latest event's id: most copies are of it, and looking it up waits for memory."""
 

@@ -44,7 +44,8 @@ class HierarchicalForwarding(SubscriptionForwarding):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Up to the parent in any case, down where it is wanted."""
-        if self.recovery is not None:
+        first = not self.moving or self.seen.first(event.id)
+        if first and self.recovery is not None:
             self.recovery.seen(event)
         onward = Forward(event, hops + 1)
         parent = self.parent
@@ -52,7 +53,8 @@ class HierarchicalForwarding(SubscriptionForwarding):
             self.host.send(parent, onward)
         for source in self.table.match(event.content):
             if source == LOCAL:
-                self.deliver(event, hops)
+                if first:
+                    self.deliver(event, hops)
             elif source not in (sender, parent):
                 self.host.send(source, onward)
 

@@ -245,6 +245,10 @@ class SemiProbabilistic(Routing):
         near = [n for n in self.table.sources(filter) if n != LOCAL]
         return near or list(self.neighbours)
 
+    def certain(self) -> bool:
+        """Never: beyond the horizon events go at random."""
+        return False
+
     # Links
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:

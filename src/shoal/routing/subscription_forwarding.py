@@ -29,6 +29,7 @@ from mypy_extensions import mypyc_attr
 from shoal.content.cover_index import CoverIndex
 from shoal.routing.messages import Forward, Subscribe, Unsubscribe
 from shoal.routing.parameters import SubscriptionForwardingParameters
+from shoal.routing.seen import Seen
 from shoal.routing.table import SubscriptionTable
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Reconfiguration, Routing
@@ -95,6 +96,8 @@ class SubscriptionForwarding(Routing):
         self.announced: dict[NodeId, dict[Filter, None]] = {}
         self.cover_index = CoverIndex()
         """With ``covering``, every filter that is in the table or announced over a link."""
+        self.seen = Seen()
+        """Events that have been here; kept where one may come twice."""
         self.reconfiguration = reconfiguration(self)
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -130,12 +133,14 @@ class SubscriptionForwarding(Routing):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""
-        if self.recovery is not None:
+        first = not self.moving or self.seen.first(event.id)
+        if first and self.recovery is not None:
             self.recovery.seen(event)
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:
-                self.deliver(event, hops)
+                if first:
+                    self.deliver(event, hops)
             elif source != sender:
                 if onward is None:
                     onward = Forward(event, hops + 1)

@@ -5,10 +5,13 @@ A connection has two ends, and each end learns on its own what happens to it:
 * ``open``: the request takes a link's delay; the other end is open then, and this one a delay
   later. A node that is not there, or out of reach, is reported after ``timeout`` seconds.
 * ``close``: this end is closed at once; the other end is told behind what was sent before.
-* A crash, or a cut network, is silent: messages are lost and nobody is told. An end notices by
+* A crash is silent: messages are lost and nobody is told. So is a cut network, whose messages
+  arrive when it is whole again, unless an end has given up the connection. An end notices by
   itself and closes, or is told after ``notice`` seconds where the topology says so (a driver sees
   a broken connection of TCP; it sees nothing of a radio). Until then the kernel counts the end as
   ``unnoticed``.
+* A suspicion is false: one end takes a connection that works for broken; the other end notices
+  later, as after a crash.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from functools import partial
 
 from shoal.simulation.kernel import Channel, to_ns
 from shoal.simulation.network import Network
+from shoal.stack.chance import Chance
 from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Contact
@@ -26,22 +30,34 @@ from shoal.stack.message import Contact
 class Connections:
     """All connections of a network whose overlays build themselves."""
 
-    def __init__(self, network: Network, timeout: float, notice: float | None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        timeout: float,
+        notice: tuple[float, float] | None,
+        chance: Chance,
+    ) -> None:
         self.network = network
         self.kernel = network.kernel
         self.timeout = to_ns(timeout)
-        self.notice = None if notice is None else to_ns(notice)
+        self.notice = notice
+        self.chance = chance
+        """Draws when a broken connection is noticed."""
         self.side: list[int] | None = None
         """Per node its part of a network that is cut; None while it is whole."""
         self._opening: dict[tuple[NodeId, NodeId], int] = {}
         """Requests that were not answered yet, numbered: (who asks, whom)."""
+        self._asking: dict[NodeId, dict[NodeId, None]] = {}
+        """Per node whom it asks: the same pairs, by who asks."""
         self._requests = 0
+        self._standing: dict[NodeId, list[Callable[[], None]]] = {}
+        """Per node that stands still, the requests that wait for it."""
         self._closing: dict[tuple[NodeId, NodeId], int] = {}
         """When the last word of a closed connection arrives: (at whom, whose)."""
         self._broken: dict[Channel, int] = {}
         """Ends that lead nowhere and have not noticed, and since when."""
-        self._links: set[tuple[NodeId, NodeId]] = set()
-        """Ends of links, as overlays make them: (this end, the other)."""
+        self._links: dict[NodeId, dict[NodeId, None]] = {}
+        """Ends of links, as overlays make them: per node the other ends."""
         network.connections = self
 
     def reaches(self, a: NodeId, b: NodeId) -> bool:
@@ -57,8 +73,16 @@ class Connections:
         if b not in self.network.hosts[a].channels and (a, b) not in self._opening:
             self._requests += 1
             self._opening[a, b] = self._requests
+            self._asking.setdefault(a, {})[b] = None
             act = self._fail if a == b else self._asked
-            self._later(self.network.delay, act, a, b, self._requests)
+            self._later(self.network.delay_between(a, b), act, a, b, self._requests)
+
+    def _asked_no_more(self, a: NodeId, b: NodeId) -> None:
+        if self._opening.pop((a, b), None) is not None:
+            asking = self._asking[a]
+            del asking[b]
+            if not asking:
+                del self._asking[a]
 
     def _asked(self, a: NodeId, b: NodeId, request: int) -> None:
         """A request reaches its target, and there is a connection; who asked hears of it later."""
@@ -67,6 +91,10 @@ class Connections:
         if not self.reaches(a, b):
             self._later(self.timeout, self._fail, a, b, request)
             return
+        standing = self._standing.get(b)
+        if standing is not None:
+            standing.append(partial(self._asked, a, b, request))
+            return
         closing = self._closing.get((b, a))
         if closing is not None:  # what was sent before comes first
             self.kernel.call_at(closing, partial(self._asked, a, b, request))
@@ -74,10 +102,10 @@ class Connections:
         held = self.network.hosts[b].channels.get(a)
         if held is not None:
             self._end(b, a, held)  # of an earlier connection, whose end the other side has seen
-        self._opening.pop((b, a), None)
+        self._asked_no_more(b, a)
         self.network.add_channel(b, a)
         self.network.add_channel(a, b)
-        self._later(self.network.delay, self._answered, a, b, request)
+        self._later(self.network.delay_between(a, b), self._answered, a, b, request)
         self._tell(b, a)
 
     def _answered(self, a: NodeId, b: NodeId, request: int) -> None:
@@ -88,12 +116,12 @@ class Connections:
             self._mend(self.network.drop_channel(a, b))
             self._later(self.timeout, self._fail, a, b, request)
             return
-        del self._opening[a, b]
+        self._asked_no_more(a, b)
         self._tell(a, b)
 
     def _fail(self, a: NodeId, b: NodeId, request: int) -> None:
         if self._opening.get((a, b)) == request:
-            del self._opening[a, b]
+            self._asked_no_more(a, b)
             node = self.network.nodes[a]
             assert node is not None  # a crash ends its requests
             node.unreachable(Contact(b))
@@ -143,28 +171,51 @@ class Connections:
 
     # Failures
 
+    def stand_still(self, node: NodeId) -> None:
+        """A node does nothing for a while; requests for connections to it wait."""
+        self._standing.setdefault(node, [])
+
+    def go_on(self, node: NodeId) -> None:
+        """A node that stood still goes on, or will never do so."""
+        for asked in self._standing.pop(node, []):
+            asked()
+
     def crash(self, node: NodeId) -> None:
         """A node fails without a word. What it has sent still arrives."""
         network = self.network
-        self._opening = {pair: n for pair, n in self._opening.items() if pair[0] != node}
-        for neighbour in [b for a, b in self._links if a == node]:
+        for asked in self._asking.pop(node, ()):
+            del self._opening[node, asked]
+        for neighbour in list(self._links.get(node, ())):
             self.link_end(node, neighbour, False, -1)
         network.remove(node)
         for peer in network.neighbours(node):
             self._mend(network.drop_channel(node, peer))
             held = network.hosts[peer].channels.get(node)
             if held is not None:
+                self._mend(held)
                 held.take_down()
                 network.hosts[peer].drop_fans()
                 self._break(held)
 
+    def suspect(self, a: NodeId, b: NodeId) -> None:
+        """One end takes its connection for broken, and is told so; the other learns it later."""
+        held = self.network.hosts[a].channels.get(b)
+        if held is None or not held.up or (a, b) in self._opening:
+            return
+        other = self.network.hosts[b].channels.get(a)
+        if other is not None and other.up and (b, a) not in self._opening:
+            other.take_down()
+            self.network.hosts[b].drop_fans()
+            self._break(other)
+        self._end(a, b, held)
+
     def cut(self, side: list[int]) -> None:
-        """The network falls apart: messages between different sides are lost."""
+        """The network falls apart: messages between different sides have to wait."""
         self.side = side
         for host in self.network.hosts:
             for channel in host.channels.values():
                 if channel.up and side[channel.source] != side[channel.target]:
-                    channel.take_down()
+                    channel.hold()
                     self._break(channel)
             host.drop_fans()
 
@@ -172,13 +223,18 @@ class Connections:
         """The network is whole again, and connections that nobody has given up work again."""
         self.side = None
         hosts = self.network.hosts
-        for channel in list(self._broken):
+        whole = []
+        for channel in self._broken:
             back = hosts[channel.target].channels.get(channel.source)
             if self.network.nodes[channel.target] is not None and back in self._broken:
-                channel.restore()
-        for channel in [c for c in self._broken if c.up]:
+                whole.append(channel)
+        for channel in whole:
+            waited = channel.restore()
             self._mend(channel)
             hosts[channel.source].drop_fans()
+            for message in waited:
+                kind = self.network.kind_of(message)
+                self.kernel.post(self.kernel.now, channel.alone(), kind.skip, message)
 
     def _break(self, channel: Channel) -> None:
         """An end leads nowhere from now on, which its node does not know."""
@@ -188,8 +244,12 @@ class Connections:
         self._broken[channel] = now
         self.kernel.unnoticed += 1
         if self.notice is not None:
+            low, high = self.notice
+            if high > low:
+                uniform = self.chance.uniform(channel.source, channel.target, now)
+                low += uniform * (high - low)
             # Not before an end has heard that it is open.
-            at = now + max(self.notice, self.network.delay)
+            at = now + max(to_ns(low), channel.delay)
             self.kernel.call_at(at, partial(self._notice, channel, now), True)
 
     def _notice(self, channel: Channel, since: int) -> None:
@@ -200,18 +260,23 @@ class Connections:
         """An end is known to be gone, or leads somewhere again."""
         if self._broken.pop(channel, None) is not None:
             self.kernel.unnoticed -= 1
+        if channel.held is not None:
+            self.kernel.lost += len(channel.held)
+            channel.held = None
 
     # Links
 
     def link_end(self, a: NodeId, b: NodeId, up: bool, repair: int) -> None:
         """An overlay makes or gives up its end of a link; the link is there while both ends are."""
-        both = (b, a) in self._links
-        if up == ((a, b) in self._links):
+        mine = self._links.setdefault(a, {})
+        if up == (b in mine):
             raise ValueError(f"node {a} makes a link to {b} twice, or gives up one it has not")
         if up:
-            self._links.add((a, b))
+            mine[b] = None
         else:
-            self._links.remove((a, b))
-        if both:
+            del mine[b]
+            if not mine:
+                del self._links[a]
+        if a in self._links.get(b, ()):
             reconfiguration = None if repair < 0 else Reconfiguration(repair)
             self.network.recorder.link(a, b, "up" if up else "down", reconfiguration)

@@ -49,6 +49,8 @@ class Channel:
         self.free_at = 0
         self.quality = 1.0
         """The share of events that get through; all other messages are repeated until they do."""
+        self.held: list[Message] | None = None
+        """Messages that wait for a network that is cut to be whole again; None if none would."""
         self._alone: Fan | None = None
 
     def alone(self) -> Fan:
@@ -63,10 +65,18 @@ class Channel:
         if self._alone is not None:
             self._alone.whole = False
 
-    def restore(self) -> None:
-        """What was sent lately, and all that is sent from now on, arrives again."""
+    def hold(self) -> None:
+        """From now on everything in flight waits."""
+        self.take_down()
+        self.held = []
+
+    def restore(self) -> list[Message]:
+        """What is in flight arrives again, and what has waited is handed out to be sent again."""
+        held = self.held or []
+        self.held = None
         self.up = True
         self._alone = None
+        return held
 
 
 class Fan:
@@ -222,6 +232,8 @@ class Kernel:
             if channel.up:
                 self.handled += 1
                 fan.receivers[place].receive(source, what)
+            elif channel.held is not None:
+                channel.held.append(what)  # type: ignore[arg-type]  # a Message
             else:
                 self.lost += 1
 

@@ -33,6 +33,7 @@ from shoal.stack.node import Node
 if TYPE_CHECKING:
     from shoal.content import Event
     from shoal.simulation.connections import Connections
+    from shoal.simulation.latency import Delays
 
 
 FANS_KEPT: Final = 64
@@ -236,6 +237,9 @@ class SimHost(Host):
         if channel is None or not channel.up:
             node = network.nodes[to.node]
             channel = Channel(self.node, to.node, {} if node is None else node.layers)
+            channel.delay = network.direct_delay
+            if network.delays is not None:
+                channel.delay = network.delays.between(self.node, to.node)
             if node is None:
                 channel.take_down()
             else:
@@ -244,7 +248,7 @@ class SimHost(Host):
         fan = channel.alone()
         self.recorder.sent(fan, NONE, 1, message)
         kind = network.kind_of(message)
-        self.kernel.post(self.kernel.now + network.direct_delay, fan, kind.skip, message)
+        self.kernel.post(self.kernel.now + channel.delay, fan, kind.skip, message)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""
@@ -301,7 +305,11 @@ class Network:
         """Makes a node's layers on its host."""
         self.started: Callable[[NodeId], None] | None = None
         """Called when a node has started: its application speaks up."""
+        self.crashed: Callable[[NodeId], None] | None = None
+        """Called when a node is no more, and its application with it."""
         self.plane: Plane | None = None
+        self.delays: Delays | None = None
+        """The delay of each pair of nodes, where those differ."""
         self.uneven = False
         """Whether links differ: some lose events, or have a delay of their own."""
         self.qualities: dict[tuple[NodeId, NodeId], float] = {}
@@ -328,6 +336,7 @@ class Network:
         if host.clock.stopped:
             host.clock = Clock(self.kernel)
             host.epoch += 1
+            self.recorder.restarted(node)
         self.put_node(node).start(contacts)
         if self.started is not None:
             self.started(node)
@@ -359,6 +368,10 @@ class Network:
         self.qualities[b, a] = back
         self.uneven = True
 
+    def delay_between(self, a: NodeId, b: NodeId) -> int:
+        """Nanoseconds that a message takes from one node to another."""
+        return self.delay if self.delays is None else self.delays.between(a, b)
+
     def linked(self, a: NodeId, b: NodeId) -> bool:
         """Whether there is a link between two nodes."""
         return b in self.hosts[a].channels
@@ -378,7 +391,7 @@ class Network:
         """One end of a connection."""
         node = self.nodes[target]
         channel = Channel(source, target, {} if node is None else node.layers)
-        channel.delay = self.delay
+        channel.delay = self.delay_between(source, target)
         channel.ns_per_byte = self.ns_per_byte
         channel.quality = self.qualities.get((source, target), 1.0)
         host = self.hosts[source]
@@ -448,7 +461,8 @@ class Network:
         """A node is no more; its neighbours are not told."""
         self.nodes[node] = None
         self.hosts[node].clock.stop()
-        self.recorder.crashed(node)
+        if self.crashed is not None:
+            self.crashed(node)
         for channel in self.hosts[node].reached_by:
             channel.take_down()
         self.hosts[node].reached_by = []

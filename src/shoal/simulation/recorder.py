@@ -117,6 +117,8 @@ class Recorder:
         self._publication: PublicationRecord | None = None
         self._repair: RepairRecord | None = None
         self._repairs_by_id: dict[int, RepairRecord] = {}
+        self._restarts: dict[NodeId, int] = {}
+        """Per node that started more than once, when it last did."""
         self._kinds: dict[type[Any], KindCount] = {}
         self._count: KindCount | None = None
         self.bin_ns = bin_ns
@@ -270,10 +272,12 @@ class Recorder:
         self.routes[key] = (before[0] + copies, before[1] + hops, before[2] + deterministic)
 
     def delivered(self, node: NodeId, event: Event, hops: int, recovered: bool = False) -> None:
-        """A node hands an event to its application; never twice the same."""
+        """A node hands an event to its application; never twice the same in one life."""
         record = self.published[event.publisher][event.sequence]
         bit = 1 << node
         if record.received & bit:
+            if record.time < self._restarts.get(node, 0):
+                return
             now = self.kernel.now / NANOSECONDS
             raise delivered_twice(event.publisher, event.sequence, node, now)
         record.received |= bit
@@ -317,10 +321,9 @@ class Recorder:
             repair.replaced_at = now
         repair.involved |= (1 << a) | (1 << b)
 
-    def crashed(self, node: NodeId) -> None:
-        """A node is no more; nothing is owed to it from now on."""
-        if self.oracle is not None:
-            self.oracle.forget(node)
+    def restarted(self, node: NodeId) -> None:
+        """A node that had crashed starts again, knowing nothing of what it was handed before."""
+        self._restarts[node] = self.kernel.now
 
     def noted(self, node: NodeId, what: str, peer: NodeId, value: str) -> None:
         """A protocol notes something about itself."""

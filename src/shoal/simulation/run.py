@@ -13,12 +13,12 @@ import pyarrow as pa
 import shoal.overlay  # registers the overlays
 import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
-import shoal.simulation.full_mesh  # registers the topology of overlays that build themselves
 import shoal.simulation.graph  # registers the random graphs
 import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
+from shoal.simulation.full_mesh import FullMesh  # registers it, too
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
@@ -26,6 +26,7 @@ from shoal.simulation.network import Network
 from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
 from shoal.simulation.recorder import Recorder
+from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.tree import AbstractTree
 from shoal.simulation.workload import plan_workload
@@ -45,9 +46,9 @@ REST_LIMIT = 60.0
 """Simulated seconds after the end of a run within which it must come to rest."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
-    """What a run leaves behind."""
+    """What a run leaves behind: its tables, and what is known of the run as a whole."""
 
     run_id: str
     tables: dict[str, pa.Table]
@@ -60,6 +61,21 @@ class RunResult:
     canonical: bool | None
     """Whether the tables at rest were right; None where the routing keeps none."""
     wall_seconds: float
+
+    def summary(self) -> Summary:
+        """The run in a few numbers; ``print`` it, or show it in a notebook."""
+        return summarise(self)
+
+    def __repr__(self) -> str:
+        summary = self.summary()
+        share = "" if summary.delivery is None else f", {summary.delivery:.1%} delivered"
+        events = "" if summary.events is None else f", {summary.events:,} events{share}"
+        return (
+            f"<RunResult {self.run_id}: {self.nodes:,} nodes{events}, {self.messages:,} messages>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
 
 
 class Simulation:
@@ -93,6 +109,9 @@ class Simulation:
         )
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
+        self.promises: dict[int, dict[Filter, None]] = {}
+        """Per node what its application says it will publish."""
+        self.network.crashed = self.crashed
         if self.network.connections is None:
             for node in range(config.nodes):
                 self.network.put_node(node)
@@ -151,11 +170,23 @@ class Simulation:
 
     def started(self, node: int) -> None:
         """A node is there, or there again: its application wants what it wanted."""
+        for filter in list(self.promises.get(node, ())):
+            self.advertisement(node, filter, True)
         for filter in list(self.wishes.get(node, ())):
             self.subscription(node, filter, True)
 
+    def crashed(self, node: int) -> None:
+        """A node is no more; nothing is owed to it from now on."""
+        self.oracle.forget(node)
+        self.advertisers.forget(node)
+
     def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
-        """An application says what it will publish, or no longer will."""
+        """An application says what it will publish, or no longer will; see subscription."""
+        promises = self.promises.setdefault(node, {})
+        if advertise:
+            promises[filter] = None
+        else:
+            promises.pop(filter, None)
         running = self.network.nodes[node]
         if running is None:
             return
@@ -193,11 +224,13 @@ class Simulation:
         if self.plane is None:
             player.start()
             self.kernel.run(end)
+            self._calm()
             rests = self.kernel.run_to_rest(end + to_ns(REST_LIMIT))
         else:
             player.start_subscriptions()
             self.plane.start()
             self.plane.run(end)
+            self._calm()
             rests = self.plane.run_to_rest(end + to_ns(REST_LIMIT))
             self.plane.finish()
         if not rests:
@@ -207,6 +240,11 @@ class Simulation:
                 "broken connections unnoticed"
             )
         self.recorder.close_bin()
+
+    def _calm(self) -> None:
+        """The run is over: nodes no longer come and go."""
+        if isinstance(self.topology, FullMesh):
+            self.topology.calm()
 
     def wrong_table(self) -> str | None:
         """At rest: what is wrong with the first wrong table, if one is."""

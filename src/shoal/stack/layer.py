@@ -17,7 +17,7 @@ if there is none
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mypy_extensions import mypyc_attr
@@ -54,6 +54,8 @@ class Layer:
     def __init__(self, host: Host) -> None:
         self.host = host
         self._handlers: dict[type[Message], Handler] | None = None
+        self.heals_within = 60.0
+        """Seconds from the last failure until the network is whole again (bottom layer only)."""
 
     def start(self) -> None:
         """The node starts: timers begin here. Lower layers start first."""
@@ -95,6 +97,15 @@ class Layer:
     def unreachable(self, contact: Contact) -> None:
         """A connection that this node asked for does not come about."""
 
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """What is wrong with this node once the network has healed; None if nothing is.
+
+        Chaos tests ask every node ``heals_within`` seconds after the last failure, and show it the
+        bottom layers of all nodes that run. They check themselves that an overlay's links connect
+        all nodes and have two ends; its degrees, parents and other promises are checked here.
+        """
+        return None
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Routing(Layer):
@@ -104,6 +115,8 @@ class Routing(Layer):
         super().__init__(host)
         self.recovery: Recovery | None = None
         """The layer above, if there is one."""
+        self.moving = False
+        """Whether tree links move while events cross them, so that an event may come twice."""
 
     def publish(self, event: Event) -> None:
         """Bring an event of this node's application to all who want it."""
@@ -139,6 +152,10 @@ class Routing(Layer):
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The neighbours over which events that match this very filter would be sent."""
         raise NotImplementedError
+
+    def certain(self) -> bool:
+        """Whether every event reaches all who want it while nothing changes; tests ask."""
+        return True
 
     # From the overlay
 

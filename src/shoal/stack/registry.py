@@ -199,6 +199,7 @@ class Stack:
         overlay = recovery = None
         if self.overlay is not None:
             overlay = self.overlay.make(host, parameters["overlay"], routing)
+            routing.moving = {"tree", "reach"} <= self.routing.needs | self.overlay.needs
         if self.recovery is not None:
             recovery = self.recovery.make(host, parameters["recovery"], routing)
         return Node(host, overlay, routing, recovery)

@@ -1,0 +1,46 @@
+"""Protocols under random trouble, held to the oracle.
+
+A *history* is a small network with one stack, and a log of the steps that were done to it, each a
+line of text. Steps overlap freely. Then the trouble ends, the network heals and comes to rest, and
+:meth:`~shoal.simulation.chaos.history.History.check` compares it with what should be.
+
+* :mod:`~shoal.simulation.chaos.history`: what all histories share: applications, and the oracle.
+* :mod:`~shoal.simulation.chaos.tree`: a tree whose links are replaced, for every routing and
+  reconfiguration protocol.
+* :mod:`~shoal.simulation.chaos.mesh`: nodes that start, crash and are cut off, for every overlay
+  that builds itself and every routing on it.
+* :mod:`~shoal.simulation.chaos.trials`: all stacks there are; random histories, and shorter ones.
+"""
+
+from shoal.simulation.chaos.history import DOMAIN, History, Subject, failure
+from shoal.simulation.chaos.mesh import MeshHistory
+from shoal.simulation.chaos.tree import TreeHistory
+from shoal.simulation.chaos.trials import (
+    begin,
+    describe,
+    play,
+    random_steps,
+    read,
+    replay,
+    shrink,
+    subjects,
+    trial,
+)
+
+__all__ = [
+    "DOMAIN",
+    "History",
+    "MeshHistory",
+    "Subject",
+    "TreeHistory",
+    "begin",
+    "describe",
+    "failure",
+    "play",
+    "random_steps",
+    "read",
+    "replay",
+    "shrink",
+    "subjects",
+    "trial",
+]
