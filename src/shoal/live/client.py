@@ -37,12 +37,12 @@ from shoal.live.messages import (
     Inspect,
     Leave,
     Missed,
+    Others,
     Policy,
     Publish,
     Refused,
     Report,
     Settled,
-    Shuffle,
     Subscribe,
     Unsubscribe,
 )
@@ -294,14 +294,14 @@ class Bus(Reconnecting):
                 self.dropped += message.count
                 gap = Gap(message.count, "this client did not keep up")
                 if not message.count:
-                    gap = Gap(None, "the broker was cut off from all others for a while")
+                    gap = Gap(None, message.reason)
                 for subscription in list(self._subscriptions.values()):
                     subscription._put(gap)
             elif isinstance(message, Report):
                 future = self._pending.pop(message.request, None)
                 if future is not None and not future.done():
                     future.set_result(message.status)
-            elif isinstance(message, Shuffle):
+            elif isinstance(message, Others):
                 self._learn(message.known)
             elif isinstance(message, Settled):
                 future = self._settling.pop(message.request, None)
