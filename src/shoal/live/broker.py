@@ -91,7 +91,7 @@ class Broker:
         self.out_of_band = OutOfBand(self)
         self.sessions: dict[Session, None] = {}
         self.connections: dict[Connection, None] = {}
-        self.edge = Edge()
+        self.edge = Edge(settings.limits.scan_of)
         self.published = self.delivered = self.forwarded = self.cycles = 0
         self.recovered = self.given_up = 0
         """Events that the recovery fetched, and those it says will not come."""
@@ -366,7 +366,9 @@ class Broker:
         """The content of an event of the program that this broker lives in."""
         content = Attributes(checked(values, body))
         limit = self.settings.limits.frame
-        if len(body) > limit or len(content_of(content)) + len(body) > limit:
+        size = len(content_of(content))
+        self.settings.limits.check_text(size)
+        if size + len(body) > limit:
             raise RefusedError(
                 "size", f"the event is too large; this broker takes {limit} bytes: send less"
             )
@@ -416,6 +418,12 @@ class Broker:
         near = [peer.who for peer in self.links.values()]
         far = [peer.who for node, peer in self.peers.connected.items() if node not in self.links]
         return tuple([*near, *far][:64])
+
+    def known(self) -> int:
+        """How many other brokers are known: as the overlay says or, if it does not, those met."""
+        overlay = self.layers.overlay
+        known = None if overlay is None else overlay.describe().get("known")
+        return known if isinstance(known, int) else len(self.peers.addresses)
 
     def ticked(self) -> None:
         """The event loop has come round; remember if that took long."""

@@ -31,7 +31,7 @@ from shoal.stack.message import Contact, Message
 from shoal.stack.node import Node
 
 if TYPE_CHECKING:
-    from shoal.content import Event
+    from shoal.content import Event, Filter
     from shoal.simulation.connections import Connections
     from shoal.simulation.latency import Delays
 
@@ -62,6 +62,10 @@ class Plane:
 
     def disconnected(self, channel: Channel) -> None:
         """A channel goes down."""
+        raise NotImplementedError
+
+    def crashed(self, node: NodeId) -> None:
+        """A node is no more."""
         raise NotImplementedError
 
     def transmit(self, channel: Channel, duration: int) -> int:
@@ -263,7 +267,7 @@ class SimHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.delivered(self.node, event, hops, recovered)
 
-    def gap(self, publisher: NodeId, count: int) -> None:
+    def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.gap(self.node, publisher, count)
 
@@ -274,6 +278,11 @@ class SimHost(Host):
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.network.connections_of(self).link_end(self.node, neighbour, up, repair)
+
+    def parent_changed(self, parent: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        if self.network.connections is not None:
+            self.network.connections.parent_changed(self.node, parent)
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -290,6 +299,7 @@ class Network:
         delay: float = 0.001,
         bandwidth: float = 0.0,
         direct_delay: float | None = None,
+        loss: float = 0.0,
     ) -> None:
         self.kernel = kernel
         self.recorder = recorder
@@ -310,8 +320,10 @@ class Network:
         self.plane: Plane | None = None
         self.delays: Delays | None = None
         """The delay of each pair of nodes, where those differ."""
-        self.uneven = False
-        """Whether links differ: some lose events, or have a delay of their own."""
+        self.loss = loss
+        """The share of events that every link loses."""
+        self.uneven = loss > 0.0
+        """Whether copies of a message fare differently: links lose events, or differ in delay."""
         self.qualities: dict[tuple[NodeId, NodeId], float] = {}
         self._kinds: dict[type[Message], Kind] = {}
         self._kind: Kind | None = None
@@ -393,7 +405,7 @@ class Network:
         channel = Channel(source, target, {} if node is None else node.layers)
         channel.delay = self.delay_between(source, target)
         channel.ns_per_byte = self.ns_per_byte
-        channel.quality = self.qualities.get((source, target), 1.0)
+        channel.quality = self.qualities.get((source, target), 1.0) * (1.0 - self.loss)
         host = self.hosts[source]
         host.channels[target] = channel
         host.drop_fans()
@@ -463,6 +475,8 @@ class Network:
         self.hosts[node].clock.stop()
         if self.crashed is not None:
             self.crashed(node)
+        if self.plane is not None:
+            self.plane.crashed(node)
         for channel in self.hosts[node].reached_by:
             channel.take_down()
         self.hosts[node].reached_by = []
