@@ -419,6 +419,12 @@ class Broker:
         far = [peer.who for node, peer in self.peers.connected.items() if node not in self.links]
         return tuple([*near, *far][:64])
 
+    def known(self) -> int:
+        """How many other brokers are known: as the overlay says or, if it does not, those met."""
+        overlay = self.layers.overlay
+        known = None if overlay is None else overlay.describe().get("known")
+        return known if isinstance(known, int) else len(self.peers.addresses)
+
     def ticked(self) -> None:
         """The event loop has come round; remember if that took long."""
         now = self.loop.time()

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from shoal.live.messages import Bye, Leave, Missed
+from shoal.live.messages import Bye, Leave
 from shoal.live.waves import Waves
 from shoal.live.wire import encode
 from shoal.routing.messages import Subscribe, Unsubscribe
@@ -133,9 +133,8 @@ class Departures:
         """The overlay has made a link."""
         if self._cut_off:
             self._cut_off = False
-            frame = encode(Missed(0, CUT_OFF))
             for session in self._broker.sessions:
-                session.connection.send(frame)
+                session.missed((), 0, CUT_OFF)
 
     def link_down(self, node: NodeId) -> None:
         """The overlay has given up a link."""

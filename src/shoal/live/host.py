@@ -7,8 +7,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from shoal.live.messages import Missed
-from shoal.live.wire import encode
 from shoal.stack import Contact, Host, Timer
 
 if TYPE_CHECKING:
@@ -130,14 +128,16 @@ class LiveHost(Host):
         broker.edge.deliver(event)
 
     def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
-        """See :class:`~shoal.stack.host.Host`; nobody knows who would have wanted the events."""
+        """See :class:`~shoal.stack.host.Host`; without a filter anybody may be concerned."""
         broker = self._broker
         broker.given_up += count
-        reason = f"up to {count} events of node {publisher} were lost on their way"
-        frame = encode(Missed(0, reason))
-        for session in broker.sessions:
-            if len(session.filters):
-                session.connection.send(frame)
+        reason = f"events of node {publisher} were lost on their way"
+        if filter is not None:
+            for subscriber, numbers in broker.edge.wanting(filter).items():
+                subscriber.missed(tuple(numbers), count, reason)
+        else:
+            for session in broker.sessions:
+                session.missed((), 0, reason)
         self.note("gap", publisher, str(count))
 
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:

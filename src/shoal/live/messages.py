@@ -177,13 +177,12 @@ class Consumed(Message, frozen=True, tag="took"):
 
 
 class Missed(Message, frozen=True, tag="missed"):
-    """So many deliveries were dropped here, since the client was too slow.
-
-    0 means an unknown number, lost on their way to the broker, for the reason given.
-    """
+    """So many deliveries (0: an unknown number) were lost, here or on their way to the broker."""
 
     count: Count
-    reason: Text = ""
+    reason: Text = "this client did not keep up"
+    subscriptions: tuple[int, ...] = ()
+    """Those that miss them; all of the client's if none is named."""
 
 
 class Inspect(Message, frozen=True, tag="inspect"):

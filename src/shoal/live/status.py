@@ -83,8 +83,6 @@ def status_of(broker: Broker, tables: bool) -> Status:
     """Look a broker over."""
     now = broker.loop.time()
     used = resource.getrusage(resource.RUSAGE_SELF)
-    overlay = {} if broker.layers.overlay is None else broker.layers.overlay.describe()
-    known = overlay.get("known")
     return Status(
         node=broker.node,
         name=broker.name,
@@ -98,8 +96,8 @@ def status_of(broker: Broker, tables: bool) -> Status:
         cycles=broker.cycles,
         filters=len(broker.edge),
         entries=entries_of(broker.layers.routing),
-        known=known if isinstance(known, int) else len(broker.peers.addresses),
-        overlay=overlay,
+        known=broker.known(),
+        overlay={} if broker.layers.overlay is None else broker.layers.overlay.describe(),
         memory=used.ru_maxrss * 1024,
         waiting=broker.budget.used,
         room=broker.budget.limit,
