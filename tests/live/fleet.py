@@ -54,7 +54,7 @@ class Fleet:
         async def count() -> None:
             async for event in subscription:
                 assert subscription.filter.matches(_attributes(event))
-                got[int(event["n"])] += 1
+                got[int(event["n"] or 0)] += 1
 
         self.tasks.append(asyncio.create_task(count()))
 

@@ -31,6 +31,7 @@ from shoal.live.messages import (
     Subscribe,
     ToClient,
     Unsubscribe,
+    Wave,
     Welcome,
 )
 from shoal.live.wire import LENGTH, Splitter, content_of, encode, parse_address
@@ -342,5 +343,32 @@ def test_a_peer_that_talks_over_many_connections_keeps_one() -> None:
             await until(lambda: len(broker.connections) == 1, "the others are gone")
             assert [peer.node for peer in broker.talks.peers()] == [77]
             raws[-1].close()
+
+    run(story())
+
+
+def test_a_neighbour_that_sends_thousands_of_waves_keeps_nobody_waiting() -> None:
+    async def story() -> None:
+        async with Network(1) as network, network.connect() as bus:
+            broker = network.brokers[0]
+            raws = []
+            for number in (77, 78):
+                raw = await Raw.open(broker)
+                who = Known(number, str(number), "127.0.0.1:1", 2**40)
+                raw.writer.write(encode(hello(broker, "peer", who=who)))
+                await raw.answer(Welcome)
+                raws.append(raw)
+            flooding, silent = raws
+            settled = asyncio.ensure_future(bus.settled())
+            waves = broker.departures.waves
+            await until(lambda: len(waves._passing) == 1, "its own wave is under way")
+            flooding.writer.write(b"".join(encode(Wave(500, n)) for n in range(3 * 4096)))
+            flooding.writer.write(encode(Beat(41)))
+            await until(lambda: broker.links[77].degree == 41, "all waves have come")
+            assert len(waves._passing) <= 4096 + 1
+            assert not settled.done()
+            flooding.close()
+            silent.close()
+            await settled
 
     run(story())

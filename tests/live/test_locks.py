@@ -22,10 +22,13 @@ from live_world import run, until
 import shoal
 from patience import CONDITION
 from shoal.live import Broker, LiveError, RefusedError, Settings
+from shoal.live.connection import Connection
 from shoal.live.messages import VERSIONS, Challenge, Hello, Known, Proof, Refused, Welcome
 from shoal.live.processes import free_port
+from shoal.live.proof import Caller
 from shoal.live.security import client_context, hash_token, server_context
-from shoal.live.wire import Splitter, encode, parse_address
+from shoal.live.settings import Limits
+from shoal.live.wire import LENGTH, Splitter, encode, parse_address
 from shoal.testing import QUICK, TREE, Network
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"}
@@ -643,6 +646,48 @@ def test_a_clock_that_was_set_back_locks_nobody_out(
 
 
 # The documentation
+
+
+def test_a_proof_that_was_begun_under_old_rules_gives_nothing_under_new_ones(
+    tmp_path: Path,
+) -> None:
+    """Who is about to be removed could else keep a proof ready, and end it after the removal."""
+    access = rules(tmp_path, gauge={"token": TOKEN}, other={"token": "another token"})
+    narrowed = rules(tmp_path, gauge={"token": TOKEN, "publish": "FALSE"})
+    removed = rules(tmp_path, other={"token": "another token"})
+
+    async def story() -> None:
+        for later, said in ((narrowed, "changed"), (removed, "changed")):
+            mine = tmp_path / "access.toml"
+            mine.write_text(access.read_text())
+            async with Broker(Settings(access=mine, **QUICK)) as broker:
+                host, port = parse_address(broker.address)
+                reader, writer = await asyncio.open_connection(host, port)
+                caller = Caller(TOKEN, Connection(Limits()))
+                me = Known(-1, "gauge", "", 0)
+                hello = Hello(
+                    VERSIONS, "client", "link", me, time.time(),
+                    token_id=caller.token_id, nonce=caller.nonce,
+                )  # fmt: skip
+                caller.introduced(hello)
+                writer.write(encode(hello))
+                challenge = await frame(reader, Challenge)
+                mine.write_text(later.read_text())
+                await broker.reload()
+                writer.write(encode(caller.answer(challenge)))
+                assert (await frame(reader, Refused)).code == said
+                writer.close()
+                mine.write_text(access.read_text())
+                await broker.reload()
+                async with shoal.connect(broker.address, token=TOKEN) as bus:
+                    await bus.publish(n=1)
+
+    run(story())
+
+
+async def frame(reader: asyncio.StreamReader, kind: Any) -> Any:
+    (length,) = LENGTH.unpack(await reader.readexactly(4))
+    return msgspec.msgpack.decode(await reader.readexactly(length), type=kind)
 
 
 def test_every_promise_names_a_test_that_there_is() -> None:

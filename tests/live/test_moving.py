@@ -128,21 +128,26 @@ def test_a_broker_that_was_stopped_blames_no_clock() -> None:
     run(story())
 
 
-def test_brokers_that_take_events_of_different_sizes_are_not_linked(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("limit", "here", "there"), [("frame", 1 << 20, 4096), ("cost", 500_000_000, 50_000_000)]
+)
+def test_brokers_that_take_events_or_filters_of_different_sizes_are_not_linked(
+    limit: str, here: int, there: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
         async with (
             Broker(Settings(name="1", **QUICK)) as one,
             Broker(
                 settings_from(
-                    {"name": "2", **QUICK, "join": (one.address,), "limits": {"frame": 4096}}
+                    {"name": "2", **QUICK, "join": (one.address,), "limits": {limit: there}}
                 )
             ) as other,
         ):
-            await until(lambda: "take events of the same size" in caplog.text, "it is said")
-            assert "frame=1048576" in caplog.text
-            assert "frame=4096" in caplog.text
+            await until(
+                lambda: "take events and filters of the same size" in caplog.text, "it is said"
+            )
+            assert f"{limit}={here}" in caplog.text
+            assert f"{limit}={there}" in caplog.text
             assert not one.links
             assert not other.links
 

@@ -295,7 +295,7 @@ def test_what_cannot_be_is_refused_with_its_reason() -> None:
         with pytest.raises(LiveError, match=r"'nosuch\.invalid' .*cannot be resolved"):
             await shoal.connect("nosuch.invalid:1")
         with pytest.raises(LiveError, match="none of 'drop oldest'"):
-            shoal.connect(address, when_full="explode")
+            shoal.connect(address, when_full="explode")  # type: ignore[arg-type]  # on purpose
 
     run(story())
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from certificates import Authority
@@ -21,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from test_commands import ENVIRONMENT, SHOAL, shoal
 
 from shoal import connect
-from shoal.live import Broker, LiveError, RefusedError, Settings
+from shoal.live import Broker, LiveError, RefusedError, Settings, metrics
 from shoal.live.example import example_config
 from shoal.live.security import hash_token
 from shoal.live.settings import Limits, settings_from
@@ -148,18 +149,53 @@ def test_metrics_are_not_shown_beyond_this_machine_without_tls() -> None:
     run(story())
 
 
-def test_idle_connections_do_not_keep_prometheus_out() -> None:
+def test_idle_connections_do_not_keep_prometheus_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do they take descriptors from clients: for one too many, the oldest is closed."""
+    monkeypatch.setattr(metrics, "PATIENCE", 1e6)
+
     async def story() -> None:
         async with Broker(Settings(metrics="127.0.0.1:0", **QUICK)) as broker:
             host, _, port = broker.metrics_address.rpartition(":")
-            idle = [await asyncio.open_connection(host, int(port)) for _ in range(40)]
-
-            async def answered() -> bool:
-                return (await fetch(broker.metrics_address))[0] == "HTTP/1.1 200 OK"
-
-            await until(answered, "those who ask nothing are gone")
+            idle = [await asyncio.open_connection(host, int(port)) for _ in range(100)]
+            for reader, _ in idle[: -metrics.AT_ONCE]:
+                assert await reader.read() == b""
+            assert (await fetch(broker.metrics_address))[0] == "HTTP/1.1 200 OK"
             for _, writer in idle:
                 writer.close()
+
+    run(story())
+
+
+def test_metrics_show_the_certificate_that_was_read_last(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca", "test authority")
+    files = (tmp_path / "cert.pem", tmp_path / "key.pem")
+
+    def issue() -> None:
+        pair = authority.issue("kitchen")
+        shutil.copy(pair.certificate, files[0])
+        shutil.copy(pair.key, files[1])
+
+    async def story() -> None:
+        issue()
+        settings = Settings(
+            name="kitchen",
+            metrics="0.0.0.0:0",
+            certificate=files[0],
+            key=files[1],
+            authority=authority.certificate,
+            **QUICK,
+        )
+        async with Broker(settings) as broker:
+            port = int(broker.metrics_address.rpartition(":")[2])
+
+            async def shown() -> str:
+                return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+
+            before = await shown()
+            assert before == await shown()
+            issue()
+            await broker.reload()
+            assert before != await shown()
 
     run(story())
 
@@ -208,7 +244,7 @@ def test_sighup_reads_certificates_and_rules_again_and_drops_nobody(tmp_path: Pa
             line = (await process.stdout.readline()).decode()
             assert " listens on " in line
             address = line.split()[-1]
-            options = {"ca": authority.certificate, "broker": "kitchen"}
+            options: dict[str, Any] = {"ca": authority.certificate, "broker": "kitchen"}
             async with (
                 connect(address, token="t" * 32, **options) as gauge,
                 connect(address, **options) as display,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from patience import STORY
 from shoal.live import LiveError, Received, Settings
+from shoal.live.identity import advertised
 from shoal.live.processes import free_port
 from shoal.live.settings import settings_from
 from shoal.live.status import Status
@@ -177,6 +179,19 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
     except OSError:
         pass
 """
+
+
+@pytest.mark.parametrize(("host", "version"), [("0.0.0.0", 4), ("::", 6)])
+def test_the_address_that_is_told_is_of_the_kind_that_is_listened_on(
+    host: str, version: int
+) -> None:
+    others = ["127.0.0.1:1", "[::1]:1", "192.0.2.7:1", "[2001:db8::7]:1"]
+    try:
+        found, _ = advertised("", host, 7464, others)
+    except LiveError as error:  # this machine has no route of that kind
+        assert "add --advertise HOST" in str(error)  # noqa: PT017  # either will do
+    else:
+        assert ip_address(found).version == version
 
 
 def test_where_no_route_tells_the_address_it_is_demanded() -> None:

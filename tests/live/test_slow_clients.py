@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from live_world import run, until
 from test_hostile import Raw, hello
 
 from shoal.live import Broker, RefusedError
-from shoal.live.messages import Accepted, Beat, Subscribe, Welcome
+from shoal.live.budget import Budget
+from shoal.live.connection import Connection
+from shoal.live.messages import Accepted, Beat, Bye, Shuffle, Subscribe, Welcome
 from shoal.live.security import hash_token
-from shoal.live.wire import LENGTH, encode
+from shoal.live.settings import Limits
+from shoal.live.wire import LENGTH, Splitter, encode
 from shoal.testing import Network
 
 
@@ -171,3 +175,126 @@ def test_frames_that_never_end_share_the_budget() -> None:
             assert honest.reconnects == 0
 
     run(story())
+
+
+def test_what_waits_in_sockets_shares_the_budget_and_who_reads_keeps_its_connection() -> None:
+    """Nothing of it can be shed, so those who have not read for longest are disconnected."""
+
+    async def story() -> None:
+        budget, event = 4 << 20, bytes(1 << 19)
+        async with (
+            Network(1, limits={"memory": budget}) as network,
+            network.connect() as publisher,
+            network.connect() as honest,
+            honest.subscribe("TRUE") as everything,
+        ):
+            broker = network.brokers[0]
+            raws = [await subscriber(broker, "TRUE", window=1_000_000) for _ in range(40)]
+            for n in range(30):
+                await publisher.publish(n=n, body=event)
+                assert (await anext(everything))["n"] == n
+                assert broker.budget.used <= budget
+            clients = broker.status().clients
+            assert len(clients) < 2 + len(raws), "some had to go"
+            assert honest.reconnects == publisher.reconnects == 0
+            for raw in raws:
+                raw.close()
+            await until(lambda: not broker.status().waiting, "nothing waits any more")
+
+    run(story())
+
+
+def test_signs_of_life_are_not_kept_for_who_does_not_read() -> None:
+    async def story() -> None:
+        async with Network(1) as network, network.connect() as publisher:
+            broker = network.brokers[0]
+            raw = await subscriber(broker, "TRUE", window=1_000_000)
+            session = next(s for s in broker.sessions if s.name == "c")
+            while not session.queued:
+                await publisher.publish(body=bytes(1 << 18))
+            waiting = session.connection.waiting()
+            for _ in range(10_000):
+                session.connection.beat(3, 1e9)
+            session.connection.flush()
+            assert session.connection.waiting() <= waiting
+            raw.close()
+
+    run(story())
+
+
+def test_a_neighbour_that_asks_and_does_not_read_the_answers_has_to_go() -> None:
+    async def story() -> None:
+        bound = 1 << 20
+        async with Network(1, limits={"queue_bytes": bound}) as network:
+            broker = network.brokers[0]
+            raw = await Raw.open(broker)
+            raw.writer.write(encode(hello(broker, "peer")))
+            await raw.answer(Welcome)
+            (peer,) = broker.links.values()
+            question = encode(Shuffle((), True)) * 1000
+            while broker.links:
+                raw.writer.write(question)
+                await asyncio.sleep(0)
+                assert peer.connection.waiting() <= bound + len(question)
+            assert "does not read" in peer.connection.reason
+            raw.close()
+
+    run(story())
+
+
+def test_what_was_sent_before_the_end_still_arrives_if_it_is_read() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = socket.socketpair()
+        here.setblocking(False)
+        _, connection = await loop.create_connection(lambda: Connection(Limits()), sock=there)
+        sent = [bytes([n]) * size for n, size in enumerate((10, 70_000, 3, 1 << 20, 40_000, 5))]
+        for part in sent:
+            connection.send(LENGTH.pack(len(part)), part)
+        connection.close("done")
+        came = b""
+        while piece := await loop.sock_recv(here, 1 << 16):
+            came += piece
+        frames = [bytes(frame) for frame in Splitter(1 << 21).feed(came)]
+        assert frames == [*sent, encode(Bye("done"))[LENGTH.size :]]
+        here.close()
+
+    run(story())
+
+
+class Waiting:
+    """Bytes that wait in a queue, or in a connection."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget, self.size, self.gone = budget, 0, False
+
+    def shed(self) -> None:
+        self.size //= 2
+        self.budget.hold(self, self.size)
+
+    def give_up(self) -> None:
+        self.gone = True
+
+
+def test_who_has_pinned_most_for_longest_is_given_up() -> None:
+    now = 0.0
+    budget = Budget(100, lambda: now)
+    modest, long_ago, lately, just_now = (Waiting(budget) for _ in range(4))
+    modest.size = 20
+    budget.hold(modest, 20)
+    budget.pin(long_ago, 10)
+    now = 9.0
+    budget.pin(lately, 30)
+    now = 10.0
+    budget.pin(just_now, 50)
+    assert (long_ago.gone, lately.gone, just_now.gone) == (True, False, False)
+    assert (budget.used, modest.size) == (100, 20)
+    now = 20.0
+    budget.pin(long_ago, 20)
+    assert just_now.gone, "fifty for ten seconds weigh more than thirty for eleven"
+    assert not lately.gone
+    assert (budget.used, modest.size) == (70, 20)
+    modest.size = 80
+    budget.hold(modest, 80)
+    assert not lately.gone, "what is pinned is half of the budget at most, so queues shed"
+    assert (budget.used, modest.size) == (90, 40)

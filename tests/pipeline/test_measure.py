@@ -14,8 +14,8 @@ import pytest
 from shoal.experiments.frey_examples import WORKED
 from shoal.experiments.frey_scenarios import chosen, default
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure.compute import Question, measure_all, to_rows
-from shoal.pipeline.measure.registry import find_measure, measures
+from shoal.pipeline.measure.compute import Question, every_measure, measure_all, to_rows
+from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame
 from shoal.record import SCHEMAS
 from shoal.simulation import simulate
@@ -216,4 +216,8 @@ def test_mistakes_are_named() -> None:
 
 
 def test_every_measure_says_what_it_tells() -> None:
-    assert all(summary.endswith((".", ")")) for summary in measures().values())
+    found = every_measure()
+    assert len(found) > 60
+    for measure in found:
+        assert measure.summary.endswith((".", ")")), measure
+        assert measure.unit, measure

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from shoal.pipeline.judge.samples import Row, Samples
 from shoal.pipeline.judge.verdicts import judge
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, plan
+from shoal.pipeline.report.figures import draw, styles
+from shoal.pipeline.report.lines import lines_of
 from shoal.pipeline.report.page import Reproduced, number, render, write_report
 from shoal.pipeline.simulate.sweep import Failure, SweepOutcome
 
@@ -222,3 +226,48 @@ def test_numbers_as_a_reader_wants_them(value: float | str | None, text: str) ->
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="choose another --out"):
         write_report([], tmp_path / "missing")
+
+
+def test_every_drawing_brings_its_numbers(page: str) -> None:
+    found = [json.loads(text) for text in re.findall(r'class="data">(.*?)</script>', page, re.S)]
+    assert [data["labels"]["y"] for data in found] == ["cost", "gain"]
+    costs = {line["variant"]: line["points"] for line in found[0]["series"]}
+    assert [point["x"] for point in costs["SM"]] == [1.0, 2.0, 3.0]
+    assert costs["SM"][0]["mean"] == pytest.approx(10.15)
+    assert costs["SM"][0]["low"] < 10.15 < costs["SM"][0]["high"]
+    widths = [float(width) for width in re.findall(r'role="img"[^>]*viewBox="0 0 ([\d.]+)', page)]
+    for data, width in zip(found, widths, strict=True):
+        assert all(
+            0 < point["at"][0] < width for line in data["series"] for point in line["points"]
+        )
+
+
+def test_values_that_the_paper_prints_are_drawn_and_tabled() -> None:
+    printed = claim("P3-a", "SM", relation="about", expected=12, tolerance=1, x=[2, 2])
+    paper = replace(PAPER, claims=(printed,))
+    samples = Samples([("m", "e", "SM", x, 0, 10.0) for x in (1.0, 2.0)])
+    result = Reproduced(paper, "quick", [], samples, plan([EXPERIMENT]), SweepOutcome())
+    page = render([result], Path("out"))
+    assert "printed in the paper" in page
+    assert re.search(r"<td>SM</td><td>2</td><td>10</td><td>–</td><td>12</td>", page)
+    assert re.search(r"<td>SM</td><td>1</td><td>10</td><td>–</td><td>–</td>", page)
+
+
+def test_curves_that_coincide_differ_in_width() -> None:
+    values = [("m", "e", variant, x, 0, x) for variant in ("SM", "TDU") for x in (1.0, 2.0)]
+    lines = lines_of(FIGURES[0].panels[0], Samples(values), ["SM", "TDU"])
+    drawing = draw(FIGURES[0].panels[0], lines, styles(["SM", "TDU"]), "x").svg
+    widths = [
+        float(re.search(r"stroke-width: ([\d.]+)", group)[1])  # type: ignore[index]  # it is there
+        for group in re.findall(r'<g id="[^"]*series-\d">(.*?)</g>', drawing, re.S)
+    ]
+    assert widths[0] > widths[1] + 1
+
+
+def test_an_axis_ends_where_the_quantity_does() -> None:
+    panel = Panel("e", "m", "share")
+    lines = lines_of(panel, Samples([("m", "e", "SM", x, 0, 0.99) for x in (1.0, 2.0)]), ["SM"])
+    svg = draw(panel, lines, styles(["SM"]), "x", (), (0, 1)).svg
+    axis = svg[svg.index("matplotlib.axis_2") :]
+    labels = [float(label) for label in re.findall(r">([\d.]+)</text>", axis)]
+    assert max(labels) == 1.0

@@ -1,6 +1,7 @@
 """``shoal``: the commands in one place, and what becomes of their errors.
 
-Exit codes: 0 all is well, 1 a run or a check failed, 2 the input cannot be used, 130 Ctrl-C.
+Exit codes: 0 all is well, 1 a run or a check failed, 2 the input cannot be used, 3 a broker or a
+Spark master cannot be reached, 4 a claim that was to be checked is not reproduced, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from shoal.cli.bench import bench
 from shoal.cli.broker import broker
 from shoal.cli.chaos import chaos
 from shoal.cli.doctor import doctor
+from shoal.cli.filter import filter_app
 from shoal.cli.match import match
+from shoal.cli.measures import measures
 from shoal.cli.protocols import protocols
 from shoal.cli.pub import pub
 from shoal.cli.report import report
@@ -82,7 +85,7 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
 
 NEEDS: Final = {
     "simulate": (simulate, chaos, protocols),
-    "spark": (reproduce, sweep, advise, report, match),
+    "spark": (reproduce, sweep, advise, report, match, measures),
     "broker": (broker,),
     "bench": (bench,),
 }
@@ -94,10 +97,11 @@ for panel, commands in {
     "Checks": (doctor, chaos, bench),
     "The live network": (broker, pub, sub, top, report),
     "Content": (match,),
-    "What there is": (protocols,),
+    "What there is": (protocols, measures),
 }.items():
     for command in commands:
         app.command(rich_help_panel=panel)(_stoppable(command))
+app.add_typer(filter_app, rich_help_panel="Content")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -165,18 +169,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _unforeseen(error: Exception) -> int:
     """Errors of packages that are imported late, and bugs."""
     from shoal.content import FilterError
-    from shoal.live.errors import LiveError
+    from shoal.live.errors import DisconnectedError, LiveError
 
     if isinstance(error, LiveError | FilterError):
-        return _complain(str(error), 2)
-    # Importing these two classes would import the pipeline and the simulator.
+        return _complain(str(error), 3 if isinstance(error, DisconnectedError) else 2)
+    # Importing these classes would import the pipeline and the simulator.
     if type(error).__name__ == "PipelineError":
         return _complain(str(error), 2)
+    if type(error).__name__ == "UnreachableMasterError":
+        return _complain(str(error), 3)
     if type(error).__name__ == "InvariantViolation":
         return _complain(f"an invariant is violated: {error}", 1)
     if os.environ.get("SHOAL_TRACEBACK"):
         raise error
-    what = str(error).strip().partition("\n")[0]
+    try:
+        what = str(error).strip().partition("\n")[0]
+    except Exception:  # Spark's errors ask Java for their text, which may have ended
+        what = "its text was lost with Spark"
     return _complain(
         f"unexpected {type(error).__name__}: {what} (SHOAL_TRACEBACK=1 shows where)", 1
     )

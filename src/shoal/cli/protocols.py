@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from shoal.cli.output import JsonOption, console, print_json, table
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from shoal.stack import Protocol
 
-KINDS = ("topology", "overlay", "routing", "reconfiguration", "recovery")
+KINDS: Final = ("topology", "overlay", "routing", "reconfiguration", "recovery")
 
 
-def _kinds(incomplete: str) -> list[str]:
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
+def _names(incomplete: str) -> list[str]:
+    import shoal.simulation  # noqa: F401  # registers the protocols
+    from shoal.stack.registry import protocols as registered
+
+    names = [*KINDS, *(protocol.name for protocol in registered())]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def protocols(
-    kind: Annotated[
+    which: Annotated[
         str | None,
-        typer.Argument(help=f"Only {', '.join(KINDS)}.", autocompletion=_kinds, show_default=False),
+        typer.Argument(
+            help=f"A protocol, or one of the kinds: {', '.join(KINDS)}.",
+            autocompletion=_names,
+            show_default=False,
+            metavar="[NAME]",
+        ),
     ] = None,
     module: Annotated[
         list[str] | None, typer.Option(help="A Python file with protocols of your own.")
     ] = None,
+    json: JsonOption = False,
 ) -> None:
-    """List the protocols, what they need, and their parameters with defaults.
+    """List the protocols, or describe one: what it needs, and each of its parameters.
 
     Any of these names works in `shoal simulate` and in the sections of a configuration file.
 
@@ -33,53 +47,81 @@ def protocols(
 
         shoal protocols
 
+        shoal protocols semi-probabilistic
+
         shoal protocols routing --module my_protocol.py
     """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.padding import Padding
-
     import shoal.simulation  # noqa: F401  # registers the protocols
     from shoal.simulation.modules import load_module
     from shoal.stack.registry import protocols as registered
     from shoal.stack.registry import suggestion
 
-    if kind is not None and kind not in KINDS:
-        raise typer.BadParameter(f"unknown kind of protocol '{kind}'{suggestion(kind, [*KINDS])}")
     for name in module or ():
         load_module(name)
-    console = Console(highlight=False)
-    for each in KINDS:
-        found = [p for p in registered() if p.kind == each]
-        if kind not in (None, each) or not (found or kind):
-            continue
-        console.print(f"[bold]{each}[/]" if found else f"no {each} is registered")
+    known = registered()
+    chosen = [p for p in known if which in (None, p.kind, p.name)]
+    if not chosen and which not in KINDS:
+        near = suggestion(str(which), sorted({*KINDS, *(p.name for p in known)}))
+        raise typer.BadParameter(f"no protocol or kind of protocol is called '{which}'{near}")
+    if json:
+        print_json([_described(protocol) for protocol in chosen])
+        return
+    out = console()
+    if not chosen:
+        out.print(f"no {which} is registered")
+    for kind in KINDS:
+        found = [protocol for protocol in chosen if protocol.kind == kind]
+        if found:
+            out.print(f"[bold]{kind}[/]")
         for protocol in found:
-            lines = [escape(protocol.summary)]
-            if protocol.needs:
-                lines.append(f"[dim]needs[/] {', '.join(sorted(protocol.needs))}")
-            lines += [escape(line) for line in _parameters(protocol)]
-            console.print(f"  [cyan]{protocol.name}[/]")
-            console.print(Padding("\n".join(lines), (0, 0, 1, 6)))
+            _show(out, protocol, whole=which == protocol.name)
 
 
-def _parameters(protocol: Protocol) -> list[str]:
-    """``name = default``, in the order in which they are declared."""
-    import msgspec
+def _described(protocol: Protocol) -> dict[str, Any]:
+    from shoal.stack.describe import parameters
 
-    lines = []
-    for field in msgspec.structs.fields(protocol.parameters):
-        if field.default is not msgspec.NODEFAULT:
-            lines.append(f"{field.name} = {_value(field.default)}")
-        elif field.default_factory is not msgspec.NODEFAULT:
-            lines.append(f"{field.name} = {_value(field.default_factory())}")
-        else:
-            lines.append(f"{field.name} (required)")
-    return lines
+    return {
+        "kind": protocol.kind,
+        "name": protocol.name,
+        "summary": protocol.summary,
+        "needs": sorted(protocol.needs),
+        "provides": sorted(protocol.provides),
+        "parameters": parameters(protocol.parameters),
+    }
+
+
+def _show(out: Console, protocol: Protocol, whole: bool) -> None:
+    """A few lines on a protocol; a table of its parameters if it was asked for by name."""
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    from shoal.stack.describe import parameters
+
+    described = parameters(protocol.parameters)
+    lines = [escape(protocol.summary)]
+    for word, names in (("needs", protocol.needs), ("provides", protocol.provides)):
+        if names and (whole or word == "needs"):
+            lines.append(f"[dim]{word}[/] {', '.join(sorted(names))}")
+    if not whole:
+        lines += [
+            escape(f"{p.name} (required)" if p.required else f"{p.name} = {_value(p.default)}")
+            for p in described
+        ]
+    out.print(f"  [cyan]{protocol.name}[/]")
+    out.print(Padding("\n".join(lines), (0, 0, 1, 6), expand=False))
+    if whole and described:
+        rows = table("parameter", "default", "values", "meaning", left=4)
+        for p in described:
+            default = "required" if p.required else _value(p.default)
+            values = f"{p.type} {p.range}".strip()
+            rows.add_row(p.name, escape(default), escape(values), escape(p.meaning))
+        out.print(rows)
 
 
 def _value(value: Any) -> str:
-    """As it is written in TOML."""
+    """As it is written in TOML; what is not set has no spelling there."""
+    if value is None:
+        return "not set"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple | list):

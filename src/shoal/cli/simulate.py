@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli.output import JsonOption, console, print_json, table
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -72,6 +74,7 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    json: JsonOption = False,
 ) -> None:
     """Simulate one network and sum up what happened.
 
@@ -86,14 +89,12 @@ def simulate(
 
         shoal simulate --replay 5d53a1 --out out
     """
-    from rich.console import Console
-
     from shoal.simulation import parse_config
     from shoal.simulation import simulate as run
 
-    console = Console(highlight=False)
+    screen = console()
     if replay is not None:
-        _replay(console, replay, out if out is not None else Path("out"))
+        _replay(screen, replay, out if out is not None else Path("out"))
         return
     raw = _read(file) if file is not None else {}
     for key, value in {"nodes": nodes, "duration": duration, "seed": seed}.items():
@@ -116,10 +117,14 @@ def simulate(
     if out is not None:
         _check_writable(out)
     result = run(config)
-    _show(console, config, result)
+    if json:
+        print_json(result.summary())
+    else:
+        _show(screen, config, result)
     if out is not None:
         _keep(config, result, out)
-        console.print(f"tables in [bold]{out}/tables[/]", soft_wrap=True)
+    if out is not None and not json:
+        screen.print(f"tables in [bold]{out}/tables[/]", soft_wrap=True)
     if result.canonical is False:
         raise typer.Exit(1)
 
@@ -139,6 +144,8 @@ def _read(file: Path) -> dict[str, Any]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StackError(f"{file} is not TOML: {error}; correct it there") from None
+    if "experiment" in raw:
+        raise StackError(f"{file} is an experiment of many runs; use `shoal sweep {file}`")
     return beside(raw, file.parent)
 
 
@@ -191,7 +198,7 @@ def _keep(config: RunConfig, result: RunResult, out: Path) -> None:
             store.write(result.run_id, result.tables, run_row(config, result, None))
 
 
-def _replay(console: Console, run_id: str, out: Path) -> None:
+def _replay(screen: Console, run_id: str, out: Path) -> None:
     """Run again what was recorded; another fingerprint, or an error, is exit code 1."""
     from shoal.pipeline.tables.dataframes import find_configuration
     from shoal.pipeline.tables.store import Store
@@ -203,79 +210,40 @@ def _replay(console: Console, run_id: str, out: Path) -> None:
     rows = store.rows(store.inventory(), ["run_id", "fingerprint", "code"]).to_pylist()
     recorded = next((row for row in rows if row["run_id"].startswith(run_id)), None)
     result = run(config)
-    _show(console, config, result)
+    _show(screen, config, result)
     if recorded is None or recorded["fingerprint"] is None:
-        console.print("no fingerprint was recorded to compare with: the run failed or never ran")
+        screen.print("no fingerprint was recorded to compare with: the run failed or never ran")
     elif recorded["fingerprint"] == result.fingerprint:
-        console.print("[green]same fingerprint[/] as recorded")
+        screen.print("[green]same fingerprint[/] as recorded")
     else:
-        console.print(f"[red]another fingerprint[/]: recorded was {recorded['fingerprint']}")
+        screen.print(f"[red]another fingerprint[/]: recorded was {recorded['fingerprint']}")
         if recorded["code"] != code_version():
-            console.print("it was recorded by another version of Shoal's sources")
+            screen.print("it was recorded by another version of Shoal's sources")
         raise typer.Exit(1)
 
 
-def _show(console: Console, config: RunConfig, result: RunResult) -> None:
+def _show(screen: Console, config: RunConfig, result: RunResult) -> None:
     """Traffic, deliveries, invariants, fingerprint."""
     from rich.markup import escape
     from rich.table import Table
 
+    summary = result.summary()
     stack = " / ".join(p.name for p in config.stack().protocols() if p.name != "given")
-    console.print(
+    screen.print(
         f"[bold]{escape(stack)}[/]: {config.nodes:,} nodes, {config.duration:g} s, "
         f"seed {config.seed}"
     )
-    table = Table("kind", show_footer=True, title="traffic", title_justify="left")
-    for heading in ("messages", "misrouted", "cost", "bytes"):
-        table.add_column(heading, justify="right")
-    totals = [0.0] * 4
-    for kind, *amounts in _traffic(result):
-        totals = [total + amount for total, amount in zip(totals, amounts, strict=True)]
-        table.add_row(kind, *(f"{amount:,.0f}" for amount in amounts))
-    table.columns[0].footer = "all"
-    for column, total in zip(table.columns[1:], totals, strict=True):
-        column.footer = f"{total:,.0f}"
-    console.print(table)
+    amounts = ("messages", "misrouted", "cost", "bytes")
+    traffic = table("kind", *amounts, title="traffic", footer=True)
+    for row in summary.traffic:
+        traffic.add_row(row.kind, *(f"{getattr(row, name):,.0f}" for name in amounts))
+    for column, name in zip(traffic.columns[1:], amounts, strict=True):
+        column.footer = f"{sum(getattr(row, name) for row in summary.traffic):,.0f}"
+    traffic.columns[0].footer = "all"
+    screen.print(traffic)
     facts = Table.grid(padding=(0, 2))
-    for name, value in _facts(config, result):
-        facts.add_row(name, value)
-    console.print(facts)
-
-
-def _traffic(result: RunResult) -> list[tuple[Any, ...]]:
-    if "traffic" not in result.tables:
-        return []
-    sums = [(name, "sum") for name in ("count", "misrouted", "cost", "bytes")]
-    grouped = result.tables["traffic"].group_by("kind").aggregate(sums).sort_by("kind")
-    columns = ["kind", *(f"{name}_sum" for name, _ in sums)]
-    return list(zip(*(grouped[name].to_pylist() for name in columns), strict=True))
-
-
-def _facts(config: RunConfig, result: RunResult) -> list[tuple[str, str]]:
-    import pyarrow.compute as pc
-
-    facts = []
-    if "publications" in result.tables:
-        published = result.tables["publications"]
-        owed = pc.sum(published["owed"]).as_py() or 0
-        received = pc.sum(published["received"]).as_py() or 0
-        share = f" ({received / owed:.2%})" if owed else ""
-        facts.append(("events published", f"{published.num_rows:,}"))
-        facts.append(("deliveries made of those owed", f"{received:,} of {owed:,}{share}"))
-    facts.append(("links replaced", f"{result.reconfigurations:,}"))
-    facts.append(("messages lost with their link", f"{result.lost:,}"))
-    if result.diameter is not None:
-        facts.append(("diameter of the first tree", f"{result.diameter:,}"))
-    held = ["no event twice"]
-    if result.diameter is not None:
-        held.append("no cycle at any instant")
-    if result.canonical:
-        held.append("tables at rest as the oracle's")
-    facts.append(("invariants", f"[green]held[/]: {', '.join(held)}"))
-    if result.canonical is False:
-        facts.append(("", "[red]violated[/]: tables at rest differ from the oracle's"))
-    facts.append(("fingerprint", result.fingerprint))
-    facts.append(("run", result.run_id))
-    rate = result.messages / result.wall_seconds if result.wall_seconds else 0
-    facts.append(("took", f"{result.wall_seconds:.2f} s ({rate:,.0f} messages/s)"))
-    return facts
+    for name, value in summary.facts():
+        colour = {"held": "green", "violated": "red"}.get(value.partition(":")[0])
+        word, colon, rest = value.partition(":")
+        facts.add_row(name, f"[{colour}]{word}[/]{colon}{escape(rest)}" if colour else value)
+    screen.print(facts)

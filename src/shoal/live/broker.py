@@ -54,6 +54,7 @@ from shoal.routing.seen import Seen
 from shoal.stack import Chance, Contact, Message, NodeId, Reconfiguration
 
 if TYPE_CHECKING:
+    from shoal.live.metrics import MetricsServer
     from shoal.live.recording import Recording
     from shoal.live.session import Session
 
@@ -88,7 +89,7 @@ class Broker:
         self.talks = Talks(self)
         self.sessions: dict[Session, None] = {}
         self.connections: dict[Connection, None] = {}
-        self.edge = Edge()
+        self.edge = Edge(settings.limits.scan_of)
         self.own: set[str] = set()
         self.published = self.delivered = self.forwarded = self.cycles = 0
         self.missed = self.unsent = 0
@@ -104,7 +105,7 @@ class Broker:
         """The client whose event is being published just now."""
         self._sequence = first_sequence(self.epoch)
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._metrics: asyncio.Server | None = None
+        self._metrics: MetricsServer | None = None
         self._waiting: dict[NodeId, list[asyncio.Event]] = {}
         self._repairs: dict[NodeId, int] = {}
         self._ticked = 0.0
@@ -449,7 +450,9 @@ class Broker:
         """The content of an event of the program that this broker lives in."""
         content = Attributes(checked(values, body))
         limit = self.settings.limits.frame
-        if len(body) > limit or len(content_of(content)) + len(body) > limit:
+        size = len(content_of(content))
+        self.settings.limits.check_text(size)
+        if size + len(body) > limit:
             raise RefusedError(
                 "size", f"the event is too large; this broker takes {limit} bytes: send less"
             )

@@ -1,59 +1,95 @@
 """One memory budget for everything that waits, for all clients and neighbours together.
 
-What waits to be sent counts, and so do long frames whose end has not arrived. Whoever keeps bytes
-waiting says how many. When they exceed the budget, whoever keeps most has to shed some, again and
-again until the rest fits: a modest backlog is never touched for a greedy one.
+Two kinds of bytes wait. Events in a *queue* can be shed: when all that waits exceeds the budget,
+whoever keeps most has to shed some, again and again until the rest fits, so that a modest backlog
+is never touched for a greedy one. What a connection *pins* cannot be shed: bytes that its socket
+was to take and does not, and the beginning of a long frame whose end has not arrived. Where that
+is more than half of the budget, the connection that has pinned most for longest (bytes times
+seconds) is given up: those who read and write as they should do so within moments.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 
 class Holder(Protocol):
-    """Somebody for whom bytes wait."""
+    """Somebody for whom events wait in a queue."""
 
     def shed(self) -> None:
-        """Drop part of what waits, if that is possible, and report what is left."""
+        """Drop about half of what waits, at least something, and report what is left."""
+
+
+class Pinner(Protocol):
+    """A connection with bytes that only its other end can free."""
+
+    def give_up(self) -> None:
+        """Close the connection, and free everything."""
 
 
 class Budget:
     """Bytes that wait at one broker, per holder and together."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = limit
         self.used = 0
+        self._clock = clock
         self._held: dict[Holder, int] = {}
+        self._pinned: dict[Pinner, int] = {}
+        self._since: dict[Pinner, float] = {}
+        """Since when each connection has pinned something."""
+        self._all_pinned = 0
         self._shedding = False
 
-    @property
-    def full(self) -> bool:
-        """Whether more waits than may, since nothing of it could be shed."""
-        return self.used > self.limit
-
     def hold(self, holder: Holder, size: int) -> None:
-        """Report that ``size`` bytes wait for this holder now."""
+        """Report that ``size`` bytes wait in this holder's queue now."""
         self.used += size - self._held.get(holder, 0)
         if size:
             self._held[holder] = size
         else:
             self._held.pop(holder, None)
-        if self.used > self.limit and not self._shedding:
-            self._shedding = True
-            self._shed()
+        self._keep()
+
+    def pin(self, pinner: Pinner, size: int) -> None:
+        """Report that this connection pins ``size`` bytes now."""
+        before = self._pinned.get(pinner, 0)
+        self.used += size - before
+        self._all_pinned += size - before
+        if size:
+            self._pinned[pinner] = size
+            if not before:
+                self._since[pinner] = self._clock()
+        elif before:
+            del self._pinned[pinner], self._since[pinner]
+        self._keep()
+
+    def held(self, holder: Holder, pinner: Pinner) -> int:
+        """Bytes that wait for a holder, and in its connection."""
+        return self._held.get(holder, 0) + self._pinned.get(pinner, 0)
+
+    def _keep(self) -> None:
+        """Have things shed and given up until the rest fits."""
+        if self._shedding or self.used <= self.limit:
+            return
+        self._shedding = True
+        try:
+            while self.used > self.limit:
+                if self._held and 2 * self._all_pinned <= self.limit:
+                    max(self._held, key=self._held.__getitem__).shed()
+                else:
+                    self._give_up()
+        finally:
             self._shedding = False
 
-    def held(self, holder: Holder) -> int:
-        """Bytes that wait for this holder."""
-        return self._held.get(holder, 0)
+    def _give_up(self) -> None:
+        now = self._clock()
 
-    def _shed(self) -> None:
-        able = dict(self._held)
-        while able and self.used > self.limit:
-            greediest = max(able, key=able.__getitem__)
-            greediest.shed()
-            left = self._held.get(greediest, 0)
-            if left and left < able[greediest]:
-                able[greediest] = left
-            else:  # it cannot shed, or has nothing left
-                del able[greediest]
+        def burden(pinner: Pinner) -> tuple[float, int]:
+            size = self._pinned[pinner]
+            return size * (now - self._since[pinner]), size
+
+        worst = max(self._pinned, key=burden)
+        worst.give_up()
+        self.pin(worst, 0)

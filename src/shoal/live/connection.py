@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from shoal.live.settings import Limits
 
 log = logging.getLogger("shoal.live")
-HIGH_WATER: Final = 1 << 18
+HIGH_WATER: Final = 1 << 16
 """Bytes waiting in a socket's buffer from which on a connection counts as congested."""
+PORTION: Final = 1 << 16
+"""Bytes given to the socket at a time: it copies what it does not take at once, and so does TLS."""
+LARGE: Final = 1 << 15
+"""Bytes of a part that is never copied: the events that wait for many connections are shared."""
 PARTIAL: Final = 1 << 16
 """Bytes of an unfinished frame from which on they count against the broker's memory."""
 _hello = msgspec.msgpack.Decoder(Hello)
@@ -69,13 +74,18 @@ class Connection(asyncio.Protocol):
         self.gone = False
         self.on_gone: Callable[[Connection], None] | None = None
         self.budget: Budget | None = None
-        """Where a broker counts what it keeps of this connection's unfinished frames."""
-        self._counted = False
+        """Where a broker counts what this connection's other end does not read, or finish."""
+        self._pins = False
+        """Something of this connection is counted there."""
         self._introduce = introduce
         self._splitter = Splitter(HANDSHAKE_LIMIT)
-        self._out: list[bytes] = []
+        self._out: deque[bytes | memoryview] = deque()
+        """What was sent and the socket was not given yet."""
+        self._out_bytes = 0
+        self._paused = False
+        """The socket takes no more for the moment."""
         self._timer: asyncio.TimerHandle | None = None
-        self._flushing = self._settled = False
+        self._flushing = self._finishing = self._settled = False
 
     # Callbacks of the event loop
 
@@ -107,9 +117,8 @@ class Connection(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         frames = self._splitter.feed(data)
-        if self.budget is not None and (self._splitter.partial > PARTIAL or self._counted):
-            self._counted = self._splitter.partial > PARTIAL
-            self.budget.hold(self, self._splitter.partial if self._counted else 0)
+        if self._splitter.partial > PARTIAL or self._pins:
+            self._pin()
         if self.user is None and frames and not self._begin(frames):
             return
         if self.user is not None and frames:
@@ -140,12 +149,17 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """See :class:`asyncio.Protocol`."""
+        self._paused = True
+        self._pin()
         if self.user is not None:
             self.user.congested(True)
 
     def resume_writing(self) -> None:
         """See :class:`asyncio.Protocol`."""
-        if self.user is not None and not self.gone:
+        self._paused = False
+        self._write()
+        self._pin()
+        if self.user is not None and not self.gone and not self._paused:
             self.user.congested(False)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -165,23 +179,63 @@ class Connection(asyncio.Protocol):
     def send(self, frame: bytes, rest: bytes = b"") -> None:
         """Send a frame (perhaps in two parts), together with others of this turn of the loop."""
         self._out.append(frame)
+        self._out_bytes += len(frame) + len(rest)
         if rest:
             self._out.append(rest)
-        if not self._flushing:
+        if self._paused:
+            self._pin()
+        elif self._out_bytes > PORTION:  # the socket says in between whether it takes more
+            self._write()
+        elif not self._flushing:
             self._flushing = True
             self.loop.call_soon(self.flush)
 
+    def mention(self, frame: bytes) -> None:
+        """Send a frame that is of no use to an end that does not read, and not kept for it."""
+        if not self._paused:
+            self.send(frame)
+
     def flush(self) -> None:
-        """Write what was sent."""
+        """Write what was sent, as far as the socket takes it."""
         self._flushing = False
-        if self._out and self.transport is not None and not self.gone:
-            data = b"".join(self._out)
-            self._out.clear()
-            self.transport.write(data)
+        self._write()
+
+    def _write(self) -> None:
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        while self._out and not self._paused:
+            transport.write(self._portion())
+        if self._finishing and not self._out:
+            transport.close()
+
+    def _portion(self) -> bytes | memoryview:
+        """Take the next bytes to write from what was sent."""
+        out = self._out
+        if self._out_bytes < LARGE:
+            self._out_bytes = 0
+            data = b"".join(out)
+            out.clear()
+            return data
+        if len(out[0]) >= LARGE:
+            part = memoryview(out.popleft())
+            if len(part) > PORTION:
+                out.appendleft(part[PORTION:])
+                part = part[:PORTION]
+            self._out_bytes -= len(part)
+            return part
+        small = [out.popleft()]
+        size = len(small[0])
+        while out and size < PORTION and len(out[0]) < LARGE:
+            small.append(out.popleft())
+            size += len(small[-1])
+        self._out_bytes -= size
+        return b"".join(small)
 
     def waiting(self) -> int:
         """Bytes not yet taken by the operating system."""
-        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+        given = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        return given + self._out_bytes
 
     def beat(self, degree: int, patience: float) -> None:
         """Say that one is alive; give the other end up if it has been silent for too long."""
@@ -189,7 +243,7 @@ class Connection(asyncio.Protocol):
         if silent > patience:
             self.close(f"nothing heard for {silent:.1f} s", polite=False)
         elif not self.gone:
-            self.send(encode(Beat(degree)))
+            self.mention(encode(Beat(degree)))
 
     def refuse(self, refused: Refused) -> None:
         """Answer no, and close."""
@@ -212,15 +266,18 @@ class Connection(asyncio.Protocol):
         if polite:
             self.send(encode(Bye(reason[:1000])))
             self._finish()
-        elif self.transport is not None:
-            self.transport.abort()
+        else:
+            self._out.clear()
+            self._out_bytes = 0
+            if self.transport is not None:
+                self.transport.abort()
         if self.user is not None or not polite:
             self._end(self.reason)
 
     def _finish(self) -> None:
+        self._finishing = True
         self.flush()
         if self.transport is not None:
-            self.transport.close()
             # An end that does not read must not keep the connection.
             self.loop.call_later(2.0, self.transport.abort)
 
@@ -230,15 +287,29 @@ class Connection(asyncio.Protocol):
             return
         self.gone = True
         self.reason = reason
-        if self.budget is not None:
-            self.budget.hold(self, 0)
+        self._pin()
         if self._timer is not None:
             self._timer.cancel()
         self.loop.call_soon(self.settle)
 
-    def shed(self) -> None:
-        """See :class:`~shoal.live.budget.Holder`: half a frame is of no use to anybody."""
-        self.close("the broker's memory is full, and this frame takes most of it", polite=False)
+    def _pin(self) -> None:
+        """Count what only the other end can free."""
+        if self.budget is None:
+            return
+        size = 0
+        if not self.gone:
+            size = self.waiting() if self._paused else 0
+            if self._splitter.partial > PARTIAL:
+                size += self._splitter.partial
+        self._pins = size > 0
+        self.budget.pin(self, size)
+
+    def give_up(self) -> None:
+        """See :class:`~shoal.live.budget.Pinner`."""
+        self.close(
+            "the broker's memory is full, and this end does not read, or end its frame",
+            polite=False,
+        )
 
     def settle(self) -> None:
         """Tell the user and the owner that the connection is gone, now rather than soon."""

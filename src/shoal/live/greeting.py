@@ -192,7 +192,7 @@ class Greeter:
         if hello.stack != broker.described:
             raise RefusedError(
                 "stack",
-                "brokers must route alike, and take events of the same size; here: "
+                "brokers must route alike, and take events and filters of the same size; here: "
                 f"{broker.described}; there: {hello.stack}",
             )
         known = Known(*msgspec.structs.astuple(hello.who)[:4])

@@ -64,7 +64,7 @@ async def keep_alive(broker: Broker) -> None:
             others = broker.others()
             frame = encode(Shuffle(others))
             for session in broker.sessions if others else ():
-                session.connection.send(frame)
+                session.connection.mention(frame)
         await asyncio.sleep(interval)
 
 

@@ -24,6 +24,26 @@ BACKLOG: Final = 512
 """Connections that the operating system keeps until they are accepted."""
 
 
+async def listening(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen at all addresses of a host."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            sockets.append(
+                socket.create_server(
+                    address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=False
+                )
+            )
+            sockets[-1].setblocking(False)
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    return sockets
+
+
 class Lobby:
     """One broker's door, and the strangers behind it."""
 
@@ -40,21 +60,11 @@ class Lobby:
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Let connections in at all addresses of a host; the first of them."""
-        loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
-            for family, _, _, _, address in dict.fromkeys(found):
-                listening = socket.create_server(
-                    address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=False
-                )
-                listening.setblocking(False)
-                self._listening.append(listening)
+            self._listening = await listening(host, port)
         except socket.gaierror:
             raise LiveError(f"the name '{host}' cannot be resolved; check --listen") from None
         except OSError as error:
-            self.close()
             if error.errno == errno.EADDRINUSE:
                 raise LiveError(
                     f"port {port} on {host} is taken; stop what uses it or take another, e.g. "
@@ -70,16 +80,16 @@ class Lobby:
         """Let nobody in any more."""
         for task in self._accepting:
             task.cancel()
-        for listening in self._listening:
-            listening.close()
+        for one in self._listening:
+            one.close()
         self._listening.clear()
 
-    async def _accept(self, listening: socket.socket) -> None:
+    async def _accept(self, at: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         said = False
         while True:
             try:
-                accepted, _ = await loop.sock_accept(listening)
+                accepted, _ = await loop.sock_accept(at)
             except ConnectionError:
                 continue
             except OSError as error:  # out of descriptors or memory: perhaps not for long

@@ -95,7 +95,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     time: Time
     capabilities: tuple[Name, ...] = ()
     degree: Count = 0
-    limit: Count = 0
+    limit: Annotated[int, msgspec.Meta(ge=0, le=1 << 30)] = 0
     """The largest frame that this broker takes."""
     token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
     """Which token the broker holds itself, for callers that want to know who it is."""

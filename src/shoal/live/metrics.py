@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import socket
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -19,19 +19,19 @@ from prometheus_client.registry import Collector
 
 from shoal.live import security
 from shoal.live.errors import LiveError
+from shoal.live.lobby import listening
 from shoal.live.wire import parse_address, show_address
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
     from shoal.live.status import Status
 
-log = logging.getLogger("shoal.live")
 PATIENCE: Final = 5.0
 """Seconds that a request may take to arrive, and its answer to be read."""
 REQUEST: Final = 8192
 """Bytes of a request's head."""
 AT_ONCE: Final = 16
-"""Requests answered at a time; more are refused."""
+"""Connections at a time."""
 
 
 class BrokerMetrics(Collector):
@@ -86,56 +86,93 @@ def _gauges(broker: Broker, status: Status) -> list[tuple[str, str, float]]:
     ]
 
 
-async def serve_metrics(broker: Broker, address: str) -> asyncio.Server:
+async def serve_metrics(broker: Broker, address: str) -> MetricsServer:
     """Answer ``GET /metrics``; with TLS where the broker has it and others can connect."""
     host, port = parse_address(address, "metrics address")
-    tls = None if security.is_loopback(host) else broker.tls_in
-    if not security.is_loopback(host) and tls is None and not broker.settings.insecure:
+    inside = security.is_loopback(host)
+    if not inside and broker.tls_in is None and not broker.settings.insecure:
         raise LiveError(
             f"refusing to show metrics on {address} without TLS: others could read them; give "
             "--cert, --key and --ca, or say --insecure"
         )
-    registry = CollectorRegistry()
-    registry.register(BrokerMetrics(broker))
-    server = _Server(registry)
     try:
-        return await asyncio.start_server(server.answer, host, port, ssl=tls, limit=REQUEST)
+        sockets = await listening(host, port)
     except OSError as error:
         what = error.strerror or str(error)
         raise LiveError(
             f"cannot show metrics on {show_address(host, port)}: {what}; check --metrics"
         ) from None
+    return MetricsServer(broker, sockets, secure=not inside)
 
 
-class _Server:
-    """One request a connection, a few at a time: enough for Prometheus, no use to a flood."""
+class MetricsServer:
+    """One request a connection, a few at a time: enough for Prometheus, no use to a flood.
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-        self._active = 0
+    For one connection too many, the oldest is closed: those who mean it ask at once.
+    """
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, broker: Broker, sockets: list[socket.socket], *, secure: bool) -> None:
+        self.sockets = sockets
+        self._broker = broker
+        self._secure = secure
+        self._registry = CollectorRegistry()
+        self._registry.register(BrokerMetrics(broker))
+        self._open: dict[asyncio.Task[None], None] = {}
+        """Connections in the order in which they came."""
+        self._accepting = [asyncio.create_task(self._accept(one)) for one in sockets]
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        for task in (*self._accepting, *self._open):
+            task.cancel()
+        for one in self.sockets:
+            one.close()
+
+    async def _accept(self, at: socket.socket) -> None:
+        while True:
+            try:
+                accepted, _ = await asyncio.get_running_loop().sock_accept(at)
+            except OSError:  # gone already, or out of descriptors: perhaps not for long
+                await asyncio.sleep(0.1)
+                continue
+            task = asyncio.create_task(self._serve(accepted))
+            self._open[task] = None
+            task.add_done_callback(lambda done: self._open.pop(done, None))
+            if len(self._open) > AT_ONCE:
+                next(iter(self._open)).cancel()
+            await asyncio.sleep(0)  # its task starts
+
+    async def _serve(self, accepted: socket.socket) -> None:
         """Answer one request and close."""
-        self._active += 1
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=REQUEST)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport: asyncio.Transport | None = None
+        # Asked for each time: certificates may have been read again.
+        tls = self._broker.tls_in if self._secure else None
         try:
             async with asyncio.timeout(PATIENCE):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._reply(head))
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, accepted, ssl=tls
+                )
+                writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+                writer.write(self._reply(await reader.readuntil(b"\r\n\r\n")))
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            writer.transport.abort()
+            pass
         finally:
-            self._active -= 1
+            if transport is None:
+                accepted.close()
+            else:
+                transport.abort()
 
     def _reply(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.split(b" ", 1)[0].split(b"?", 1)[0]
         body, status, kind = b"", HTTPStatus.OK, CONTENT_TYPE_LATEST
-        if self._active > AT_ONCE:
-            status = HTTPStatus.SERVICE_UNAVAILABLE
-        elif method not in (b"GET", b"HEAD"):
+        if method not in (b"GET", b"HEAD"):
             status = HTTPStatus.METHOD_NOT_ALLOWED
         elif path != b"/metrics":
             status = HTTPStatus.NOT_FOUND

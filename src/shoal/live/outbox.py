@@ -61,8 +61,8 @@ class Outbox:
         self._queue: deque[tuple[bytes, bytes]] = deque()
         """The beginning of each delivery, and its event as all clients share it."""
         self._queued_bytes = 0
-        self._buffered = 0
-        """Bytes in the socket's buffer when it became congested, 0 if it is not."""
+        self._congested = False
+        """The socket takes no more for the moment."""
         self._publishers: dict[Session, None] = {}
         """Clients that wait until there is room here."""
         self._patience: asyncio.TimerHandle | None = None
@@ -73,7 +73,7 @@ class Outbox:
             head = _ONE.pack(ONE_LENGTH + len(raw), _HEAD, numbers[0])
         else:
             head = delivery_head(numbers, len(raw))
-        if self.credit > 0 and not self._buffered and not self._queue:
+        if self.credit > 0 and not self._congested and not self._queue:
             self.delivered += 1
             self.credit -= 1
             self.connection.send(head, raw)
@@ -112,11 +112,11 @@ class Outbox:
         self._missed += 1
 
     def _hold(self) -> None:
-        self.broker.budget.hold(self, self._queued_bytes + self._buffered)
+        self.broker.budget.hold(self, self._queued_bytes)
 
     def shed(self) -> None:
         """See :class:`~shoal.live.budget.Holder`: the older half goes, or the client."""
-        if self._queue and self.policy == "disconnect":
+        if self.policy == "disconnect":
             self._forget()
             self.connection.close("the broker's memory is full, and this client is the slowest")
             return
@@ -127,30 +127,22 @@ class Outbox:
     def _drain(self) -> None:
         """Send what waits, as far as the client takes it."""
         send = self.connection.send
-        if self._missed and self.credit > 0 and not self._buffered:
+        if self._missed and self.credit > 0 and not self._congested:
             send(encode(Missed(self._missed)))
             self._missed = 0
-        sent = 0
-        while self._queue and self.credit > 0 and not self._buffered:
+        while self._queue and self.credit > 0 and not self._congested:
             head, raw = self._queue.popleft()
-            size = len(head) + len(raw)
-            self._queued_bytes -= size
+            self._queued_bytes -= len(head) + len(raw)
             self.credit -= 1
             send(head, raw)
-            sent += size
-            if sent > 1 << 18:  # in portions: the socket says in between whether it takes more
-                self.connection.flush()
-                sent = 0
         self._hold()
         if self._publishers and len(self._queue) < self.room and not self._full():
             self._unblock()
 
     def congested(self, yes: bool) -> None:
         """See :class:`~shoal.live.connection.User`."""
-        self._buffered = max(1, self.connection.waiting()) if yes else 0
-        if yes:
-            self._hold()
-        else:
+        self._congested = yes
+        if not yes:
             self._drain()
 
     # Those who publish faster than this client consumes
@@ -190,7 +182,7 @@ class Outbox:
     def _forget(self) -> None:
         """Let go of everything that waits, and of everybody."""
         self._queue.clear()
-        self._queued_bytes = self._buffered = self.credit = 0
+        self._queued_bytes = self.credit = 0
         self._hold()
         self._unblock()
 

@@ -100,14 +100,10 @@ class Peer:
             return 0
         if self._congested:
             room = connection.limits.queue_bytes
-            waiting = connection.waiting()
-            self.broker.budget.hold(self, waiting)
-            full = waiting > room
-            if message.events():
-                if full or self.broker.budget.full:
+            if connection.waiting() > room:
+                if message.events():
                     self.dropped += 1
                     return 0
-            elif full:
                 # Tables would go wrong if these were dropped; without the link they are right.
                 connection.close(f"does not read: {room} bytes wait", polite=False)
                 return 0
@@ -116,18 +112,17 @@ class Peer:
         return len(frame)
 
     def tell(self, message: Any) -> None:
-        """Send a message of the links' own."""
-        self.connection.send(encode(message))
+        """Send a message of the links' own; who asks for more of them than it reads has to go."""
+        waiting = self.connection.waiting() if self._congested else 0
+        if waiting > self.connection.limits.queue_bytes:
+            self.connection.close(f"does not read: {waiting} bytes wait", polite=False)
+        else:
+            self.connection.send(encode(message))
 
     def congested(self, yes: bool) -> None:
         """See :class:`~shoal.live.connection.User`."""
         self._congested = yes
-        self.broker.budget.hold(self, self.connection.waiting() if yes else 0)
-
-    def shed(self) -> None:
-        """See :class:`~shoal.live.budget.Holder`: nothing can be taken back from a socket."""
 
     def closed(self, reason: str) -> None:
         """See :class:`~shoal.live.connection.User`."""
-        self.broker.budget.hold(self, 0)
         self.broker.peer_closed(self, reason)

@@ -165,6 +165,10 @@ class Access:
             names = names_of(certificate) if certificate else []
             return Principal(names[0] if names else ANONYMOUS)
         if proven is not None:
+            if self._rules.get(proven.name) != proven:
+                raise RefusedError(
+                    "changed", "the access rules were changed meanwhile; connect again"
+                )
             return Principal(proven.name, proven)
         for name in names_of(certificate) if certificate else []:
             if name in self._rules:

@@ -10,7 +10,8 @@ from msgspec.structs import force_setattr
 
 from shoal.content import AttributeFilter
 from shoal.content.language import EVENT_BYTES, MAX_COST
-from shoal.live.errors import LiveError
+from shoal.content.normal import NormalForm
+from shoal.live.errors import LiveError, RefusedError
 from shoal.stack import Host, Overlay, Routing, StackError, register
 from shoal.stack.registry import Choice, NoParameters, Stack, build, choice, plain, suggestion
 
@@ -31,6 +32,12 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Attributes of an event."""
     cost: Positive = MAX_COST
     """Steps, of about a nanosecond, that a filter may take on an event that fills a frame."""
+    text: Positive = 1 << 16
+    """Bytes of an event's attributes, which filters read; what is longer goes into the body."""
+    scan: Positive = 2_000_000_000
+    """Steps that all filters may take together on the longest attributes, where each has to be
+    asked on its own (functions, LIKE with ``_``); beyond, up to twice as many, a client gets no
+    more than its share."""
     rate: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Events a second that one client may publish, 0 for any number; a faster one has to wait."""
     connections: Positive = 4096
@@ -61,6 +68,21 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """Raise :class:`FilterError` if a filter may take too long on the largest event."""
         if isinstance(filter, AttributeFilter) and self.stricter:
             filter.check_cost(self.frame, self.cost)
+
+    def scan_of(self, filter: object, normal: NormalForm | None = None) -> int:
+        """What a filter adds to the steps that :attr:`scan` bounds."""
+        if not isinstance(filter, AttributeFilter):
+            return 0
+        return filter.cost_alone(min(self.text, self.frame), normal)
+
+    def check_text(self, size: int) -> None:
+        """Refuse an event with so many bytes of attributes if they are too many."""
+        if size > self.text:
+            raise RefusedError(
+                "size",
+                f"the attributes have {size} bytes; this broker takes {self.text}: put long texts "
+                "into the body, or raise limits.text",
+            )
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -161,7 +183,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         parts = [f"{self.overlay}/{stack.routing.name}"]
         if stack.reconfiguration is not None:
             parts.append(stack.reconfiguration.name)
-        parts.append(f"frame={self.limits.frame}")
+        limits = self.limits
+        parts.append(f"frame={limits.frame} text={limits.text} cost={limits.cost}")
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)
@@ -173,6 +196,10 @@ def settings_from(raw: dict[str, Any]) -> Settings:
     for key in raw:
         if key not in known:
             raise LiveError(f"unknown setting '{key}'{suggestion(key, known)}")
+    limits, bounds = raw.get("limits"), list(Limits.__struct_fields__)
+    for key in limits if isinstance(limits, dict) else ():
+        if key not in bounds:
+            raise LiveError(f"unknown setting 'limits.{key}'{suggestion(key, bounds)}")
     try:
         return msgspec.convert(raw, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:

@@ -126,7 +126,7 @@ def status_of(broker: Broker, tables: bool) -> Status:
                 session.delivered,
                 session.dropped,
                 session.queued,
-                broker.budget.held(session),
+                broker.budget.held(session, session.connection),
             )
             for session in broker.sessions
         ],

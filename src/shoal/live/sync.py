@@ -184,3 +184,19 @@ def connect(address: str = "127.0.0.1:7464", **options: Any) -> SyncBus:
     except RuntimeError:
         return SyncBus(address, options)
     raise LiveError("an event loop is running here: use 'await shoal.connect(…)' instead")
+
+
+def publish(
+    address: str,
+    attributes: Mapping[str, Value | None],
+    *,
+    body: bytes = b"",
+    **options: Any,
+) -> None:
+    """Publish one event and leave: ``shoal.publish("127.0.0.1:7464", {"room": "lab1"})``.
+
+    The options are those of :func:`shoal.connect`. A program that publishes more than now and then
+    keeps a connection instead: :func:`shoal.connect_sync`.
+    """
+    with connect(address, **options) as bus:
+        bus.publish(attributes, body=body)

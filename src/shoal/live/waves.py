@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from shoal.stack import NodeId
 
 REMEMBERED: Final = 4096
-"""Waves that a broker remembers, so that one that comes again over a new link is answered."""
+"""Waves that a broker remembers, so that one that comes again over a new link is answered; and as
+many may pass at a time, beyond which a neighbour that sends one more loses its oldest."""
 PAUSE: Final = 0.02
 """Seconds between two waves of one origin: what many clients ask for, one wave answers."""
 Key: TypeAlias = "tuple[NodeId, int]"
@@ -104,9 +105,10 @@ class Waves:
 
     def _begin(self, key: Key, passing: _Passing) -> None:
         broker = self._broker
+        if len(self._passing) >= REMEMBERED and passing.parent is not None:
+            mine = (k for k, other in self._passing.items() if other.parent == passing.parent)
+            self._passing.pop(next(mine, key), None)
         self._passing[key] = passing
-        while len(self._passing) > REMEMBERED:
-            del self._passing[next(iter(self._passing))]
         absent = {} if broker.departures.leaving else broker.departures.absent
         passing.waiting = {*broker.links, *absent} - {passing.parent}
         for node in passing.waiting:

@@ -12,5 +12,9 @@ class PipelineError(Exception):
         self.cure = cure
 
 
+class UnreachableMasterError(PipelineError):
+    """No Spark master answers."""
+
+
 class SweepInterrupted(KeyboardInterrupt):
     """A sweep was stopped with Ctrl-C: what had finished is kept; the message says how to go on."""

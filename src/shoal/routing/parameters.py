@@ -17,7 +17,9 @@ class SubscriptionForwardingParameters(msgspec.Struct, frozen=True, forbid_unkno
     """
 
     announced: bool = True
+    """Remember per neighbour what it was told, and tell nothing twice."""
     covering: bool = False
+    """Tell a neighbour no filter that another one it knows covers."""
 
     def __post_init__(self) -> None:
         if self.covering and not self.announced:

@@ -10,6 +10,8 @@ A connection has two ends, and each end learns on its own what happens to it:
   itself and closes, or is told after ``notice`` seconds where the topology says so (a driver sees
   a broken connection of TCP; it sees nothing of a radio). Until then the kernel counts the end as
   ``unnoticed``.
+* A suspicion is false: one end takes a connection that works for broken; the other end notices
+  later, as after a crash.
 """
 
 from __future__ import annotations
@@ -17,25 +19,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from shoal.simulation.kernel import Channel, to_ns
+from mypy_extensions import mypyc_attr
+
+from shoal.simulation.invariants import InvariantViolation
+from shoal.simulation.kernel import Channel, Fan, to_ns
 from shoal.simulation.network import Network
+from shoal.stack.chance import Chance
 from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Contact
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Connections:
     """All connections of a network whose overlays build themselves."""
 
-    def __init__(self, network: Network, timeout: float, notice: float | None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        timeout: float,
+        notice: tuple[float, float] | None,
+        chance: Chance,
+    ) -> None:
         self.network = network
         self.kernel = network.kernel
         self.timeout = to_ns(timeout)
-        self.notice = None if notice is None else to_ns(notice)
+        self.notice = notice
+        self.chance = chance
+        """Draws when a broken connection is noticed."""
         self.side: list[int] | None = None
         """Per node its part of a network that is cut; None while it is whole."""
         self._opening: dict[tuple[NodeId, NodeId], int] = {}
         """Requests that were not answered yet, numbered: (who asks, whom)."""
+        self._asking: dict[NodeId, dict[NodeId, None]] = {}
+        """Per node whom it asks: the same pairs, by who asks."""
         self._requests = 0
         self._standing: dict[NodeId, list[Callable[[], None]]] = {}
         """Per node that stands still, the requests that wait for it."""
@@ -43,8 +60,10 @@ class Connections:
         """When the last word of a closed connection arrives: (at whom, whose)."""
         self._broken: dict[Channel, int] = {}
         """Ends that lead nowhere and have not noticed, and since when."""
-        self._links: set[tuple[NodeId, NodeId]] = set()
-        """Ends of links, as overlays make them: (this end, the other)."""
+        self._links: dict[NodeId, dict[NodeId, None]] = {}
+        """Ends of links, as overlays make them: per node the other ends."""
+        self._parents: dict[NodeId, tuple[NodeId, int]] = {}
+        """On rooted overlays: per node its parent, and which life of it."""
         network.connections = self
 
     def reaches(self, a: NodeId, b: NodeId) -> bool:
@@ -53,6 +72,10 @@ class Connections:
             self.side is None or self.side[a] == self.side[b]
         )
 
+    def audience(self, node: NodeId) -> Fan | None:
+        """All that hear a radio; None where nodes hear only those they are connected to."""
+        return None
+
     # Opening
 
     def open(self, a: NodeId, b: NodeId) -> None:
@@ -60,8 +83,16 @@ class Connections:
         if b not in self.network.hosts[a].channels and (a, b) not in self._opening:
             self._requests += 1
             self._opening[a, b] = self._requests
+            self._asking.setdefault(a, {})[b] = None
             act = self._fail if a == b else self._asked
-            self._later(self.network.delay, act, a, b, self._requests)
+            self._later(self.network.delay_between(a, b), act, a, b, self._requests)
+
+    def _asked_no_more(self, a: NodeId, b: NodeId) -> None:
+        if self._opening.pop((a, b), None) is not None:
+            asking = self._asking[a]
+            del asking[b]
+            if not asking:
+                del self._asking[a]
 
     def _asked(self, a: NodeId, b: NodeId, request: int) -> None:
         """A request reaches its target, and there is a connection; who asked hears of it later."""
@@ -81,10 +112,10 @@ class Connections:
         held = self.network.hosts[b].channels.get(a)
         if held is not None:
             self._end(b, a, held)  # of an earlier connection, whose end the other side has seen
-        self._opening.pop((b, a), None)
+        self._asked_no_more(b, a)
         self.network.add_channel(b, a)
         self.network.add_channel(a, b)
-        self._later(self.network.delay, self._answered, a, b, request)
+        self._later(self.network.delay_between(a, b), self._answered, a, b, request)
         self._tell(b, a)
 
     def _answered(self, a: NodeId, b: NodeId, request: int) -> None:
@@ -95,12 +126,12 @@ class Connections:
             self._mend(self.network.drop_channel(a, b))
             self._later(self.timeout, self._fail, a, b, request)
             return
-        del self._opening[a, b]
+        self._asked_no_more(a, b)
         self._tell(a, b)
 
     def _fail(self, a: NodeId, b: NodeId, request: int) -> None:
         if self._opening.get((a, b)) == request:
-            del self._opening[a, b]
+            self._asked_no_more(a, b)
             node = self.network.nodes[a]
             assert node is not None  # a crash ends its requests
             node.unreachable(Contact(b))
@@ -162,9 +193,11 @@ class Connections:
     def crash(self, node: NodeId) -> None:
         """A node fails without a word. What it has sent still arrives."""
         network = self.network
-        self._opening = {pair: n for pair, n in self._opening.items() if pair[0] != node}
-        for neighbour in [b for a, b in self._links if a == node]:
+        for asked in self._asking.pop(node, ()):
+            del self._opening[node, asked]
+        for neighbour in list(self._links.get(node, ())):
             self.link_end(node, neighbour, False, -1)
+        self._parents.pop(node, None)
         network.remove(node)
         for peer in network.neighbours(node):
             self._mend(network.drop_channel(node, peer))
@@ -174,6 +207,18 @@ class Connections:
                 held.take_down()
                 network.hosts[peer].drop_fans()
                 self._break(held)
+
+    def suspect(self, a: NodeId, b: NodeId) -> None:
+        """One end takes its connection for broken, and is told so; the other learns it later."""
+        held = self.network.hosts[a].channels.get(b)
+        if held is None or not held.up or (a, b) in self._opening:
+            return
+        other = self.network.hosts[b].channels.get(a)
+        if other is not None and other.up and (b, a) not in self._opening:
+            other.take_down()
+            self.network.hosts[b].drop_fans()
+            self._break(other)
+        self._end(a, b, held)
 
     def cut(self, side: list[int]) -> None:
         """The network falls apart: messages between different sides have to wait."""
@@ -210,8 +255,12 @@ class Connections:
         self._broken[channel] = now
         self.kernel.unnoticed += 1
         if self.notice is not None:
+            low, high = self.notice
+            if high > low:
+                uniform = self.chance.uniform(channel.source, channel.target, now)
+                low += uniform * (high - low)
             # Not before an end has heard that it is open.
-            at = now + max(self.notice, self.network.delay)
+            at = now + max(to_ns(low), channel.delay)
             self.kernel.call_at(at, partial(self._notice, channel, now), True)
 
     def _notice(self, channel: Channel, since: int) -> None:
@@ -230,13 +279,34 @@ class Connections:
 
     def link_end(self, a: NodeId, b: NodeId, up: bool, repair: int) -> None:
         """An overlay makes or gives up its end of a link; the link is there while both ends are."""
-        both = (b, a) in self._links
-        if up == ((a, b) in self._links):
+        mine = self._links.setdefault(a, {})
+        if up == (b in mine):
             raise ValueError(f"node {a} makes a link to {b} twice, or gives up one it has not")
         if up:
-            self._links.add((a, b))
+            mine[b] = None
         else:
-            self._links.remove((a, b))
-        if both:
+            del mine[b]
+            if not mine:
+                del self._links[a]
+        if a in self._links.get(b, ()):
             reconfiguration = None if repair < 0 else Reconfiguration(repair)
             self.network.recorder.link(a, b, "up" if up else "down", reconfiguration)
+
+    def parent_changed(self, node: NodeId, parent: NodeId) -> None:
+        """An overlay says which neighbour lies towards the root: following those never ends."""
+        self._parents.pop(node, None)
+        held = self.network.hosts[node].channels.get(parent)
+        if held is None or not held.up:
+            return  # none, or one that has crashed since
+        hosts, nodes = self.network.hosts, self.network.nodes
+        self._parents[node] = (parent, hosts[parent].epoch)
+        at = parent
+        while at in self._parents and self.network.recorder.acyclic:
+            at, life = self._parents[at]
+            if at == node:
+                raise InvariantViolation(
+                    f"node {node} becomes a child of {parent} at {self.kernel.now / 1e9:.6f} s, "
+                    "which is one of its descendants: a cycle"
+                )
+            if nodes[at] is None or hosts[at].epoch != life:
+                return

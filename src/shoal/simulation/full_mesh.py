@@ -1,18 +1,23 @@
 """A network in which any node can reach any other: the ground for overlays that build themselves.
 
-Nodes start one after the other, each told of some that are there. They crash without a word, come
-back, and the network may fall apart for a while. All choices are drawn from the seed alone.
+Nodes start one after the other, each told of some that are there. They crash without a word or
+leave in good order, come back, and the network may fall apart for a while. Who is up when is drawn
+from a model or read from a recording (:mod:`~shoal.simulation.churn`), how long messages take
+between two nodes likewise (:mod:`~shoal.simulation.latency`). All choices come from the seed alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated
 
 import msgspec
 
+from shoal.simulation.churn import Change, Churn, changes
 from shoal.simulation.connections import Connections
 from shoal.simulation.kernel import to_ns
+from shoal.simulation.latency import Delays, Latency
 from shoal.simulation.network import Network
 from shoal.stack import Chance, Contact, StackError, register
 
@@ -28,6 +33,13 @@ class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     share: Share = 0.5
 
 
+class Catastrophe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A share of the nodes that run, drawn at random, crash at once."""
+
+    at: Seconds
+    share: Share = 0.25
+
+
 class FullMeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When nodes start, fail and come back."""
 
@@ -38,15 +50,30 @@ class FullMeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     crash_rate: Share = 0.0
     """Share of the nodes that crash in a minute, within the window."""
     window: tuple[Seconds, Seconds] = (0.0, 1e6)
+    """Seconds of the run between which nodes crash at that rate."""
     back_after: Seconds | None = None
     """Seconds after which a crashed node starts again; never if not given."""
     crashes: tuple[tuple[Seconds, int], ...] = ()
     """Nodes that crash, at a time."""
+    leaves: tuple[tuple[Seconds, int], ...] = ()
+    """Nodes that leave in good order, at a time."""
+    churn: Churn | None = None
+    """Who is up when; if not given, every node starts once."""
+    catastrophes: tuple[Catastrophe, ...] = ()
+    """Times at which a share of the nodes crashes at once."""
     partitions: tuple[Partition, ...] = ()
+    """Times during which the network is in two parts."""
     timeout: Seconds = 1.0
     """Seconds after which a node that cannot be reached is reported as such."""
     notice: Seconds | None = None
-    """Seconds after which the end of a broken connection is told; never if not given."""
+    """Seconds after which the end of a broken connection is told: failure detection as stated. If
+    not given, never: overlays notice by beats."""
+    notice_most: Seconds | None = None
+    """If given, each end is told after a time drawn between ``notice`` and this."""
+    suspicions: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+    """Connections per second, within the window, that one end takes for broken while they work."""
+    latency: Latency | None = None
+    """How long a message takes between two nodes; as long as over a link if not given."""
 
     def __post_init__(self) -> None:
         if self.window[0] > self.window[1]:
@@ -61,6 +88,10 @@ class FullMeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
                     f"look at the one at {partition.start:g} s"
                 )
             last = partition.end
+        if self.notice_most is not None and (self.notice is None or self.notice_most < self.notice):
+            raise StackError("notice_most bounds notice from above; give both, notice the smaller")
+        if self.churn is not None and self.crash_rate:
+            raise StackError("churn says who crashes and when; leave crash_rate out beside it")
 
 
 class FullMesh:
@@ -69,15 +100,28 @@ class FullMesh:
     def __init__(
         self, parameters: FullMeshParameters, network: Network, nodes: int, seed: int
     ) -> None:
-        for at, node in parameters.crashes:
+        for at, node in (*parameters.crashes, *parameters.leaves):
             if not 0 <= node < nodes:
                 raise StackError(f"there is no node {node} at {at:g} s; nodes are 0 to {nodes - 1}")
         self.parameters = parameters
         self.network = network
         self.count = nodes
-        self.connections = Connections(network, parameters.timeout, parameters.notice)
         self.chance = Chance(seed, "full mesh")
-        self.running: dict[int, None] = {}
+        notice = None
+        if parameters.notice is not None:
+            most = parameters.notice_most
+            notice = (parameters.notice, parameters.notice if most is None else most)
+        self.connections = Connections(network, parameters.timeout, notice, Chance(seed, "notice"))
+        if parameters.latency is not None:
+            network.delays = Delays(parameters.latency, seed)
+            network.uneven = True
+        self.running: list[int] = []
+        self._place: dict[int, int] = {}
+        """Per node that runs, its place among those."""
+        self._changes: Iterator[Change] | None = None
+        if parameters.churn is not None:
+            self._changes = changes(parameters.churn, nodes, seed, parameters.joining)
+        self._calm = False
         self._draws = 0
 
     def _draw(self, limit: int) -> int:
@@ -87,51 +131,118 @@ class FullMesh:
     def start(self) -> None:
         """Schedule the starts, crashes and partitions."""
         kernel, parameters = self.network.kernel, self.parameters
-        step = parameters.joining / max(self.count - 1, 1)
-        for node in range(self.count):
-            kernel.call_at(to_ns(node * step), partial(self.begin, node))
+        if self._changes is not None:
+            self._schedule_change(self._changes)
+        else:
+            step = parameters.joining / max(self.count - 1, 1)
+            for node in range(self.count):
+                kernel.call_at(to_ns(node * step), partial(self.begin, node))
         for at, node in parameters.crashes:
             kernel.call_at(to_ns(at), partial(self.crash, node))
+        for at, node in parameters.leaves:
+            kernel.call_at(to_ns(at), partial(self.leave, node))
+        for catastrophe in parameters.catastrophes:
+            kernel.call_at(to_ns(catastrophe.at), partial(self.strike, catastrophe.share))
         for number, partition in enumerate(parameters.partitions):
             kernel.call_at(to_ns(partition.start), partial(self._cut, number))
             kernel.call_at(to_ns(partition.end), self.connections.heal)
         if parameters.crash_rate:
             self._schedule_crash(parameters.window[0])
+        if parameters.suspicions:
+            self._schedule_suspicion(parameters.window[0])
+
+    def calm(self) -> None:
+        """The run is over: from now on nobody starts, leaves or crashes by a model or at a rate."""
+        self._calm = True
 
     # Nodes
 
     def begin(self, node: int) -> None:
         """A node starts, or starts again, and is told of some that run."""
-        if node in self.running:
+        if node in self._place:
             return
-        others = list(self.running)
-        wanted = min(self.parameters.contacts, len(others))
-        self._draws += 1
-        chosen = self.chance.sample(others, wanted, self._draws) if wanted else []
-        self.running[node] = None
+        wanted = min(self.parameters.contacts, len(self.running))
+        chosen: dict[int, None] = {}
+        while len(chosen) < wanted:
+            chosen[self.running[self._draw(len(self.running))]] = None
+        self._place[node] = len(self.running)
+        self.running.append(node)
         self.network.start_node(node, tuple(Contact(other) for other in chosen))
 
     def crash(self, node: int) -> None:
         """A node fails; it may come back."""
-        if node not in self.running:
-            return
-        del self.running[node]
-        self.connections.crash(node)
+        if self._gone(node):
+            self.connections.crash(node)
+
+    def leave(self, node: int) -> None:
+        """A node leaves in good order; it may come back."""
+        if self._gone(node):
+            running = self.network.nodes[node]
+            assert running is not None
+            running.stop()
+            self.connections.crash(node)
+
+    def strike(self, share: float) -> None:
+        """A share of the nodes that run crash at once."""
+        self._draws += 1
+        count = round(share * len(self.running))
+        for node in self.chance.sample(self.running, count, self._draws):
+            self.crash(node)
+
+    def _gone(self, node: int) -> bool:
+        """A node no longer runs; False if it did not."""
+        place = self._place.pop(node, None)
+        if place is None:
+            return False
+        last = self.running.pop()
+        if last != node:
+            self.running[place] = last
+            self._place[last] = place
         if self.parameters.back_after is not None:
             at = self.network.kernel.now + to_ns(self.parameters.back_after)
             self.network.kernel.call_at(at, partial(self.begin, node))
+        return True
+
+    # Trouble that goes on: in the background, as a run is over when its work is.
+
+    def _schedule_change(self, made: Iterator[Change]) -> None:
+        """The next start, leave or crash of the churn."""
+        change = next(made, None)
+        if change is not None:
+            at = max(to_ns(change.at), self.network.kernel.now)
+            self.network.kernel.call_at(at, partial(self._change, change, made), True)
+
+    def _change(self, change: Change, made: Iterator[Change]) -> None:
+        if not self._calm:
+            act = {"start": self.begin, "leave": self.leave, "crash": self.crash}[change.what]
+            act(change.node)
+            self._schedule_change(made)
 
     def _schedule_crash(self, at: float) -> None:
         """The next of the crashes that come at a steady rate."""
         gap = 60.0 / (self.parameters.crash_rate * self.count)
         if at + gap <= self.parameters.window[1]:
-            # In the background: a run is over when its work is, not when nodes no longer crash.
             self.network.kernel.call_at(to_ns(at + gap), partial(self._crash_one, at + gap), True)
 
     def _crash_one(self, at: float) -> None:
-        if len(self.running) > 1:
-            self.crash(list(self.running)[self._draw(len(self.running))])
-        self._schedule_crash(at)
+        if not self._calm:
+            if len(self.running) > 1:
+                self.crash(self.running[self._draw(len(self.running))])
+            self._schedule_crash(at)
+
+    def _schedule_suspicion(self, at: float) -> None:
+        """The next connection that one end takes for broken."""
+        gap = 1.0 / self.parameters.suspicions
+        if at + gap <= self.parameters.window[1]:
+            self.network.kernel.call_at(to_ns(at + gap), partial(self._suspect, at + gap), True)
+
+    def _suspect(self, at: float) -> None:
+        if not self._calm:
+            node = self.running[self._draw(len(self.running))] if self.running else -1
+            peers = self.network.neighbours(node) if node >= 0 else []
+            if peers:
+                self.connections.suspect(node, peers[self._draw(len(peers))])
+            self._schedule_suspicion(at)
 
     def _cut(self, number: int) -> None:
         share = self.parameters.partitions[number].share

@@ -29,6 +29,7 @@ class GraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``degree``: links per node."""
 
     degree: Annotated[int, msgspec.Meta(ge=1)] = 5
+    """Links of every node."""
 
 
 class ReconfiguredGraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,6 +42,7 @@ class ReconfiguredGraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
     window: tuple[Seconds, Seconds] = (0.0, 1e6)
     """When links vanish."""
     repair_time: Seconds = 0.1
+    """Seconds from the loss of a link to the appearance of another."""
 
 
 @dataclass(frozen=True)

@@ -47,14 +47,19 @@ class RadioParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A field of moving radios."""
 
     width: Metres = 2000.0
+    """Metres from west to east."""
     height: Metres = 2000.0
+    """Metres from south to north."""
     reach: Metres = 250.0
     """How far a radio is heard."""
     model: Literal["random direction", "random waypoint"] = "random direction"
+    """How nodes move."""
     speed: Annotated[float, msgspec.Meta(ge=0)] = 2.0
+    """Metres a second."""
     slowest: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Random waypoint: speeds are drawn from here to ``speed``; all the same if not given."""
     pause: Seconds = 0.0
+    """Seconds that a node rests where it arrives."""
     step: Step = 0.1
     """Seconds between two looks at who hears whom."""
     connected: bool = True
@@ -65,9 +70,13 @@ class TracksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Positions over time from a file."""
 
     path: str
+    """A file of recorded positions."""
     format: Literal["bonnmotion", "ns2", "positions"] = "positions"
+    """How the file is written."""
     reach: Metres = 250.0
+    """Metres within which two nodes hear each other."""
     step: Step = 1.0
+    """Seconds between two looks at who hears whom."""
     start: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Seconds of the recording to leave out."""
     stay: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -80,13 +89,16 @@ class ContactsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Links over time from a file in the format of the ONE simulator's connectivity reports."""
 
     path: str
+    """A file of recorded contacts."""
     start: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """The recorded second at which the run begins."""
 
 
 class MeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A static graph with the quality of each link, from a file of a community mesh."""
 
     path: str
+    """A file with the links of a mesh and their qualities."""
     lossy: bool = True
     """Whether links lose events according to their quality."""
 

@@ -13,19 +13,21 @@ import pyarrow as pa
 import shoal.overlay  # registers the overlays
 import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
-import shoal.simulation.full_mesh  # registers the topology of overlays that build themselves
 import shoal.simulation.graph  # registers the random graphs
 import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
+from shoal.simulation.full_mesh import FullMesh  # registers it, too
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network
 from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
+from shoal.simulation.radio_range import RadioRange
 from shoal.simulation.recorder import Recorder
+from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.tree import AbstractTree
 from shoal.simulation.workload import plan_workload
@@ -45,9 +47,9 @@ REST_LIMIT = 60.0
 """Simulated seconds after the end of a run within which it must come to rest."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
-    """What a run leaves behind."""
+    """What a run leaves behind: its tables, and what is known of the run as a whole."""
 
     run_id: str
     tables: dict[str, pa.Table]
@@ -61,6 +63,21 @@ class RunResult:
     """Whether the tables at rest were right; None where the routing keeps none."""
     wall_seconds: float
 
+    def summary(self) -> Summary:
+        """The run in a few numbers; ``print`` it, or show it in a notebook."""
+        return summarise(self)
+
+    def __repr__(self) -> str:
+        summary = self.summary()
+        share = "" if summary.delivery is None else f", {summary.delivery:.1%} delivered"
+        events = "" if summary.events is None else f", {summary.events:,} events{share}"
+        return (
+            f"<RunResult {self.run_id}: {self.nodes:,} nodes{events}, {self.messages:,} messages>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
 
 class Simulation:
     """A network of simulated nodes with a stack on each, ready to run."""
@@ -72,7 +89,12 @@ class Simulation:
         self.recorder = Recorder(self.kernel, config.nodes, to_ns(config.bin), list(config.record))
         link = config.link
         self.network = Network(
-            self.kernel, self.recorder, link.delay, link.bandwidth, link.direct_delay
+            self.kernel,
+            self.recorder,
+            link.delay,
+            link.bandwidth,
+            link.direct_delay,
+            link.loss,
         )
         for _ in range(config.nodes):
             self.network.add_host(config.seed).watched = "notes" in config.record
@@ -91,6 +113,8 @@ class Simulation:
         self.topology = self.stack.topology.make(
             self.stack.parameters["topology"], self.network, config.nodes, config.seed
         )
+        if isinstance(self.topology, RadioRange) and not config.workload.script:
+            self.workload = self.topology.workload()
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
         self.promises: dict[int, dict[Filter, None]] = {}
@@ -203,11 +227,13 @@ class Simulation:
         if self.plane is None:
             player.start()
             self.kernel.run(end)
+            self._calm()
             rests = self.kernel.run_to_rest(end + to_ns(REST_LIMIT))
         else:
             player.start_subscriptions()
             self.plane.start()
             self.plane.run(end)
+            self._calm()
             rests = self.plane.run_to_rest(end + to_ns(REST_LIMIT))
             self.plane.finish()
         if not rests:
@@ -217,6 +243,11 @@ class Simulation:
                 "broken connections unnoticed"
             )
         self.recorder.close_bin()
+
+    def _calm(self) -> None:
+        """The run is over: nodes no longer come and go."""
+        if isinstance(self.topology, FullMesh):
+            self.topology.calm()
 
     def wrong_table(self) -> str | None:
         """At rest: what is wrong with the first wrong table, if one is."""

@@ -47,13 +47,17 @@ class TreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The initial tree and how it changes."""
 
     shape: Literal["balanced", "random"] = "balanced"
+    """The first tree: filled level by level, or grown at random."""
     max_degree: Annotated[int, msgspec.Meta(ge=2)] = 4
+    """Links that a node has at most."""
     links: tuple[tuple[int, int], ...] = ()
     """An explicit tree (or forest) instead of a shape."""
     rate: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     """Links replaced per second within the window."""
     window: tuple[Seconds, Seconds] = (3.0, 7.0)
+    """Seconds of the run between which links are replaced."""
     repair_time: Seconds = 0.1
+    """Seconds from the loss of a link to the appearance of its replacement."""
     schedule: tuple[Replace, ...] = ()
     """Explicit changes, instead of those drawn at ``rate``."""
     root: Annotated[int, msgspec.Meta(ge=0)] = 0

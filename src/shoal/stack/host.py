@@ -112,14 +112,21 @@ class Host:
         """Hand an event to the application; ``recovered`` if the routing had not brought it."""
         raise NotImplementedError
 
-    def gap(self, publisher: NodeId, count: int) -> None:
-        """Tell the application that so many events of a publisher will not come."""
+    def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
+        """Tell the application that so many events of a publisher will not come.
+
+        A count of 0 means an unknown number: perhaps none.
+        ``filter`` is the one of its filters that they match, where that is known.
+        """
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
         """Say that a copy of an event goes no further, and how far it came by what kind of hop."""
 
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
         """Say that the overlay has made or given up a link, for a repair or (-1) for none."""
+
+    def parent_changed(self, parent: NodeId) -> None:
+        """Say which neighbour the overlay has towards the root (LOCAL: none)."""
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """Tell whoever watches that something happened inside the protocol."""

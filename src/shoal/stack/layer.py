@@ -8,8 +8,9 @@ from                    to                    calls
 ======================  ====================  ====================================================
 overlay                 routing               ``link_up``, ``link_down``, ``link_replaced``,
                                               ``parent_changed``: these four and no others
+overlay, recovery       routing               ``filters``, ``filters_from``, ``next_hops``
 routing                 recovery              ``seen``, ``arrived``
-recovery                routing               ``filters``, ``next_hops``
+recovery                routing               ``known_filters``, ``linked``
 recovery, or routing    host                  ``deliver``, ``gap``
 if there is none
 ======================  ====================  ====================================================
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from shoal.stack.host import Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
@@ -141,6 +142,18 @@ class Routing(Layer):
         """The filters of this node's application."""
         raise NotImplementedError
 
+    def known_filters(self) -> list[Filter]:
+        """Every filter that this node knows somebody to want; its own if it knows no others."""
+        return self.filters()
+
+    def linked(self) -> list[NodeId]:
+        """The neighbours, in the order in which they were linked."""
+        raise NotImplementedError
+
+    def filters_from(self, neighbour: NodeId) -> list[Filter]:
+        """The filters that a neighbour asked for; known to routings that keep tables."""
+        raise NotImplementedError
+
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The neighbours over which events that match this very filter would be sent."""
         raise NotImplementedError
@@ -210,6 +223,7 @@ class Overlay(Layer):
 
     def parent_changed(self, parent: NodeId) -> None:
         """Say which neighbour lies towards the root (LOCAL: none)."""
+        self.host.parent_changed(parent)
         self.routing.parent_changed(parent)
 
     def describe(self) -> dict[str, object]:
@@ -225,8 +239,9 @@ class Recovery(Layer):
         super().__init__(host)
         self.routing = routing
 
-    def published(self, event: Event) -> None:
-        """This node's application publishes; called before the routing sends the event."""
+    def published(self, event: Event) -> Event:
+        """This node's application publishes; the event as the routing is to send it."""
+        return event
 
     def subscribed(self, filter: Filter) -> None:
         """This node's application wants events that match from now on."""
@@ -234,9 +249,16 @@ class Recovery(Layer):
     def unsubscribed(self, filter: Filter) -> None:
         """It no longer does."""
 
-    def seen(self, event: Event) -> None:
-        """The routing brought an event to this node for the first time, wanted here or not."""
+    def seen(self, event: Event, sender: NodeId = LOCAL) -> None:
+        """The routing brought an event to this node for the first time, wanted here or not.
+
+        ``sender`` is the neighbour that it came from (LOCAL: this node published it).
+        """
 
     def arrived(self, event: Event, hops: int) -> None:
         """The routing brought an event that this node's application wants; pass it on once."""
         self.host.deliver(event, hops)
+
+    def describe(self) -> dict[str, float]:
+        """What an operator should see of this recovery's work, by name."""
+        return {}

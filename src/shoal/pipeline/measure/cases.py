@@ -32,16 +32,19 @@ class Case(NamedTuple):
 
     function: Callable[..., Outcome]
     tables: tuple[str, ...]
+    unit: str
 
 
 CASES: dict[str, Case] = {}
 
 
-def case(*tables: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+def case(
+    *tables: str, unit: str = ""
+) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Register a case under its function's name."""
 
     def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        CASES[function.__name__] = Case(function, tables)
+        CASES[function.__name__] = Case(function, tables, unit)
         return function
 
     return register
@@ -109,7 +112,7 @@ def _acts(run: Run) -> Iterator[tuple[str, int, set[int], set[int]]]:
         yield kind, count, before, set(subscribers)
 
 
-@case("links", "messages", "notes")
+@case("links", "messages", "notes", unit="errors")
 def subscription_errors(run: Run, act: str) -> Value:
     """Acts of one sort whose messages are not just those to the nearest of the pattern tree."""
     links = run.initial_links
@@ -130,14 +133,14 @@ def subscription_errors(run: Run, act: str) -> Value:
     return errors if acts else None
 
 
-@case("links", "messages", "notes")
+@case("links", "messages", "notes", unit="messages")
 def kth_subscription(run: Run) -> Iterable[tuple[float, Value]]:
     """Messages for the k-th subscription to a pattern; x is k."""
     kinds = [(kind, count) for kind, count, _, _ in _acts(run)]
     return [(k + 1, count) for k, (kind, count) in enumerate(kinds) if kind == "sub"]
 
 
-@case("links", "notes")
+@case("links", "notes", unit="errors")
 def route_errors(run: Run) -> Value:
     """Entries at rest other than: both ways in the pattern tree, only towards it outside."""
     table = run.entries()
@@ -157,7 +160,7 @@ def route_errors(run: Run) -> Value:
     return len(table ^ expected)
 
 
-@case("links", "messages", "notes", "publications")
+@case("links", "messages", "notes", "publications", unit="errors")
 def event_span_errors(run: Run, since: float) -> Value:
     """Events on the final tree that take other links than those that span their receivers."""
     subscribers = {node for node, peer, _ in run.entries() if peer == LOCAL}
@@ -183,7 +186,7 @@ def event_of(content: str) -> tuple[int, int]:
 # The reconfiguration path (Frey, section 5.2, observation 3)
 
 
-@case("links")
+@case("links", unit="errors")
 def path_errors(run: Run, path: Sequence[int]) -> Value:
     """Dispatchers in which the first reconfiguration's path differs from the given one."""
     repair = next(iter(run.repairs()), None)
@@ -194,7 +197,7 @@ def path_errors(run: Run, path: Sequence[int]) -> Value:
     )
 
 
-@case("links", "notes")
+@case("links", "notes", unit="errors")
 def entry_change_errors(
     run: Run, added: Sequence[Sequence[int]], removed: Sequence[Sequence[int]]
 ) -> Value:
@@ -208,7 +211,7 @@ def entry_change_errors(
     return None
 
 
-@case("links", "notes")
+@case("links", "notes", unit="errors")
 def changes_off_path(run: Run) -> Value:
     """Dispatchers off the reconfiguration path whose table differs before and after."""
     return _sum(
@@ -217,7 +220,7 @@ def changes_off_path(run: Run) -> Value:
     )
 
 
-@case("links", "notes")
+@case("links", "notes", unit="errors")
 def changes_on_wrong_side(run: Run) -> Value:
     """Entries gained that do not lead on along the head, or back along the tail, of the path."""
 
@@ -231,7 +234,7 @@ def changes_on_wrong_side(run: Run) -> Value:
     return _sum(astray(repair) for repair in run.repairs())
 
 
-@case("links", "messages")
+@case("links", "messages", unit="errors")
 def work_off_path(run: Run, kinds: Sequence[str]) -> Value:
     """Messages of some kinds handled by dispatchers off the reconfiguration path."""
 
@@ -278,7 +281,7 @@ def _walks(run: Run) -> dict[int, list[Step]]:
     return {number: sorted(walk, key=lambda step: step.time) for number, walk in walks.items()}
 
 
-@case("links", "messages")
+@case("links", "messages", unit="errors")
 def rec_content_errors(run: Run) -> Value:
     """REC messages with changed additions, more removals, or anything at all on the tail."""
     walks = _walks(run)
@@ -297,7 +300,7 @@ def rec_content_errors(run: Run) -> Value:
     return _sum(errors(repair) for repair in run.repairs()) if walks else None
 
 
-@case("links", "notes")
+@case("links", "notes", unit="errors")
 def entries_after_last_rec(run: Run) -> Value:
     """Entries that the end of the tail gets only after its unsubscriptions have started."""
 
@@ -316,7 +319,7 @@ def entries_after_last_rec(run: Run) -> Value:
 # Chapter 2 and 3
 
 
-@case("links")
+@case("links", unit="errors")
 def crash_errors(run: Run) -> Value:
     """Links lost by a crash that are not those of the crashed node, each once."""
     crashed = {node for _, node in run.configuration["topology"]["crashes"]}
@@ -329,7 +332,7 @@ def _sorted(edge: Edge) -> Edge:
     return (min(edge), max(edge))
 
 
-@case("links", "messages", "notes", "publications")
+@case("links", "messages", "notes", "publications", unit="errors")
 def hierarchical_route_errors(run: Run) -> Value:
     """Events of the only pattern that do not climb to the root and fork down where they should."""
     subscribers = {node for node, peer, _ in run.entries() if peer == LOCAL}

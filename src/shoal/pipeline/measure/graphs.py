@@ -38,14 +38,14 @@ def _published(tables: Tables) -> DataFrame:
     return tables["publications"].groupBy("run_id").agg(F.count("*").alias("published"))
 
 
-@measure
+@measure(unit="messages")
 def messages(plan: DataFrame, tables: Tables, kinds: Sequence[str] = OVERHEAD) -> DataFrame:
     """All events and (un)subscriptions sent in a run, the laying of the first ones included."""
     values = _sent(tables, kinds).select("run_id", F.col("sent").alias("value"))
     return _with_value(plan, tables, values, 0.0)
 
 
-@measure
+@measure(unit="messages")
 def messages_per_event(
     plan: DataFrame, tables: Tables, kinds: Sequence[str] = ("event",)
 ) -> DataFrame:
@@ -55,7 +55,7 @@ def messages_per_event(
     return _with_value(plan, tables, values.select("run_id", share), None)
 
 
-@measure
+@measure(unit="messages")
 def control_share(plan: DataFrame, tables: Tables) -> DataFrame:
     """(Un)subscriptions sent for each event sent."""
     control = _sent(tables, ("sub", "unsub")).withColumnRenamed("sent", "control")
@@ -69,26 +69,26 @@ def _routes(tables: Tables, why: str, value: str, by: str) -> DataFrame:
     return ended.agg(F.try_divide(F.sum(value), F.sum(by)).alias("value"))
 
 
-@measure
+@measure(unit="links")
 def route_length(plan: DataFrame, tables: Tables) -> DataFrame:
     """Links that a copy of an event crosses until a node drops it that had it already."""
     return _with_value(plan, tables, _routes(tables, "duplicate", "hops", "count"), None)
 
 
-@measure
+@measure(unit="share")
 def deterministic_share(plan: DataFrame, tables: Tables) -> DataFrame:
     """The share of these links that a subscription chose."""
     return _with_value(plan, tables, _routes(tables, "duplicate", "deterministic", "hops"), None)
 
 
-@measure
+@measure(unit="share")
 def reachable_share(plan: DataFrame, tables: Tables) -> DataFrame:
     """Of the deliveries owed, those to nodes that links led to when the event was published."""
     share = F.try_divide(F.sum("reachable"), F.sum("owed")).alias("value")
     return _with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
 
 
-@measure
+@measure(unit="share")
 def delivery_of_reachable(plan: DataFrame, tables: Tables) -> DataFrame:
     """Deliveries made of those owed to nodes that links led to."""
     share = F.try_divide(F.sum("received"), F.sum("reachable")).alias("value")
@@ -106,21 +106,21 @@ def _degrees(tables: Tables) -> DataFrame:
     return steps.select("run_id", F.sum("step").over(so_far).alias("degree"))
 
 
-@measure
+@measure(unit="links")
 def least_degree(plan: DataFrame, tables: Tables) -> DataFrame:
     """The fewest links that a node ever has."""
     values = _degrees(tables).groupBy("run_id").agg(F.min("degree").cast("double").alias("value"))
     return _with_value(plan, tables, values, None)
 
 
-@measure
+@measure(unit="links")
 def greatest_degree(plan: DataFrame, tables: Tables) -> DataFrame:
     """The most links that a node ever has."""
     values = _degrees(tables).groupBy("run_id").agg(F.max("degree").cast("double").alias("value"))
     return _with_value(plan, tables, values, None)
 
 
-@measure
+@measure(unit="links/s")
 def reconfiguration_rate(plan: DataFrame, tables: Tables) -> DataFrame:
     """Links that vanish per second, from the first to the last."""
     gone = tables["links"].where("change = 'down'").groupBy("run_id")
@@ -129,7 +129,7 @@ def reconfiguration_rate(plan: DataFrame, tables: Tables) -> DataFrame:
     return _with_value(plan, tables, values, None)
 
 
-@measure
+@measure(unit="share")
 def gain(plan: DataFrame, tables: Tables, over: str = " static") -> DataFrame:
     """How much more a variant delivers than its namesake with a suffix, seed by seed."""
     values = delivery(plan, tables)
@@ -146,7 +146,7 @@ def gain(plan: DataFrame, tables: Tables, over: str = " static") -> DataFrame:
 # The ideal: events along the shortest ways, known for free (Costa and Picco, figure 3)
 
 
-@measure
+@measure(unit="messages")
 def ideal_messages(plan: DataFrame, tables: Tables) -> DataFrame:
     """Links on shortest ways from each publisher to all receivers, on a graph that stands still."""
     runs = done(plan, tables).select("run_id", "configuration").distinct()
@@ -154,7 +154,7 @@ def ideal_messages(plan: DataFrame, tables: Tables) -> DataFrame:
     return _with_value(plan, tables, values, None)
 
 
-@measure
+@measure(unit="times")
 def times_ideal(plan: DataFrame, tables: Tables) -> DataFrame:
     """How many times as many messages are sent as the ideal would send."""
     ideal = ideal_messages(plan, tables).withColumnRenamed("value", "ideal")
@@ -251,13 +251,13 @@ def _beside_best(plan: DataFrame, tables: Tables, values: DataFrame) -> DataFram
     return paired.withColumn("value", F.try_divide("value", "base")).select(*TIDY)
 
 
-@measure
+@measure(unit="times")
 def delivery_beside_best(plan: DataFrame, tables: Tables) -> DataFrame:
     """Deliveries made, as a share of those of the best fixed setting."""
     return _beside_best(plan, tables, delivery_of_reachable(plan, tables))
 
 
-@measure
+@measure(unit="times")
 def messages_beside_best(plan: DataFrame, tables: Tables) -> DataFrame:
     """Messages per event, as a multiple of those of the best fixed setting."""
     return _beside_best(plan, tables, messages_per_event(plan, tables, kinds=EVERYTHING))

@@ -40,7 +40,7 @@ def _such(kind: str, source: int | None, target: int | None, like: str | None = 
     return found if like is None else found & F.col("content").like(like)
 
 
-@over("messages")
+@over("messages", unit="messages")
 def sent(
     kind: str,
     source: int | None = None,
@@ -52,19 +52,19 @@ def sent(
     return total(F.lit(1), _such(kind, source, target, like) & (F.col("time") < until))
 
 
-@over("messages")
+@over("messages", unit="s")
 def sent_at(kind: str, source: int | None = None, target: int | None = None) -> Column:
     """Seconds from the first change of the tree to the first such message."""
     return F.min(F.when(_such(kind, source, target), F.col("time") - F.col("start")))
 
 
-@over("messages")
+@over("messages", unit="messages")
 def sent_downwards(kinds: Sequence[str]) -> Column:
     """Messages sent away from the root of a static tree, where parents have lower numbers."""
     return total(F.lit(1), of_kind(kinds) & (F.col("source") < F.col("target")))
 
 
-@over("messages")
+@over("messages", unit="messages")
 def rec_on_head_per_rec() -> Column:
     """REC messages on the head and over the new link, the stretch on which they carry patterns."""
     head = F.split(F.regexp_extract("content", r"head=\(([^)]*)\)", 1), ", *")
@@ -72,7 +72,7 @@ def rec_on_head_per_rec() -> Column:
     return per_replacement(total(F.lit(1), (F.col("kind") == "rec") & from_head))
 
 
-@measure
+@measure(unit="hash")
 def message_set(plan: DataFrame, tables: Tables, kinds: Sequence[str]) -> DataFrame:
     """A number that is the same for the same messages, whatever their times and order."""
     what = ("kind", "source", "target", "content")
@@ -96,7 +96,7 @@ def _events(plan: DataFrame, tables: Tables) -> DataFrame:
     )
 
 
-@measure
+@measure(unit="messages")
 def event_link_repeats(plan: DataFrame, tables: Tables) -> DataFrame:
     """How often an event crosses a link it has crossed before, in either direction."""
     ends = F.least("source", "target").alias("a"), F.greatest("source", "target").alias("b")
@@ -105,7 +105,7 @@ def event_link_repeats(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, again.agg(F.sum("again").alias("value")))
 
 
-@measure
+@measure(unit="messages")
 def event_links_missed(plan: DataFrame, tables: Tables) -> DataFrame:
     """By how many transmissions events differ from one over each link of the tree."""
     event = ("run_id", "publisher", "sequence")
@@ -116,7 +116,7 @@ def event_links_missed(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, each.groupBy("run_id").agg(F.sum(off).alias("value")))
 
 
-@measure
+@measure(unit="messages")
 def repeated_subscriptions(plan: DataFrame, tables: Tables) -> DataFrame:
     """How often a filter is announced over a link, in a direction, where it already was."""
     rows = run_rows(plan, tables, "messages")
@@ -133,14 +133,14 @@ def repeated_subscriptions(plan: DataFrame, tables: Tables) -> DataFrame:
 # What protocols note about themselves
 
 
-@over("notes")
+@over("notes", unit="notes")
 def noted(what: str, node: int | None = None) -> Column:
     """How often something was noted since the tree first changed."""
     found = F.col(CHANGING) & (F.col("what") == what)
     return total(F.lit(1), found if node is None else found & (F.col("node") == node))
 
 
-@over("notes")
+@over("notes", unit="notes")
 def noted_per_rec(what: str) -> Column:
     """How often something was noted, per reconfiguration."""
     return per_replacement(total(F.lit(1), F.col(CHANGING) & (F.col("what") == what)))
@@ -157,7 +157,7 @@ def _by_repair(plan: DataFrame, tables: Tables) -> DataFrame:
     return with_rows(spans, notes).where(during)
 
 
-@measure
+@measure(unit="entries")
 def restored_per_rec(plan: DataFrame, tables: Tables) -> DataFrame:
     """Table entries removed and put back within one reconfiguration, per reconfiguration."""
     came, went = F.col("what") == "entry added", F.col("what") == "entry removed"
@@ -172,7 +172,7 @@ def restored_per_rec(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, each.groupBy("run_id").agg(per_replacement(restored).alias("value")))
 
 
-@measure
+@measure(unit="entries")
 def entries_after_flush(plan: DataFrame, tables: Tables) -> DataFrame:
     """Entries that reach an end of the old link only after the FLUSH that should follow them."""
     place = ["run_id", "repair", "node"]
@@ -183,7 +183,7 @@ def entries_after_flush(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, late.agg(total(F.lit(1), F.col("time") > F.col("flushed")).alias("value")))
 
 
-@measure
+@measure(unit="s")
 def latest_unsubscribing(plan: DataFrame, tables: Tables) -> DataFrame:
     """The longest time from a break to the start of its deferred unsubscriptions, in seconds."""
     begun = tables["notes"].where("what = 'unsubscribing' AND value RLIKE '^[0-9]+$'")
@@ -194,7 +194,7 @@ def latest_unsubscribing(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, waits.agg(longest.alias("value")))
 
 
-@over("deliveries")
+@over("deliveries", unit="s")
 def first_delivery_after(node: int, since: float) -> Column:
     """Seconds from an instant to the first event delivered to a node after it."""
     after = (F.col("node") == node) & (F.col("time") >= since)

@@ -26,17 +26,28 @@ TIDY = ("experiment", "variant", "x", "seed", "value")
 EVER = 1e9
 
 
+def first_line(function: Callable[..., Any]) -> str:
+    """The first line of a function's docstring."""
+    return (function.__doc__ or "").strip().partition("\n")[0]
+
+
+def parameters_of(function: Callable[..., Any]) -> list[str]:
+    """The names of a function's parameters."""
+    return list(inspect.signature(function).parameters)
+
+
 class Measure:
     """A registered measure; call it with a plan and tables."""
 
-    def __init__(self, function: Callable[..., Any], table: str | None) -> None:
+    def __init__(self, function: Callable[..., Any], table: str | None, unit: str) -> None:
         self.name = function.__name__
-        self.summary = (function.__doc__ or "").strip().splitlines()[0]
+        self.summary = first_line(function)
+        self.unit = unit
         self.table = table
         """The table it aggregates; None for a DataFrame function of its own."""
         self._function = function
         first = 0 if table else 2
-        self.parameters = list(inspect.signature(function).parameters)[first:]
+        self.parameters = parameters_of(function)[first:]
 
     def check(self, parameters: Mapping[str, Any]) -> None:
         """An error if it has no such parameters."""
@@ -74,23 +85,27 @@ class Asked(NamedTuple):
 _measures: dict[str, Measure] = {}
 
 
-def over(table: str) -> Callable[[Callable[..., Column]], Measure]:
+def over(table: str, unit: str = "") -> Callable[[Callable[..., Column]], Measure]:
     """Register a measure that is an aggregate over a table's rows of a run."""
 
     def register(function: Callable[..., Column]) -> Measure:
-        return _measures.setdefault(function.__name__, Measure(function, table))
+        return _measures.setdefault(function.__name__, Measure(function, table, unit))
 
     return register
 
 
-def measure(function: Callable[..., DataFrame]) -> Measure:
+def measure(unit: str = "") -> Callable[[Callable[..., DataFrame]], Measure]:
     """Register a measure that is a DataFrame function of plan and tables."""
-    return _measures.setdefault(function.__name__, Measure(function, None))
+
+    def register(function: Callable[..., DataFrame]) -> Measure:
+        return _measures.setdefault(function.__name__, Measure(function, None, unit))
+
+    return register
 
 
-def measures() -> dict[str, str]:
-    """All measures, and what each one tells."""
-    return {name: found.summary for name, found in sorted(_measures.items())}
+def registered() -> list[Measure]:
+    """All measures, by name."""
+    return [found for _, found in sorted(_measures.items())]
 
 
 def find_measure(name: str) -> Measure:

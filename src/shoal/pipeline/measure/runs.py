@@ -43,25 +43,25 @@ def overhead_by(weight: str, exclude: Sequence[str] = ()) -> Column:
 # What a reconfiguration costs
 
 
-@over("traffic")
+@over("traffic", unit="messages")
 def cost_per_rec(exclude: Sequence[str] = ()) -> Column:
     """Normalised overhead per reconfiguration (Frey, Table 7.2), misrouted events 1 each."""
     return per_replacement(overhead_by("cost", exclude))
 
 
-@over("traffic")
+@over("traffic", unit="messages")
 def messages_per_rec(exclude: Sequence[str] = ()) -> Column:
     """Overhead messages per reconfiguration, each counted as one."""
     return per_replacement(overhead_by("count", exclude))
 
 
-@over("traffic")
+@over("traffic", unit="messages")
 def overhead() -> Column:
     """Normalised overhead of a whole run."""
     return overhead_by("cost")
 
 
-@measure
+@measure(unit="%")
 def improvement(plan: DataFrame, tables: Tables, over: str = "SM") -> DataFrame:
     """By how many per cent a reconfiguration costs less than with another variant, seed by seed."""
     costs = cost_per_rec(plan, tables)
@@ -74,13 +74,13 @@ def improvement(plan: DataFrame, tables: Tables, over: str = "SM") -> DataFrame:
     return paired.withColumn("value", value).select(*TIDY)
 
 
-@over("traffic")
+@over("traffic", unit="messages")
 def kind_cost_per_rec(kinds: Sequence[str]) -> Column:
     """Normalised cost of the messages of some kinds per reconfiguration."""
     return per_replacement(total("cost", F.col(CHANGING) & of_kind(kinds)))
 
 
-@over("traffic")
+@over("traffic", unit="share")
 def share_of_cost(kinds: Sequence[str]) -> Column:
     """Which part of the overhead some kinds of message make up; ``misrouted`` is one of them."""
     named = F.when(F.col("kind") == "event", F.lit("misrouted")).otherwise(F.col("kind"))
@@ -89,25 +89,25 @@ def share_of_cost(kinds: Sequence[str]) -> Column:
     return F.try_divide(part, overhead_by("cost"))
 
 
-@over("repairs")
+@over("repairs", unit="share")
 def involved() -> Column:
     """Share of dispatchers that take part in a reconfiguration, on average."""
     return F.try_divide(F.mean("involved"), F.max("dispatchers"))
 
 
-@over("repairs")
+@over("repairs", unit="s")
 def settle_time() -> Column:
     """The longest time from a break to the last message it caused, in seconds."""
     return F.max(F.col("last_message_at") - F.col("broken_at"))
 
 
-@over("repairs")
+@over("repairs", unit="nodes")
 def path_length() -> Column:
     """Dispatchers on the reconfiguration path, on average."""
     return F.mean("path_length")
 
 
-@over("runs")
+@over("runs", unit="1/s")
 def breaks_per_link() -> Column:
     """How often a link breaks per second while the tree changes."""
     span = setting("topology.window[1]") - setting("topology.window[0]")
@@ -117,51 +117,52 @@ def breaks_per_link() -> Column:
 # Traffic as a whole
 
 
-@over("traffic")
+@over("traffic", unit="events")
 def misrouted(since: float = 0.0, until: float = EVER) -> Column:
-    """Events sent where nobody wants them, in a span of time."""
-    return total("misrouted", between(since, until))
+    """Events sent where nobody wants them, in a span of time; only on trees is that known."""
+    found = total("misrouted", between(since, until))
+    return F.when(F.max("diameter").isNotNull() | (found > 0), found)
 
 
-@over("traffic")
+@over("traffic", unit="events")
 def misrouted_per_rec() -> Column:
     """Events sent where nobody wants them, per reconfiguration."""
     return per_replacement(total("misrouted", F.col(CHANGING)))
 
 
-@over("traffic")
+@over("traffic", unit="messages")
 def overhead_to_goodput() -> Column:
     """Overhead for each useful transmission of an event, over the whole run."""
     useful = total(F.col("count") - F.col("misrouted"), F.col("kind") == "event")
     return F.try_divide(overhead_by("cost"), useful)
 
 
-@over("traffic")
+@over("traffic", unit="messages/s")
 def traffic_rate(since: float = 0.0, until: float = EVER) -> Column:
     """Messages of all kinds per second, in a span of time."""
     return total("count", between(since, until)) / (until - since)
 
 
-@over("traffic")
+@over("traffic", unit="messages")
 def kind_count(kinds: Sequence[str]) -> Column:
     """Messages of some kinds since the tree first changed (in all, if it does not)."""
     return total("count", F.col(CHANGING) & of_kind(kinds))
 
 
-@over("traffic")
+@over("traffic", unit="kinds")
 def other_kinds(besides: Sequence[str]) -> Column:
     """How many kinds of message there are beyond events, (un)subscriptions and those named."""
     usual = ["event", "sub", "unsub", *besides]
     return F.size(F.collect_set(F.when(~of_kind(usual), F.col("kind"))))
 
 
-@over("traffic")
+@over("traffic", unit="kinds")
 def kinds_seen(of: Sequence[str]) -> Column:
     """How many of these kinds of message a changing tree causes."""
     return F.size(F.collect_set(F.when(F.col(CHANGING) & of_kind(of), F.col("kind"))))
 
 
-@measure
+@measure(unit="messages")
 def peak_traffic(
     plan: DataFrame, tables: Tables, since: float = 0.0, until: float = EVER
 ) -> DataFrame:
@@ -172,7 +173,7 @@ def peak_traffic(
     return tidy(plan, totals.agg(F.max("count").alias("value")))
 
 
-@measure
+@measure(unit="messages/s")
 def traffic_over_time(plan: DataFrame, tables: Tables) -> DataFrame:
     """Messages of all kinds per second, bin by bin; x is the time."""
     width = F.get_json_object("configuration", "$.bin").cast("double")
@@ -193,7 +194,7 @@ def _owed(who: str) -> tuple[str, str]:
     return f"owed{suffix}", f"received{suffix}"
 
 
-@over("publications")
+@over("publications", unit="share")
 def delivery(since: float = 0.0, until: float = EVER, who: str = "all") -> Column:
     """Deliveries made of those owed, for events published in a span of time."""
     owed, received = _owed(who)
@@ -201,7 +202,7 @@ def delivery(since: float = 0.0, until: float = EVER, who: str = "all") -> Colum
     return F.try_divide(total(received, span), total(owed, span))
 
 
-@measure
+@measure(unit="share")
 def delivery_over_time(plan: DataFrame, tables: Tables, who: str = "all") -> DataFrame:
     """Deliveries made of those owed, by the tenth of a second of publication; x is the time."""
     owed, received = _owed(who)
@@ -211,13 +212,13 @@ def delivery_over_time(plan: DataFrame, tables: Tables, who: str = "all") -> Dat
     return tidy(plan, bins.agg(F.try_divide(F.sum(received), F.sum(owed)).alias("value")))
 
 
-@over("publications")
+@over("publications", unit="share")
 def receivers(since: float = 0.0) -> Column:
     """Share of dispatchers that want an event, on average."""
     return F.try_divide(F.mean(F.when(F.col("time") >= since, F.col("owed"))), F.max("dispatchers"))
 
 
-@over("runs")
+@over("runs", unit="share")
 def receivers_expected() -> Column:
     """The share of dispatchers that want an event, by Frey's equation 7.1."""
     missed = 1 - setting("workload.patterns_per_subscriber") / setting("workload.patterns")
@@ -228,20 +229,20 @@ def receivers_expected() -> Column:
 # The tree and its tables
 
 
-@over("runs")
+@over("runs", unit="links")
 def diameter() -> Column:
     """The longest path of the initial tree, in links."""
     return F.max("diameter")
 
 
-@measure
+@measure(unit="0 or 1")
 def canonical(plan: DataFrame, tables: Tables) -> DataFrame:
     """1 if all tables at rest are those of the final tree and subscribers; 0 if not, or failed."""
     right = F.when(F.col("status") == "done", F.col("canonical").cast("int")).otherwise(0)
     return tidy(plan, tables["runs"].select("run_id", right.alias("value")))
 
 
-@measure
+@measure(unit="0 or 1")
 def not_canonical(plan: DataFrame, tables: Tables) -> DataFrame:
     """1 if a table at rest is wrong or the run failed; 0 if all are right."""
     return canonical(plan, tables).withColumn("value", 1 - F.col("value"))

@@ -64,6 +64,8 @@ class Experiment:
     quick_seeds: int = 5
     quick: Mapping[str, Any] = field(default_factory=dict)
     """What the quick tier changes in the base, such as a lower publish rate."""
+    measures: tuple[str, ...] = ()
+    """Names of the measures that sum it up, where it is a user's own; the usual ones if empty."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@
     quick_seeds = 3            # default 5, or seeds if fewer
     axis = "nodes"             # which swept key is the x axis; default: the first
     axis_label = "N"
+    measures = ["delivery"]    # as ``shoal measures`` lists them; default: the usual ones
 
     [base]                     # what all runs have in common: a run's configuration
     duration = 8.0
@@ -37,6 +38,7 @@ from typing import Any
 
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.plan.experiment import Experiment, plan
+from shoal.simulation.config import RunConfig
 from shoal.simulation.modules import beside
 from shoal.stack.registry import suggestion
 
@@ -47,8 +49,9 @@ _SETTINGS: dict[str, type] = {
     "quick_seeds": int,
     "axis": str,
     "axis_label": str,
+    "measures": list,
 }
-_WORDS = {str: "a text in quotes", int: "a whole number", dict: "a table"}
+_WORDS = {str: "a text in quotes", int: "a whole number", list: "a list of names in quotes"}
 _PROTOCOLS = ("topology", "overlay", "routing", "reconfiguration", "recovery")
 
 
@@ -62,6 +65,11 @@ def load_experiment(path: Path) -> Experiment:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path} is not TOML: {error}", "correct it there") from None
+    if "experiment" not in data and set(data) & set(RunConfig.__struct_fields__):
+        raise PipelineError(
+            f"{path} is the configuration of one run, not an experiment",
+            f"run it with `shoal simulate {path}`, or add an [experiment] (examples/sweep.toml)",
+        )
     try:
         base = beside(_table(data, "base"), path.parent)
         experiment = _experiment({**data, "base": base})
@@ -104,6 +112,7 @@ def _experiment(data: dict[str, Any]) -> Experiment:
         values=values,
         axis_label=settings.get("axis_label", axis or ""),
         also=swept,
+        measures=tuple(map(str, settings.get("measures", ()))),
         seeds=seeds,
         quick_seeds=settings.get("quick_seeds", min(5, seeds)),
     )

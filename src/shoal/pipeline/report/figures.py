@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.pipeline.judge.curves import compare
-from shoal.pipeline.judge.samples import NotMeasured, Sample, Samples
-from shoal.pipeline.judge.statistics import Estimate, Floats, Mask, jackknife
 from shoal.pipeline.paper import Panel
+from shoal.pipeline.report.lines import Line, Printed, without_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH, HEIGHT = 4.9, 3.1
-"""Inches: with text of 9 points legible at the width of a phone."""
+WIDTH, WIDE, HEIGHT = 4.9, 6.4, 3.1
+"""Inches of a panel beside another, of one alone, and of both: legible at the width of a phone."""
 
 INK, FAINT, GRID, SHADE = "#000001", "#000002", "#000003", "#000004"
 _THEME = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", SHADE: "var(--shade)"}
@@ -79,117 +77,123 @@ def styles(variants: Sequence[str], drawn: Sequence[str] = ()) -> dict[str, Styl
 
 
 @dataclass(frozen=True)
-class Line:
-    """One variant's curve: means and intervals."""
+class Drawing:
+    """A panel as an SVG element, and where its points lie in it."""
 
-    variant: str
-    x: Floats
-    estimates: tuple[Estimate, ...]
-
-
-def lines_of(panel: Panel, samples: Samples, variants: Sequence[str]) -> list[Line]:
-    """The curves of a panel; variants without runs are left out."""
-    lines = []
-    for variant in panel.variants or variants:
-        try:
-            lines.append(_line(panel, samples, variant))
-        except NotMeasured:
-            continue
-    return lines
+    svg: str
+    marks: tuple[tuple[tuple[float, float], ...], ...]
+    """Per line and point its place, in the units of the drawing."""
 
 
-def _line(panel: Panel, samples: Samples, variant: str) -> Line:
-    found = samples.find(panel.measure, panel.parameters, panel.experiment, variant)
-    reference = None
-    if panel.relative_to is not None:
-        other = samples.find(panel.measure, panel.parameters, panel.experiment, panel.relative_to)
-        reference = other.at_points(found.x)
-    estimates = [_estimate(panel, found, reference, i) for i in range(len(found.x))]
-    kept = [i for i, estimate in enumerate(estimates) if estimate is not None]
-    if not kept:
-        raise NotMeasured(f"no values of {variant}")
-    return Line(variant, found.x[kept], tuple(e for e in estimates if e is not None))
+def draw(
+    panel: Panel,
+    lines: Sequence[Line],
+    style: Mapping[str, Style],
+    x_label: str,
+    printed: Sequence[Printed] = (),
+    bounds: tuple[float, float] | None = None,
+    alone: bool = False,
+) -> Drawing:
+    """A panel, with the values that the paper prints as crosses.
 
-
-def _estimate(panel: Panel, found: Sample, reference: Sample | None, i: int) -> Estimate | None:
-    """One point: over the seeds that have a value there (and in the reference, if there is one)."""
-    values = found.values[i]
-    if reference is None:
-        values = values[~np.isnan(values)]
-        if not len(values):
-            return None
-        return jackknife(lambda kept: float(values[kept].mean()), len(values))
-    seeds = [seed for seed in found.seeds if seed in reference.seeds]
-    mine, theirs = (
-        found.of_seeds(tuple(seeds)).values[i],
-        reference.of_seeds(tuple(seeds)).values[i],
-    )
-    whole = ~(np.isnan(mine) | np.isnan(theirs))
-    mine, theirs = mine[whole], theirs[whole]
-    if not len(mine):
-        return None
-
-    def compared(kept: Mask) -> float:
-        means = np.array([mine[kept].mean()]), np.array([theirs[kept].mean()])
-        return float(compare(panel.as_, *means)[0])
-
-    return jackknife(compared, len(mine))
-
-
-def draw(panel: Panel, lines: Sequence[Line], style: Mapping[str, Style], x_label: str) -> str:
-    """A panel as an SVG element."""
+    ``bounds`` are the least and the greatest value that the measure can have: axes end there.
+    """
     import matplotlib
 
     matplotlib.use("svg")
     from matplotlib.figure import Figure as Canvas
 
     with matplotlib.rc_context(_RC):
-        canvas = Canvas(figsize=(WIDTH, HEIGHT), layout="constrained")
+        canvas = Canvas(figsize=(WIDE if alone else WIDTH, HEIGHT), dpi=72, layout="constrained")
         axes = canvas.add_subplot()
-        if without_axis(lines):
+        bars = without_axis(lines)
+        lying = bars and len(lines) > 6
+        if bars:
             _bars(axes, lines, style)
-            lying = len(lines) > 6
         else:
-            _curves(axes, panel, lines, style)
+            _curves(axes, panel, lines, style, bounds)
             axes.set_xlabel(panel.x_label or x_label)
-            lying = False
+            shown = {line.variant for line in lines}
+            for value in (p for p in printed if p.variant in shown):
+                colour = style[value.variant].placeholder
+                axes.plot(value.x, value.y, "x", color=colour, markersize=8, markeredgewidth=1.6)
         (axes.set_xlabel if lying else axes.set_ylabel)(panel.y_label)
         if panel.y_scale == "linear" and not lying:
-            _limit(axes, panel, [e.value for line in lines for e in line.estimates])
+            _limit(axes, panel, [e.value for line in lines for e in line.estimates], bounds)
+        canvas.draw_without_rendering()
+        marks = tuple(_marks(axes, i, line, bars, lying) for i, line in enumerate(lines))
         text = io.StringIO()
         canvas.savefig(
             text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
-    return _themed(text.getvalue(), style, panel)
+    return Drawing(_themed(text.getvalue(), style, panel), marks)
 
 
-def _curves(axes: Axes, panel: Panel, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
+def _marks(
+    axes: Axes, number: int, line: Line, bars: bool, lying: bool
+) -> tuple[tuple[float, float], ...]:
+    """Where a line's points, or the end of its bar, lie in the drawing."""
+    points = [(x, e.value) for x, e in zip(line.x, line.estimates, strict=True)]
+    if bars:
+        value = line.estimates[0].value
+        points = [(value, -number) if lying else (number, value)]
+    places = axes.transData.transform(points)
+    return tuple((round(float(x), 1), round(72 * HEIGHT - float(y), 1)) for x, y in places)
+
+
+def _beneath(lines: Sequence[Line]) -> list[int]:
+    """Per line how many of those drawn after it coincide with it."""
+    values = [[e.value for e in line.estimates] for line in lines]
+    spread = np.ptp(np.concatenate(values)) or 1.0
+
+    def same(a: int, b: int) -> bool:
+        return len(values[a]) == len(values[b]) and bool(
+            np.allclose(values[a], values[b], rtol=0, atol=0.01 * spread)
+        )
+
+    return [sum(same(i, j) for j in range(i + 1, len(lines))) for i in range(len(lines))]
+
+
+def _curves(
+    axes: Axes,
+    panel: Panel,
+    lines: Sequence[Line],
+    style: Mapping[str, Style],
+    bounds: tuple[float, float] | None,
+) -> None:
     if panel.shade is not None:
         axes.axvspan(*panel.shade, color=SHADE, linewidth=0, zorder=0)
+    beneath = _beneath(lines)
     for i, line in enumerate(lines):
         look = style[line.variant]
         means = [e.value for e in line.estimates]
         crowded = len(line.x) > 20
-        # Curves over time often coincide: the first is the broadest, so that all can be seen.
-        thin = 1.2 + 0.8 * (len(lines) - 1 - i)
+        # A curve that others hide is broader than they are, and so are its signs.
+        hidden = len(lines) - 1 - i if crowded else beneath[i]
         axes.plot(
             line.x,
             means,
             color=look.placeholder,
             marker=None if crowded else look.marker,
-            linewidth=thin if crowded else 1.7,
+            markersize=4.5 + 3.5 * hidden,
+            linewidth=(1.2 if crowded else 1.7) + (0.8 if crowded else 2.6) * hidden,
             dashes=look.dashes,
             label=line.variant,
+            gid=f"series-{i}",
         )
         lows = [e.value if e.low is None else e.low for e in line.estimates]
         highs = [e.value if e.high is None else e.high for e in line.estimates]
         if panel.y_scale == "log":
             lows = [max(low, mean / 10) for low, mean in zip(lows, means, strict=True)]
         counts = panel.relative_to is None and min(means) >= 0  # costs, counts and shares
-        bounds = panel.y_range or (0.0 if counts else -math.inf, math.inf)
-        lows, highs = np.clip(lows, *bounds).tolist(), np.clip(highs, *bounds).tolist()
-        alpha = 0.09 if crowded else 0.16
-        axes.fill_between(line.x, lows, highs, color=look.placeholder, alpha=alpha, linewidth=0)
+        limits = bounds or (0.0 if counts else -math.inf, math.inf)
+        lows, highs = np.clip(lows, *limits).tolist(), np.clip(highs, *limits).tolist()
+        # Intervals from two or three seeds are wide and say little: they stay in the background.
+        alpha = 0.05 if line.seeds < 4 else 0.09 if crowded else 0.16
+        band = axes.fill_between(
+            line.x, lows, highs, color=look.placeholder, alpha=alpha, linewidth=0
+        )
+        band.set_gid(f"band-{i}")
     axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     if panel.x_scale == "log":
@@ -199,19 +203,19 @@ def _curves(axes: Axes, panel: Panel, lines: Sequence[Line], style: Mapping[str,
         axes.set_xticks([], minor=True)
 
 
-def _limit(axes: Axes, panel: Panel, means: Sequence[float]) -> None:
+def _limit(
+    axes: Axes, panel: Panel, means: Sequence[float], bounds: tuple[float, float] | None
+) -> None:
     """Show the means well: an interval from few seeds may run out of the drawing."""
     low, high = axes.get_ylim()
     span = (max(means) - min(min(means), 0.0 if panel.y_from_zero else math.inf)) or 1.0
     low, high = max(low, min(means) - 0.5 * span), min(high, max(means) + 0.5 * span)
     if panel.y_from_zero:
         low, high = min(0.0, low), max(0.0, high)
+    if bounds is not None:
+        room = 0.02 * (min(high, bounds[1]) - max(low, bounds[0]))  # for the width of a line
+        low, high = max(low, bounds[0]), min(high, bounds[1] + room)
     axes.set_ylim(low, high)
-
-
-def without_axis(lines: Sequence[Line]) -> bool:
-    """Whether there is one value per variant: bars are drawn, each with its name beside it."""
-    return all(len(line.x) == 1 and math.isnan(line.x[0]) for line in lines)
 
 
 def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:

@@ -6,6 +6,7 @@ Opens from disk: styles, drawings and the few lines of script are inside, nothin
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections import Counter
@@ -23,9 +24,11 @@ from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.decisions import VERDICTS, Verdict
 from shoal.pipeline.judge.samples import Samples
 from shoal.pipeline.judge.verdicts import Judgement
-from shoal.pipeline.paper import Figure, Paper
+from shoal.pipeline.measure.compute import bounds_of
+from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, PlannedRun, Tier
-from shoal.pipeline.report.figures import Style, draw, lines_of, styles, swatch, without_axis
+from shoal.pipeline.report.figures import Drawing, Style, draw, styles, swatch
+from shoal.pipeline.report.lines import Line, Printed, lines_of, printed_in, without_axis
 from shoal.pipeline.simulate.sweep import SweepOutcome
 from shoal.simulation.config import code_version
 
@@ -49,6 +52,8 @@ class Reproduced:
     samples: Samples
     runs: Sequence[PlannedRun]
     sweep: SweepOutcome
+    again: tuple[str, ...] = ()
+    """The words of the command that makes it; ``shoal reproduce`` if empty."""
 
 
 def write_report(results: Sequence[Reproduced], out: Path) -> Path:
@@ -74,10 +79,14 @@ def render(results: Sequence[Reproduced], out: Path) -> str:
     environment.filters["number"] = number
     environment.filters["slug"] = slug
     template = environment.get_template("page.html.j2")
-    css = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+    css, script = (
+        (Path(__file__).parent / name).read_text(encoding="utf-8")
+        for name in ("page.css", "page.js")
+    )
     return template.render(
         papers=[_paper(result, out) for result in results],
         css=Markup(css),
+        script=Markup(script),
         symbols=SYMBOLS,
         verdicts=VERDICTS,
         version=shoal.__version__,
@@ -141,20 +150,30 @@ def _figure(
     panels = []
     shown: dict[str, None] = {}
     named_beside = True
+    quoted = False
     for panel in figure.panels:
         experiment = experiments[panel.experiment]
         lines = lines_of(panel, result.samples, list(experiment.variants))
         if lines:
             shown |= dict.fromkeys(line.variant for line in lines)
             named_beside = named_beside and without_axis(lines)
-            drawing = draw(panel, lines, looks, experiment.axis_label)
-            panels.append({"title": panel.title, "svg": Markup(drawing)})
+            bounds = panel.y_range
+            if bounds is None and panel.relative_to is None:
+                bounds = bounds_of(panel.measure)
+            printed = printed_in(panel, result.paper.claims)
+            alone = len(figure.panels) == 1
+            drawing = draw(panel, lines, looks, experiment.axis_label, printed, bounds, alone)
+            data = _data(panel, lines, drawing, printed, experiment.axis_label)
+            title = panel.title or (panel.y_label if len(figure.panels) > 1 else "")
+            panels.append({"title": title, "svg": Markup(drawing.svg), "data": data})
+            quoted = quoted or any(value.variant in shown for value in printed)
     names = list(dict.fromkeys(panel.experiment for panel in figure.panels))
     return {
         "name": figure.name,
         "title": figure.title,
         "says": figure.says,
         "panels": panels,
+        "quoted": quoted,
         "legend": [
             {
                 "label": variant,
@@ -168,6 +187,35 @@ def _figure(
         "configurations": [_configuration(experiments[name], result) for name in names],
         "command": _command(result, [name for name in figure.claims if name in by_id], out),
     }
+
+
+def _data(
+    panel: Panel,
+    lines: Sequence[Line],
+    drawing: Drawing,
+    printed: Sequence[Printed],
+    x_label: str,
+) -> dict[str, Any]:
+    """What a panel shows, as numbers: for the table below it, values on hover, and downloads."""
+    series = []
+    for line, marks in zip(lines, drawing.marks, strict=True):
+        points = [
+            {
+                "x": None if math.isnan(x) else float(x),
+                "mean": e.value,
+                "low": e.low,
+                "high": e.high,
+                "at": mark,
+                "printed": next(
+                    (p.y for p in printed if (p.variant, p.x) == (line.variant, float(x))), None
+                ),
+            }
+            for x, e, mark in zip(line.x, line.estimates, marks, strict=True)
+        ]
+        series.append({"variant": line.variant, "seeds": line.seeds, "points": points})
+    name = slug(f"{panel.experiment} {panel.y_label}")
+    labels = {"x": panel.x_label or x_label or "x", "y": panel.y_label}
+    return {"name": name, "labels": labels, "series": series}
 
 
 def _configuration(experiment: Experiment, result: Reproduced) -> dict[str, str]:
@@ -200,6 +248,8 @@ def _readable(data: Mapping[str, Any]) -> str:
 
 
 def _command(result: Reproduced, claims: Sequence[str], out: Path) -> str:
+    if result.again:
+        return shlex.join(result.again)
     words = ["shoal", "reproduce", result.paper.name, f"--{result.tier}"]
     for name in claims:
         words += ["--claim", name]

@@ -28,7 +28,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import shoal
 from shoal import extras
-from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.errors import PipelineError, UnreachableMasterError
 from shoal.pipeline.spark.java import COMPILER, class_data_options, find_java, keep_class_data
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def check_master(master: str) -> None:
             return
         except OSError as error:
             reasons.append(f"{address}: {error.strerror or error}")
-    raise PipelineError(
+    raise UnreachableMasterError(
         f"no Spark master answers at {master} ({'; '.join(reasons)})",
         "start it, correct the address, or leave --master out to use this machine",
     )

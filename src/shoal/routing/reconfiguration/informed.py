@@ -51,9 +51,13 @@ class InformedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """T_u and T_s in seconds; ``flush`` as in Notified; ``asymmetric``: one end acts for both."""
 
     unsubscription_timer: Seconds = 0.15
+    """Seconds from the break to the deferred unsubscriptions (T_u)."""
     subscription_timer: Seconds = 0.15
+    """Seconds from the activation until tagged patterns are subscribed to after all (T_s)."""
     flush: bool = True
+    """Send FLUSH over the new link, which ends the timers early."""
     asymmetric: bool = False
+    """Only one end knows the new link; it works out what both sides need (chapter 14)."""
 
 
 class Tagged:

@@ -36,7 +36,9 @@ class NotifiedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """``unsubscription_timer``: T_u, the fallback; ``flush``: whether FLUSH is sent at all."""
 
     unsubscription_timer: Seconds = 0.15
+    """Seconds after which unsubscriptions start if no FLUSH comes (T_u)."""
     flush: bool = True
+    """Send FLUSH behind the subscriptions; without it only the timer counts."""
 
 
 class Notified(Timed):

@@ -27,6 +27,7 @@ class TimedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``unsubscription_timer``: T_u, how long unsubscriptions wait after a break, in seconds."""
 
     unsubscription_timer: Seconds = 0.15
+    """Seconds from the loss of a link to the unsubscriptions it causes (T_u)."""
 
 
 class Pending:
