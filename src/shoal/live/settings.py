@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from shoal.content import AttributeFilter
 from shoal.content.language import EVENT_BYTES, MAX_COST
 from shoal.live.errors import LiveError
-from shoal.stack import Host, Overlay, Routing, StackError, register
+from shoal.stack import Host, Overlay, Routing, register
 from shoal.stack.registry import Choice, NoParameters, Stack, build, choice, plain, suggestion
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
@@ -148,13 +148,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         repair = None
         if self.reconfiguration is not None:
             repair = choice("reconfiguration", self.reconfiguration)
-        stack = build(overlay, choice("routing", self.routing), repair)
-        if getattr(stack.parameters.get("reconfiguration"), "asymmetric", True) is False:
-            raise StackError(
-                "reconfiguration 'informed': on live links only the end that repairs knows which "
-                "link stands in for which; set asymmetric = true"
-            )
-        return stack
+        return build(overlay, choice("routing", self.routing), repair)
 
     def described(self, stack: Stack) -> str:
         """How this broker routes, as one text: neighbours must agree on it."""
