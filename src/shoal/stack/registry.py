@@ -254,6 +254,11 @@ def _check_needs(stack: Stack) -> None:
         raise StackError(
             f"routing '{stack.routing.name}' needs an overlay below it; one of: {known}"
         )
+    if stack.overlay is not None and "reach" in stack.routing.needs:
+        raise StackError(
+            f"routing '{stack.routing.name}' keeps its own connections, so there can be no overlay "
+            f"below it; leave '{stack.overlay.name}' out"
+        )
     chosen = stack.protocols()
     for protocol in chosen:
         provided: set[str] = set() if stack.topology is not None else {"reach"}
