@@ -8,11 +8,12 @@ brings one, and each repair.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
+from shoal.overlay.lstree_search import REPAIRS
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure.cases import Value, case
 from shoal.pipeline.measure.registry import (
@@ -168,80 +169,68 @@ def _within(run: Run, time: float) -> bool:
     return bool(window[0] <= time < window[1])
 
 
-def _repairs(run: Run) -> Iterable[tuple[int, int, int, float, float]]:
-    """Child, lost parent, new parent, when it noticed and when it was attached, from the notes."""
-    lost: dict[int, Mapping[str, Any]] = {}
-    for note in sorted(run.notes, key=lambda n: n["time"]):
-        if note["what"] == "parent lost":
-            lost[note["node"]] = note
-        elif note["what"] == "attached" and note["node"] in lost:
-            before = lost.pop(note["node"])
-            if _within(run, before["time"]):
-                yield (
-                    *(note["node"], before["peer"], note["peer"]),
-                    *(before["time"], note["time"]),
-                )
-        elif note["what"] == "root":
-            lost.pop(note["node"], None)
+class Rejoining(NamedTuple):
+    """An orphan that has found a new parent."""
+
+    child: int
+    lost: int
+    new: int
+    broken_at: float
+    joined_at: float
+    before: frozenset[int]
+    """The neighbours of the lost parent when it was lost."""
 
 
-@case("notes", unit="share")
+def _rejoinings(run: Run) -> list[Rejoining]:
+    """The repairs of the measured interval: links made for one, and what their child had lost."""
+    neighbours: dict[int, set[int]] = {}
+    at_loss: dict[int, tuple[float, frozenset[int]]] = {}
+    orphans: dict[int, tuple[int, float, frozenset[int]]] = {}
+    found: list[Rejoining] = []
+    for change in run.links:
+        a, b, time = change["a"], change["b"], change["time"]
+        if change["change"] == "down":
+            for end, other in ((a, b), (b, a)):
+                # A node that crashes loses all its links at one instant.
+                since, before = at_loss.get(end, (-1.0, frozenset()))
+                if since != time:
+                    before = frozenset(neighbours.get(end, ()))
+                    at_loss[end] = (time, before)
+                orphans[other] = (end, time, before)
+            neighbours.get(a, set()).discard(b)
+            neighbours.get(b, set()).discard(a)
+            continue
+        neighbours.setdefault(a, set()).add(b)
+        neighbours.setdefault(b, set()).add(a)
+        repair = change["repair"]
+        if repair is not None and _within(run, time):
+            child = repair // REPAIRS
+            new = b if child == a else a
+            lost, broken_at, before = orphans.get(child, (LOCAL, time, frozenset()))
+            end = child if child in (a, b) else LOCAL
+            found.append(Rejoining(end, lost, new, broken_at, time, before))
+    return found
+
+
+@case("links", unit="share")
 def reconnected_within(run: Run, seconds: float) -> Value:
-    """Share of lost parents that are replaced within some seconds of being noticed."""
-    delays = [end - begin for *_, begin, end in _repairs(run)]
+    """Share of orphans that have a new parent within some seconds of noticing their loss."""
+    noticed = run.configuration["topology"].get("notice_most") or 0.0
+    delays = [r.joined_at - r.broken_at - noticed for r in _rejoinings(run)]
     return sum(delay <= seconds for delay in delays) / len(delays) if delays else None
 
 
-@case("links", "notes", unit="share")
+@case("links", unit="share")
 def attached_to_neighbours(run: Run) -> Value:
     """Share of repairs whose new parent was a neighbour of the lost one when that was lost."""
-    changes: dict[int, list[tuple[float, int, bool]]] = {}
-    for change in run.links:
-        for a, b in ((change["a"], change["b"]), (change["b"], change["a"])):
-            changes.setdefault(a, []).append((change["time"], b, change["change"] == "up"))
-
-    def neighbours(node: int, child: int, until: float) -> set[int]:
-        """Of a node, just before it lost a child: its links may have gone all at once."""
-        ended = max(
-            (at for at, peer, up in changes[node] if peer == child and not up and at <= until),
-            default=until,
-        )
-        linked: set[int] = set()
-        for at, peer, up in changes[node]:
-            if at >= ended:
-                break
-            if up:
-                linked.add(peer)
-            else:
-                linked.discard(peer)
-        return linked
-
-    near = [
-        new in neighbours(lost, child, begin)
-        for child, lost, new, begin, _ in _repairs(run)
-        if lost in changes
-    ]
+    near = [r.new in r.before for r in _rejoinings(run)]
     return sum(near) / len(near) if near else None
 
 
-@case("links", "notes", unit="share")
+@case("links", unit="share")
 def repairs_by_orphans(run: Run) -> Value:
     """Share of the links made for a repair one end of which was an end of the lost link."""
-    attached = {(at, child, new) for child, _, new, _, at in _repairs(run)}
-    made = [
-        change
-        for change in run.links
-        if change["change"] == "up"
-        and change["repair"] is not None
-        and _within(run, change["time"])
-    ]
-    good = [
-        any(
-            abs(at - change["time"]) < 10 and {child, new} == {change["a"], change["b"]}
-            for at, child, new in attached
-        )
-        for change in made
-    ]
+    good = [r.child != LOCAL and r.lost != LOCAL for r in _rejoinings(run)]
     return sum(good) / len(good) if good else None
 
 
