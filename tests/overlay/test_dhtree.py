@@ -62,7 +62,9 @@ def test_nobody_speaks_of_neighbours_where_nothing_changes() -> None:
     spoken = len(told(world))
     world.run(100.0)
     assert len(told(world)) == spoken
-    world.overlay(5).on_change(0, NeighbourChange(0 in world.overlay(5).neighbours))  # a search that finds all as before
+    world.overlay(5).on_change(
+        0, NeighbourChange(0 in world.overlay(5).neighbours)
+    )  # a search that finds all as before
     world.run(105.0)
     assert len(told(world)) == spoken
 
