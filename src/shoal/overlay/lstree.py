@@ -129,7 +129,7 @@ class LSTree(Searcher):
         if self.root and self.search is None and self.merges:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
             kept = list(self.known.remembered.values())
-            for place in range(min(TRIES, len(kept))):
+            for _ in range(min(TRIES, len(kept))):
                 self._kept += 1
                 contact = kept[self._kept % len(kept)]
                 self.search.sighted[key_of(contact)] = contact

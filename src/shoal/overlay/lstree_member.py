@@ -57,6 +57,8 @@ class Member(Overlay):
         self.colour: Colour = BLANK
         self.depth = 0.0
         self.parent: NodeId = LOCAL
+        self.parent_epoch = 0
+        """Which life of the parent this is."""
         self.parent_depth = 0.0
         """The parent's depth, as last heard."""
         self.root = False
@@ -116,6 +118,9 @@ class Member(Overlay):
                 return  # late
             self._forget_child(sender)  # it has lost the link, or lives again
             self._close(sender)
+        if sender == self.parent and request.epoch > self.parent_epoch:
+            self._close(sender)
+            self.lose_parent("it lives again")
         lower = self.depth
         reason = "self" if sender == self.node else ""
         candidates: tuple[Contact, ...] = ()
@@ -175,8 +180,8 @@ class Member(Overlay):
         self.host.send(
             child.contact.node,
             Accept(
-                *(child.epoch, child.request, self.host.contact(), self.colour, self.depth),
-                *(self.ancestors, self._siblings(), known),
+                *(child.epoch, child.request, self.host.contact(), self.host.epoch),
+                *(self.colour, self.depth, self.ancestors, self._siblings(), known),
             ),
         )
 

@@ -99,6 +99,7 @@ class Accept(Control, frozen=True, tag="lstree accept"):
     """The life of the requester that asked."""
     request: Count
     parent: Contact
+    parent_epoch: Count
     colour: WireColour
     depth: Depth
     ancestors: Contacts

@@ -297,6 +297,7 @@ class Searcher(Member):
         parent = accept.parent.node
         self._answered(search, "accepted")
         self.parent = parent
+        self.parent_epoch = accept.parent_epoch
         self.root = False
         self._end_search(f"attached to {parent} by {NAMES[search.strategy]}")
         self.adopt(accept.parent, accept.colour, accept.depth, accept.ancestors)
