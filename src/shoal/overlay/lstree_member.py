@@ -27,7 +27,7 @@ from shoal.overlay.lstree_messages import (
     Refuse,
     Regional,
 )
-from shoal.overlay.lstree_relation import BLANK, GAP, Colour, can_connect, precedes
+from shoal.overlay.lstree_relation import BLANK, GAP, LONGEST, Colour, can_connect, precedes
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Overlay, Reconfiguration, Routing
@@ -97,6 +97,10 @@ class Member(Overlay):
         """There is no parent any more."""
         raise NotImplementedError
 
+    def begin_anew(self) -> None:
+        """Forget the colour, which cannot be extended any more."""
+        raise NotImplementedError
+
     def sighted(self, contact: Contact, colour: Colour) -> None:
         """Another tree was seen, one that this tree can join."""
         raise NotImplementedError
@@ -126,6 +130,8 @@ class Member(Overlay):
         candidates: tuple[Contact, ...] = ()
         if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
             lower, reason = self._lowered(request)
+        if not reason and self.colour[0] >= LONGEST and self.parent == LOCAL:
+            reason = "busy"  # about to forget that colour
         if not reason and not request.break_max and 0 < self.max_degree <= self.degree():
             reason, candidates = "full", self._some_children()
         if not reason and not request.break_min and self._is_leaf():
@@ -301,6 +307,8 @@ class Member(Overlay):
         if sender == self.parent:
             self._close(sender)
             self.lose_parent("it dropped this node")
+            if cast("Drop", message).anew and self.parent == LOCAL and not self.root:
+                self.begin_anew()
 
     def beat(self) -> None:
         """Send a sign of life over every connection, and give up those who have sent none."""

@@ -132,7 +132,9 @@ class Leave(Control, frozen=True, tag="lstree leave"):
 
 
 class Drop(Control, frozen=True, tag="lstree drop"):
-    """The sender no longer has the receiver for a child."""
+    """The sender no longer has the receiver for a child; ``anew``: nor its colour a future."""
+
+    anew: bool = False
 
 
 class Regional(Control, frozen=True, tag="lstree regional"):

@@ -151,7 +151,9 @@ class Searcher(Member):
 
     def _is_new(self, search: Search, contact: Contact) -> bool:
         node = contact.node
-        return node != self.node and node != search.lost and key_of(contact) not in search.asked
+        if node >= 0 and (node == self.node or node == search.lost):
+            return False
+        return key_of(contact) not in search.asked
 
     def _ask_new(self, step: str, search: Search, contact: Contact) -> bool:
         """Ask a node that was not asked before; one's own children need not be."""
@@ -324,7 +326,7 @@ class Searcher(Member):
         if search.cause == "merge":
             return
         if self.colour[0] >= LONGEST:
-            self._begin_anew()
+            self.begin_anew()
             return
         self.root = True
         self.ancestors = ()
@@ -341,10 +343,10 @@ class Searcher(Member):
         self._coloured = self.host.now()
         self.push()
 
-    def _begin_anew(self) -> None:
-        """A liar has used up the colours: part from all, as after a crash, and join again."""
+    def begin_anew(self) -> None:
+        """A liar has used up the colours: all below part, as after a crash, and join again."""
         for node in list(self.children):
-            self.host.send(node, Drop())
+            self.host.send(node, Drop(True))
             self._forget_child(node)
             self._close(node)
         self.colour = BLANK
