@@ -130,7 +130,7 @@ def test_cloudevents_go_through_unchanged() -> None:
         (("broker", "--set", "limits.frames=3"), "limits"),
         (("broker", "--set", "overlay.degre=3"), "did you mean 'degree'?"),
         (("broker", "--link", ":1", "--reconfiguration", "path"), "reconfiguration 'path' needs"),
-        (("broker", "--link", ":1", "--reconfiguration", "informed"), "set asymmetric = true"),
+        (("broker", "--link", ":1", "--reconfiguration", "informed"), "at both ends"),
         (("broker", "--ca", "x.pem"), "needs --cert"),
         (("broker", "--cert", "no.pem", "--ca", "no.pem"), "no.pem: there is no such file"),
         (("broker", "--access", "no.toml"), "access file no.toml: No such file"),

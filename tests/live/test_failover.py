@@ -19,7 +19,7 @@ from shoal.testing import QUICK, TREE
         {"name": "strawman"},
         {"name": "timed"},
         {"name": "notified"},
-        {"name": "informed", "asymmetric": True, "unsubscription_timer": 0.1},
+        {"name": "informed-asymmetric", "unsubscription_timer": 0.1},
     ],
     ids=lambda p: str(p["name"]),
 )

@@ -6,6 +6,7 @@
 * :mod:`~shoal.overlay.graph`: a graph of near constant degree that builds and heals itself.
 * :mod:`~shoal.overlay.lstree`: a tree of bounded degree that builds and heals itself.
 * :mod:`~shoal.overlay.overcast`: a tree that repairs itself with ancestors only.
+* :mod:`~shoal.overlay.shopparent`: a tree in which each node shops for the parent that costs least.
 """
 
 from shoal.overlay.configured import Configured
@@ -14,5 +15,15 @@ from shoal.overlay.given import Given
 from shoal.overlay.graph import Graph
 from shoal.overlay.lstree import LSTree
 from shoal.overlay.overcast import Overcast, OvercastG
+from shoal.overlay.shopparent import ShopParent
 
-__all__ = ["Configured", "DHTree", "Given", "Graph", "LSTree", "Overcast", "OvercastG"]
+__all__ = [
+    "Configured",
+    "DHTree",
+    "Given",
+    "Graph",
+    "LSTree",
+    "Overcast",
+    "OvercastG",
+    "ShopParent",
+]

@@ -106,7 +106,9 @@ def parse_config(raw: Mapping[str, Any]) -> RunConfig:
                 f"workload.script: an act at {act.at:g} s comes after the end of the run, "
                 f"{config.duration:g} s; raise duration"
             )
-    config.stack()
+    for root in getattr(config.stack().parameters.get("overlay"), "roots", ()):
+        if root >= config.nodes:
+            raise StackError(f"overlay: there is no node {root}; nodes are 0 to {config.nodes - 1}")
     return config
 
 

@@ -19,8 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from mypy_extensions import mypyc_attr
+
 from shoal.simulation.invariants import InvariantViolation
-from shoal.simulation.kernel import Channel, to_ns
+from shoal.simulation.kernel import Channel, Fan, to_ns
 from shoal.simulation.network import Network
 from shoal.stack.chance import Chance
 from shoal.stack.host import NodeId
@@ -28,6 +30,7 @@ from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Contact
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Connections:
     """All connections of a network whose overlays build themselves."""
 
@@ -68,6 +71,10 @@ class Connections:
         return self.network.nodes[b] is not None and (
             self.side is None or self.side[a] == self.side[b]
         )
+
+    def audience(self, node: NodeId) -> Fan | None:
+        """All that hear a radio; None where nodes hear only those they are connected to."""
+        return None
 
     # Opening
 

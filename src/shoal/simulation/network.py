@@ -92,6 +92,9 @@ class SimHost(Host):
         """The ways out of band to other nodes, as asked for."""
         self.reached_by: list[Channel] = []
         """The ways out of band to this node."""
+        self._frame: Message | None = None
+        self._framed_at = -1
+        """The latest message by radio, and when it was sent."""
         self.busy_until = 0
         """When the last channel will have put its last message on the wire."""
 
@@ -131,7 +134,13 @@ class SimHost(Host):
         if channel is None:
             self.recorder.unlinked += 1
             return
-        self.recorder.sent(channel.alone(), NONE, 1, message)
+        copies = 1
+        if self.network.radio:
+            if message is self._frame and self.kernel.now == self._framed_at:
+                copies = 0  # in range of the same transmission
+            self._frame = message
+            self._framed_at = self.kernel.now
+        self.recorder.sent(channel.alone(), NONE, copies, message)
         self._transmit(channel, message, self.network.kind_of(message))
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
@@ -169,6 +178,14 @@ class SimHost(Host):
 
     def broadcast(self, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`. Counted as one message."""
+        connections = self.network.connections
+        audience = None if connections is None else connections.audience(self.node)
+        if audience is not None:
+            if audience.size and not self.clock.stopped:
+                self.recorder.sent(audience, NONE, 1, message)
+                skip = self.network.kind_of(message).skip
+                self.kernel.post(self.kernel.now + self.network.delay, audience, skip, message)
+            return
         to = tuple(self.channels)
         fan = self.fans.get(to) or self._fan(to)
         if not fan.size:
@@ -318,6 +335,8 @@ class Network:
         self.crashed: Callable[[NodeId], None] | None = None
         """Called when a node is no more, and its application with it."""
         self.plane: Plane | None = None
+        self.radio = False
+        """Whether all in range hear one transmission, also of what is sent to one of them."""
         self.delays: Delays | None = None
         """The delay of each pair of nodes, where those differ."""
         self.loss = loss

@@ -25,6 +25,7 @@ from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network
 from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
+from shoal.simulation.radio_range import RadioRange
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
@@ -112,6 +113,8 @@ class Simulation:
         self.topology = self.stack.topology.make(
             self.stack.parameters["topology"], self.network, config.nodes, config.seed
         )
+        if isinstance(self.topology, RadioRange) and not config.workload.script:
+            self.workload = self.topology.workload()
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
         self.promises: dict[int, dict[Filter, None]] = {}

@@ -8,9 +8,9 @@ from                    to                    calls
 ======================  ====================  ====================================================
 overlay                 routing               ``link_up``, ``link_down``, ``link_replaced``,
                                               ``parent_changed``: these four and no others
+overlay, recovery       routing               ``filters``, ``filters_from``, ``next_hops``
 routing                 recovery              ``seen``, ``arrived``
-recovery                routing               ``filters``, ``known_filters``, ``next_hops``,
-                                              ``linked``
+recovery                routing               ``known_filters``, ``linked``
 recovery, or routing    host                  ``deliver``, ``gap``
 if there is none
 ======================  ====================  ====================================================
@@ -156,6 +156,10 @@ class Routing(Layer):
 
     def linked(self) -> list[NodeId]:
         """The neighbours, in the order in which they were linked."""
+        raise NotImplementedError
+
+    def filters_from(self, neighbour: NodeId) -> list[Filter]:
+        """The filters that a neighbour asked for; known to routings that keep tables."""
         raise NotImplementedError
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
