@@ -164,6 +164,27 @@ class Recorder:
                 if place != skip
             ]
 
+    def sent_direct(self, source: NodeId, target: NodeId, message: Message) -> None:
+        """A message goes out of band."""
+        count = self._count
+        if count is None or type(message) is not count.type:
+            count = self._count_of(message)
+        if self.kernel.now >= self._bin_end:
+            self.close_bin()
+        count.count += 1
+        if count.last_bin[target] != count.bin:
+            count.last_bin[target] = count.bin
+            count.nodes += 1
+        if not count.fixed:
+            count.cost += message.weight()
+            count.bytes += message.size()
+        if count.involves and self._repair is not None:
+            self._repair.involved |= 1 << target
+            self._repair.last_message_at = self.kernel.now
+        if self.keeps_messages:
+            row = (self.kernel.now, count.kind, source, target, str(message))
+            self.messages.append(row)
+
     def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
         """A data plane sent events in this time bin, to so many nodes that had none in it."""
         kind = self._count_of(sample)
