@@ -145,8 +145,9 @@ class LogRecovery(Logs, Recovery):
     name = "recovery"
     takes: type[Message] = Above
 
-    def published(self, event: Event) -> None:
+    def published(self, event: Event) -> Event:
         self.log(f"hears of publishing {event.sequence}")
+        return event
 
     def subscribed(self, filter: Filter) -> None:
         self.log(f"hears of subscribing {filter}")
@@ -154,7 +155,7 @@ class LogRecovery(Logs, Recovery):
     def unsubscribed(self, filter: Filter) -> None:
         self.log(f"hears of unsubscribing {filter}")
 
-    def seen(self, event: Event) -> None:
+    def seen(self, event: Event, sender: int = LOCAL) -> None:
         self.log(f"sees {event.sequence}")
 
     def arrived(self, event: Event, hops: int) -> None:
@@ -351,15 +352,16 @@ class Generous(Recovery):
     def handlers(self) -> dict[type[Message], Handler]:
         return {Copy: self.on_copy}
 
-    def published(self, event: Event) -> None:
+    def published(self, event: Event) -> Event:
         def send() -> None:
             for node in range(5):
                 if node != self.host.node:
                     self.host.send_direct(Contact(node), Copy(event))
 
         self.host.after(0.5, send)
+        return event
 
-    def seen(self, event: Event) -> None:
+    def seen(self, event: Event, sender: int = LOCAL) -> None:
         self.saw.append(event.id)
 
     def arrived(self, event: Event, hops: int) -> None:

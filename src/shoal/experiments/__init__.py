@@ -27,7 +27,14 @@ def find_paper(name: str) -> Paper:
     from shoal.pipeline.errors import PipelineError
 
     if name not in MODULES:
-        raise PipelineError(f"unknown paper '{name}'{suggestion(name, list(MODULES))}", "")
+        alike = [known for known in MODULES if name and name in known]
+        if len(alike) > 1:
+            raise PipelineError(f"'{name}' may be {' or '.join(alike)}", "name one, or several")
+        if alike:
+            raise PipelineError(f"unknown paper '{name}'", f"did you mean '{alike[0]}'?")
+        raise PipelineError(
+            f"unknown paper '{name}'{suggestion(name, list(MODULES))}", "name one of them"
+        )
     paper: Paper = import_module(MODULES[name]).PAPER
     return paper
 

@@ -27,6 +27,9 @@ class LinkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth: Annotated[float, msgspec.Meta(ge=0, le=1e15)] = 10e6
     direct_delay: Seconds | None = None
     """Delay of messages out of band; as for a link if not given."""
+    loss: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    """The share of events that each link loses; all other messages are repeated until they arrive.
+    Links with a quality of their own lose these as well."""
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,7 +106,9 @@ def parse_config(raw: Mapping[str, Any]) -> RunConfig:
                 f"workload.script: an act at {act.at:g} s comes after the end of the run, "
                 f"{config.duration:g} s; raise duration"
             )
-    config.stack()
+    for root in getattr(config.stack().parameters.get("overlay"), "roots", ()):
+        if root >= config.nodes:
+            raise StackError(f"overlay: there is no node {root}; nodes are 0 to {config.nodes - 1}")
     return config
 
 

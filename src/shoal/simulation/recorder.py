@@ -122,6 +122,8 @@ class Recorder:
         """Seven numbers each: publisher, sequence, node, time, hops, whether wanted, recovered."""
         self.gaps = 0
         """Events that applications were told they would not get."""
+        self.gaps_told: dict[tuple[NodeId, NodeId], list[int]] = {}
+        """The same per node and publisher, gap by gap; 0 is an unknown number."""
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
         self.routes: dict[tuple[int, str], tuple[int, int, int]] = {}
         """Per time bin and reason: copies that went no further, hops, deterministic hops."""
@@ -348,6 +350,7 @@ class Recorder:
     def gap(self, node: NodeId, publisher: NodeId, count: int) -> None:
         """A node tells its application that events will not come."""
         self.gaps += count
+        self.gaps_told.setdefault((node, publisher), []).append(count)
 
     # Links
 
