@@ -18,6 +18,7 @@ MODULES = {
     "adaptive": "shoal.experiments.adaptive",
     "costa-picco": "shoal.experiments.costa_picco",
     "frey-routing": "shoal.experiments.frey_routing",
+    "recovery": "shoal.experiments.recovery",
 }
 """Papers by name. Loaded when asked for: the command line's help must not wait for Spark."""
 
