@@ -205,7 +205,9 @@ def test_any_routing_can_be_the_base_of_ones_own(name: str) -> None:
     mine = type("Mine", (base.make,), {"__doc__": "One's own."})  # type: ignore[arg-type]  # classes
     register("routing", "mine", mine, base.parameters, needs=base.needs, provides=base.provides)
     repair = Choice("strawman") if "tables" in base.provides else None
-    stack = build(GIVEN, Choice("mine"), repair, topology=TREE)
+    alone = "reach" in base.needs
+    below = (None, Choice("full-mesh")) if alone else (GIVEN, TREE)
+    stack = build(below[0], Choice("mine"), repair, topology=below[1])
     assert type(stack.on(Host(0, 0)).routing) is mine
 
 

@@ -304,6 +304,10 @@ class SubscriptionForwarding(Routing):
         """See :class:`~shoal.stack.layer.Routing`."""
         return list(self.neighbours)
 
+    def filters_from(self, neighbour: NodeId) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return self.table.filters_of(neighbour)
+
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The neighbours that subscribed to this filter; with covering, to one that covers it too.
 

@@ -64,6 +64,10 @@ class Plane:
         """A channel goes down."""
         raise NotImplementedError
 
+    def crashed(self, node: NodeId) -> None:
+        """A node is no more."""
+        raise NotImplementedError
+
     def transmit(self, channel: Channel, duration: int) -> int:
         """A message takes its turn on a channel; when it has left."""
         raise NotImplementedError
@@ -88,6 +92,9 @@ class SimHost(Host):
         """The ways out of band to other nodes, as asked for."""
         self.reached_by: list[Channel] = []
         """The ways out of band to this node."""
+        self._frame: Message | None = None
+        self._framed_at = -1
+        """The latest message by radio, and when it was sent."""
         self.busy_until = 0
         """When the last channel will have put its last message on the wire."""
 
@@ -127,7 +134,13 @@ class SimHost(Host):
         if channel is None:
             self.recorder.unlinked += 1
             return
-        self.recorder.sent(channel.alone(), NONE, 1, message)
+        copies = 1
+        if self.network.radio:
+            if message is self._frame and self.kernel.now == self._framed_at:
+                copies = 0  # in range of the same transmission
+            self._frame = message
+            self._framed_at = self.kernel.now
+        self.recorder.sent(channel.alone(), NONE, copies, message)
         self._transmit(channel, message, self.network.kind_of(message))
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
@@ -165,6 +178,14 @@ class SimHost(Host):
 
     def broadcast(self, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`. Counted as one message."""
+        connections = self.network.connections
+        audience = None if connections is None else connections.audience(self.node)
+        if audience is not None:
+            if audience.size and not self.clock.stopped:
+                self.recorder.sent(audience, NONE, 1, message)
+                skip = self.network.kind_of(message).skip
+                self.kernel.post(self.kernel.now + self.network.delay, audience, skip, message)
+            return
         to = tuple(self.channels)
         fan = self.fans.get(to) or self._fan(to)
         if not fan.size:
@@ -275,6 +296,11 @@ class SimHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         self.network.connections_of(self).link_end(self.node, neighbour, up, repair)
 
+    def parent_changed(self, parent: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        if self.network.connections is not None:
+            self.network.connections.parent_changed(self.node, parent)
+
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.noted(self.node, what, peer, value)
@@ -309,6 +335,8 @@ class Network:
         self.crashed: Callable[[NodeId], None] | None = None
         """Called when a node is no more, and its application with it."""
         self.plane: Plane | None = None
+        self.radio = False
+        """Whether all in range hear one transmission, also of what is sent to one of them."""
         self.delays: Delays | None = None
         """The delay of each pair of nodes, where those differ."""
         self.loss = loss
@@ -466,6 +494,8 @@ class Network:
         self.hosts[node].clock.stop()
         if self.crashed is not None:
             self.crashed(node)
+        if self.plane is not None:
+            self.plane.crashed(node)
         for channel in self.hosts[node].reached_by:
             channel.take_down()
         self.hosts[node].reached_by = []

@@ -25,6 +25,7 @@ from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network
 from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
+from shoal.simulation.radio_range import RadioRange
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
@@ -112,6 +113,8 @@ class Simulation:
         self.topology = self.stack.topology.make(
             self.stack.parameters["topology"], self.network, config.nodes, config.seed
         )
+        if isinstance(self.topology, RadioRange) and not config.workload.script:
+            self.workload = self.topology.workload()
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
         self.promises: dict[int, dict[Filter, None]] = {}
@@ -132,7 +135,6 @@ class Simulation:
         if config.data_plane == "objects":
             return None
         events = len(self.workload.times)
-        numbers = [number for _, _, number, _ in self.workload.by_number()]
         repairs = len(self.topology.plan) if isinstance(self.topology, AbstractTree) else 0
         if "tables" not in self.stack.routing.provides:
             repairs = 0
@@ -143,13 +145,9 @@ class Simulation:
         # Here, as the compiled kernel takes a second to load and small runs do without.
         from shoal.simulation.dataplane.plane import DataPlane, why_not
 
-        reason = why_not(self.stack, config.record, self.network)
-        if len(numbers) < len(self.workload.subscriptions) or self.workload.attributes:
-            reason = "it knows patterns only, and the script has filters or attributes"
+        reason = why_not(self.stack, config.record, self.network, self.workload)
         if reason is None:
-            numbers.append(int(self.workload.numbers.max(initial=0)))
-            patterns = 1 + max(numbers, default=0)
-            return DataPlane(self.network, self.recorder, self.workload, patterns, config.seed)
+            return DataPlane(self.network, self.recorder, self.workload, config.seed)
         if config.data_plane == "arrays":
             raise StackError(f"data_plane = 'arrays' cannot be: {reason}; use 'auto'")
         return None

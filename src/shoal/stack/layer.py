@@ -8,9 +8,9 @@ from                    to                    calls
 ======================  ====================  ====================================================
 overlay                 routing               ``link_up``, ``link_down``, ``link_replaced``,
                                               ``parent_changed``: these four and no others
+overlay, recovery       routing               ``filters``, ``filters_from``, ``next_hops``
 routing                 recovery              ``seen``, ``arrived``
-recovery                routing               ``filters``, ``known_filters``, ``next_hops``,
-                                              ``linked``
+recovery                routing               ``known_filters``, ``linked``
 recovery, or routing    host                  ``deliver``, ``gap``
 if there is none
 ======================  ====================  ====================================================
@@ -62,7 +62,11 @@ class Layer:
         """The node starts: timers begin here. Lower layers start first."""
 
     def stop(self) -> None:
-        """The node stops in good order: say goodbye here. Upper layers stop first."""
+        """The node stops in good order: say goodbye here. Upper layers stop first.
+
+        Messages still arrive until the bottom layer has closed all connections, or the driver's
+        patience is at its end.
+        """
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """A message of one of this layer's types arrived. Override it only for speed."""
@@ -82,7 +86,11 @@ class Layer:
         """Nodes of the network that this one may begin with; none if it is the first."""
 
     def opened(self, peer: Contact) -> None:
-        """A connection to a node is there, whichever end asked for it."""
+        """A connection to a node is there, whichever end asked for it.
+
+        If a node asked for by its address turns out to be connected already, it is told again,
+        with that address.
+        """
 
     def closed(self, peer: NodeId) -> None:
         """The connection to a node is gone: closed by its other end, or seen to be broken."""
@@ -148,6 +156,10 @@ class Routing(Layer):
 
     def linked(self) -> list[NodeId]:
         """The neighbours, in the order in which they were linked."""
+        raise NotImplementedError
+
+    def filters_from(self, neighbour: NodeId) -> list[Filter]:
+        """The filters that a neighbour asked for; known to routings that keep tables."""
         raise NotImplementedError
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
@@ -219,7 +231,12 @@ class Overlay(Layer):
 
     def parent_changed(self, parent: NodeId) -> None:
         """Say which neighbour lies towards the root (LOCAL: none)."""
+        self.host.parent_changed(parent)
         self.routing.parent_changed(parent)
+
+    def complete(self) -> bool:
+        """Whether the node has the links that its application should wait for."""
+        return bool(self.neighbours)
 
     def describe(self) -> dict[str, object]:
         """What an operator should see of this overlay's state, by name."""

@@ -23,9 +23,12 @@ class Subject(NamedTuple):
     routing: str
     reconfiguration: str = ""
     covering: bool = False
+    variant: str = ""
+    """Parameters of the routing, as ``name=value name=value``."""
 
     def __str__(self) -> str:
         names = " + ".join(name for name in self[:3] if name)
+        names = f"{names} ({self.variant})" if self.variant else names
         return f"{names} with covering" if self.covering else names
 
 
@@ -40,6 +43,9 @@ class History:
         routing: dict[str, Any] = {"name": subject.routing}
         if subject.covering:
             routing["covering"] = True
+        for setting in subject.variant.split():
+            name, _, value = setting.partition("=")
+            routing[name] = value
         self.simulation = Simulation(
             parse_config(
                 {

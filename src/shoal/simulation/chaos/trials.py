@@ -12,6 +12,15 @@ from shoal.simulation.invariants import InvariantViolation
 from shoal.stack import Chance, StackError, protocols
 from shoal.stack.registry import Choice, build, find
 
+VARIANTS = {
+    "dps": (
+        "traversal=generic",
+        "communication=epidemic",
+        "traversal=generic communication=epidemic",
+    )
+}
+"""Per routing the parameters that make another protocol of it."""
+
 
 def subjects() -> list[Subject]:
     """Every stack of registered protocols that can be built."""
@@ -23,6 +32,7 @@ def subjects() -> list[Subject]:
                 subject = Subject(overlay, routing.name, repair)
                 if _can_be(subject):
                     found.append(subject)
+                    found += [subject._replace(variant=v) for v in VARIANTS.get(routing.name, ())]
                     if "covering" in routing.parameters.__struct_fields__:
                         found.append(subject._replace(covering=True))
     return found
@@ -124,6 +134,7 @@ def read(data: Mapping[str, Any]) -> tuple[Subject, dict[str, Any], list[str]]:
         str(rest.pop("routing")),
         str(rest.pop("reconfiguration")),
         bool(rest.pop("covering")),
+        str(rest.pop("variant", "")),
     )
     steps = [str(step) for step in rest.pop("steps")]
     return subject, rest, steps
