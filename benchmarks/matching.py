@@ -290,7 +290,7 @@ def _on_spark() -> dict[str, float]:
 
     import pyarrow.parquet as pq
 
-    from shoal.pipeline.match.dataframes import match_files
+    from shoal.pipeline.match.files import match_files
     from shoal.pipeline.spark.session import spark_session
 
     result: dict[str, float] = {}

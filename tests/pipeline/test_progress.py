@@ -20,6 +20,20 @@ def test_time_left_follows_work_not_runs() -> None:
     assert pace.text(0, 0, 0.0, True, 10.0) == "0/10 runs, waiting for a worker"
 
 
+def test_time_left_forgets_how_long_workers_took_to_start() -> None:
+    pace = Pace(runs=100, work=100.0, cores=2, now=0.0)
+    assert pace.left(1.0, now=60.0) == 60 * 99  # nothing else is known yet
+    assert pace.left(11.0, now=65.0) == 44.5  # ten in five seconds since
+
+
+def test_stages_are_named_once_where_there_is_no_terminal() -> None:
+    said = StringIO()
+    progress = ConsoleProgress(Console(file=said, width=100))
+    for text in ("Starting Spark", "", "Measuring: 0 of 2", "Measuring: 1 of 2", ""):
+        progress.stage(text)
+    assert said.getvalue().splitlines() == ["Starting Spark …", "Measuring: 0 of 2 …"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0 s"), (0.34, "0.3 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
@@ -41,7 +55,7 @@ def test_without_a_terminal_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch)
     progress.finish()
     assert said.getvalue().splitlines() == [
         "4 runs to simulate, about 20 s on 2 cores",
-        "3/4 runs, 1 failed, 0.188 runs/s, 5 s left",
+        "3/4 runs, 1 failed, 0.188 runs/s, 8 s left",
         "4 of 4 runs simulated in 20 s, 1 failed",
     ]
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+from shoal.cli.output import JsonOption, console, print_json, table
 
 if TYPE_CHECKING:
     from shoal.pipeline.advise import Advice
     from shoal.pipeline.judge.statistics import Estimate
-
-console = Console()
 
 
 def advise(
@@ -23,6 +22,7 @@ def advise(
     out: Annotated[Path, typer.Option(help="Where runs are kept and found again.")] = Path(
         "out/advise"
     ),
+    json: JsonOption = False,
 ) -> None:
     """Recommend a protocol for a network of your own.
 
@@ -42,18 +42,22 @@ def advise(
     candidates(scenario)  # refuse a bad scenario before Spark starts
     with spark_session(master) as spark:
         advice = ask(spark, scenario, out, seeds=seeds)
-    _show(advice)
+    if json:
+        chosen = advice.recommended.name if advice.recommended is not None else None
+        print_json({"recommended": chosen, **asdict(advice)})
+    else:
+        _show(advice)
 
 
 def _show(advice: Advice) -> None:
-    table = Table(title=f"Candidates, best first (mean of {advice.seeds} seeds ± 95%)")
-    table.add_column("stack")
-    for name in ("delivery %", "messages/s", "overhead/s", "misrouted/s"):
-        table.add_column(name, justify="right")
-    table.add_column("tables")
+    screen = console()
+    rows = table(
+        *("stack", "delivery %", "messages/s", "overhead/s", "misrouted/s", "tables"),
+        title=f"Candidates, best first (mean of {advice.seeds} seeds ± 95%)",
+    )
     for candidate in advice.candidates:
         first = candidate is advice.recommended
-        table.add_row(
+        rows.add_row(
             candidate.name,
             _text(candidate.delivery, 100.0, 2),
             _text(candidate.messages, 1.0, 1),
@@ -62,11 +66,11 @@ def _show(advice: Advice) -> None:
             f"[red]wrong in {candidate.wrong_runs}[/]" if candidate.wrong_runs else "right",
             style="bold green" if first else None,
         )
-    console.print(table)
+    screen.print(rows)
     if advice.recommended is None:
-        console.print(f"[yellow]No recommendation[/]: {advice.reason}.")
+        screen.print(f"[yellow]No recommendation[/]: {advice.reason}.")
     else:
-        console.print(f"Recommended: [bold]{advice.reason}[/].", soft_wrap=True)
+        screen.print(f"Recommended: [bold]{advice.reason}[/].", soft_wrap=True)
 
 
 def _text(estimate: Estimate | None, scale: float, digits: int) -> str:

@@ -182,7 +182,10 @@ def _unforeseen(error: Exception) -> int:
         return _complain(f"an invariant is violated: {error}", 1)
     if os.environ.get("SHOAL_TRACEBACK"):
         raise error
-    what = str(error).strip().partition("\n")[0]
+    try:
+        what = str(error).strip().partition("\n")[0]
+    except Exception:  # Spark's errors ask Java for their text, which may have ended
+        what = "its text was lost with Spark"
     return _complain(
         f"unexpected {type(error).__name__}: {what} (SHOAL_TRACEBACK=1 shows where)", 1
     )

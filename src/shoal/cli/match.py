@@ -40,16 +40,24 @@ def match(
 
         shoal match events.parquet subscriptions.parquet --event-id id --counts --out counts
     """
-    from shoal.pipeline.match.dataframes import match_files
+    from shoal.pipeline.match.files import match_files
+    from shoal.pipeline.progress import ConsoleProgress
     from shoal.pipeline.spark.session import check_master, spark_session
 
     check_master(master)
-    with spark_session(master) as spark:
-        found = match_files(
-            spark, events, subscriptions, out,
-            event_id=event_id, id_column=id_column, filter_column=filter_column,
-            output="counts" if counts else "pairs",
-        )  # fmt: skip
+    with ConsoleProgress() as progress:
+        progress.stage("Starting Spark")
+        with spark_session(master) as spark:
+            found = match_files(
+                spark, events, subscriptions, out,
+                event_id=event_id, id_column=id_column, filter_column=filter_column,
+                output="counts" if counts else "pairs", progress=progress,
+            )  # fmt: skip
+    for hint in found.hints:
+        typer.echo(f"shoal: {hint}", err=True)
+    if found.malformed:
+        lines = "line is" if found.malformed == 1 else "lines are"
+        typer.echo(f"shoal: {found.malformed:,} {lines} malformed and left out", err=True)
     typer.echo(
         f"{found.matches:,} matches of {found.events:,} events and "
         f"{found.subscriptions:,} subscriptions in {found.out}"

@@ -52,6 +52,10 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="So many seeds instead.", show_default=False)
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Exit with code 4 unless every claim judged is reproduced."),
+    ] = False,
 ) -> None:
     """Reproduce published results and judge every claim.
 
@@ -65,6 +69,8 @@ def reproduce(
         shoal reproduce frey-routing --quick --out out
 
         shoal reproduce frey-routing --full --master spark://head:7077 --out /shared/frey
+
+        shoal reproduce costa-picco --claim S-F3-01 --check
     """
     from shoal.experiments import MODULES, find_paper
     from shoal.pipeline.reproduce import reproduce as run
@@ -83,6 +89,8 @@ def reproduce(
         stderr.print(f"[red]{failed} runs failed[/]; the report lists how to replay them.")
     console.print(f"Verdicts: {found.claims}", soft_wrap=True, highlight=False)
     console.print(f"Report:   {found.report}", soft_wrap=True, highlight=False)
+    if check and any(judgement.verdict != "reproduced" for judgement in found.judgements):
+        raise typer.Exit(4)
 
 
 def show(judgements: Sequence[Judgement]) -> None:

@@ -144,6 +144,8 @@ def _read(file: Path) -> dict[str, Any]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StackError(f"{file} is not TOML: {error}; correct it there") from None
+    if "experiment" in raw:
+        raise StackError(f"{file} is an experiment of many runs; use `shoal sweep {file}`")
     return beside(raw, file.parent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,7 @@ from shoal.cli.access import (
     TokenOption,
     connecting,
 )
+from shoal.cli.output import JsonOption, print_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,10 +37,12 @@ def top(
     ca: CaOption = None,
     cert: CertOption = None,
     key: KeyOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Show the brokers of a network and how busy they are, until Ctrl-C.
 
-    Starts at one broker and follows the links from there.
+    Starts at one broker and follows the links from there. With `--json` it looks once (or `--count`
+    times) and prints what each broker says of itself.
 
     Example:
 
@@ -57,7 +61,9 @@ def top(
         looks = 0
         buses[broker] = await connecting(broker, token, ca, cert, key, expect)
         console = Console()
-        with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+        with Live(
+            console=console, auto_refresh=False, screen=console.is_terminal and not json
+        ) as live:
             while True:
                 found: dict[int, Status] = {}
                 waiting = dict.fromkeys(buses, "")
@@ -81,10 +87,13 @@ def top(
                         waiting |= {
                             li.address: li.name for li in state.links if li.node not in found
                         }
-                live.update(view(found, before), refresh=True)
+                if json:
+                    print_json(list(found.values()))
+                else:
+                    live.update(view(found, before), refresh=True)
                 before = found
                 looks += 1
-                if count is not None and looks >= count:
+                if looks >= (count or (1 if json else math.inf)):
                     break
                 await asyncio.sleep(interval)
         for bus in buses.values():
@@ -103,7 +112,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     # Narrow enough for a hundred columns: the address stands below the name.
     brokers = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     brokers.add_column("broker", no_wrap=True)
-    for name in ("links", "known", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
+    for name in ("links", "overlay", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
                  "queued", "waiting", "dropped", "CPU %", "MB"):  # fmt: skip
         brokers.add_column(name, justify="right")
     recording = any(state.recording != "off" for state in found.values())
@@ -123,7 +132,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
         brokers.add_row(
             f"{state.name}\n[dim]{state.address}[/]",
             str(len(state.links)),
-            str(state.known),
+            "\n".join(f"{name} {_short(value)}" for name, value in state.overlay.items()),
             str(len(state.clients)),
             rate(state.published, same.published),
             rate(state.delivered, same.delivered),
@@ -150,3 +159,8 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
                     f"[yellow]{link.skew:+.0f} s[/]" if link.skew else "ok",
                 )
     return Group(brokers, links)
+
+
+def _short(value: object) -> str:
+    """A value of the overlay's state: of a list, how many there are."""
+    return str(len(value)) if isinstance(value, list) else str(value)

@@ -29,7 +29,7 @@ from shoal.content.language.parser import parse
 from shoal.content.language.printer import show
 from shoal.content.language.syntax import And, Expression, Not, Or, Xor
 from shoal.content.model import Content, Filter
-from shoal.content.normal import NormalForm
+from shoal.content.normal import NormalForm, Text
 from shoal.content.normalise import normalise, normalise_operands
 from shoal.content.tables import FilterTable
 from shoal.content.values import Value
@@ -113,6 +113,21 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
     def check_cost(self, size: int = EVENT_BYTES, budget: int = MAX_COST) -> None:
         """Raise :class:`FilterError` if matching may take more steps than that."""
         check_cost(self.expression, size, budget)
+
+    def cost_alone(self, size: int = EVENT_BYTES, normal: NormalForm | None = None) -> int:
+        """Steps that an index cannot share with other filters: 0 without functions and the like.
+
+        ``normal`` is the normal form, where it is at hand.
+        """
+        if "(" not in self.text and "LIKE" not in self.text:
+            return 0
+        form = self.normalised() if normal is None else normal
+        alone = any(
+            conjunction.residue
+            or any(isinstance(p, Text) and (p.like or p.unlike) for p in conjunction.predicates)
+            for conjunction in form.disjuncts
+        )
+        return cost(self.expression, size) if alone else 0
 
     def covers(self, other: Filter) -> bool:
         """See :func:`shoal.content.covering.covers`; long conjunctions are compared by operand."""

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 MODULES = {
     "adaptive": "shoal.experiments.adaptive",
     "costa-picco": "shoal.experiments.costa_picco",
+    "frey-overlays": "shoal.experiments.frey_overlays",
+    "frey-p2p": "shoal.experiments.frey_p2p",
     "frey-routing": "shoal.experiments.frey_routing",
+    "recovery": "shoal.experiments.recovery",
     "shopparent": "shoal.experiments.shopparent",
 }
 """Papers by name. Loaded when asked for: the command line's help must not wait for Spark."""
@@ -28,7 +31,14 @@ def find_paper(name: str) -> Paper:
     from shoal.pipeline.errors import PipelineError
 
     if name not in MODULES:
-        raise PipelineError(f"unknown paper '{name}'{suggestion(name, list(MODULES))}", "")
+        alike = [known for known in MODULES if name and name in known]
+        if len(alike) > 1:
+            raise PipelineError(f"'{name}' may be {' or '.join(alike)}", "name one, or several")
+        if alike:
+            raise PipelineError(f"unknown paper '{name}'", f"did you mean '{alike[0]}'?")
+        raise PipelineError(
+            f"unknown paper '{name}'{suggestion(name, list(MODULES))}", "name one of them"
+        )
     paper: Paper = import_module(MODULES[name]).PAPER
     return paper
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from shoal.content import AttributeFilter, Content, Event, Filter
 from shoal.content.tables import ReadableTable, Source
@@ -19,7 +19,9 @@ from shoal.stack import LOCAL
 
 if TYPE_CHECKING:
     from shoal.content.index import MatchIndex
+    from shoal.content.normal import NormalForm
 
+ScanOf: TypeAlias = "Callable[[Filter, NormalForm | None], int]"
 FEW: Final = 48
 """Filters that are simply asked one after the other; the index is loaded when there are more."""
 CHUNK: Final = 8
@@ -65,8 +67,13 @@ INDEX: Final = IndexLoader()
 class EdgeTable(ReadableTable):
     """A routing table of a live broker. Small ones ask every filter, large ones the index."""
 
-    def __init__(self, coming: Entries | None = None) -> None:
+    def __init__(self, coming: Entries | None = None, scan_of: ScanOf | None = None) -> None:
         self._coming = Entries() if coming is None else coming
+        self._scan_of = scan_of
+        self._scans: dict[int, int] = {}
+        """Per place of a filter, the steps that it takes on its own; most filters take none."""
+        self.scanning = 0
+        """All of them."""
         self.entries = Entries()
         self._plain: dict[int, Filter] = {}
         """Filters that are asked one by one, by their place."""
@@ -89,6 +96,10 @@ class EdgeTable(ReadableTable):
         """How many filters this node's clients want."""
         return self._arrival.get(LOCAL, (0, 0))[1]
 
+    def scan(self, filter: Filter) -> int:
+        """Steps that a filter takes on its own."""
+        return self._scans.get(self.entries.find(filter), 0) if self._scans else 0
+
     def sources(self, filter: Filter) -> tuple[Source, ...]:
         """See :class:`~shoal.content.tables.ReadableTable`."""
         place = self.entries.find(filter)
@@ -109,7 +120,14 @@ class EdgeTable(ReadableTable):
         place = entries.find(filter)
         if place < 0:
             place = entries.add(filter)
-            if self._index is None or not self._indexed(place):
+            normal = None
+            if self._index is not None and isinstance(filter, AttributeFilter):
+                normal = filter.normalised()
+            steps = 0 if self._scan_of is None else self._scan_of(filter, normal)
+            if steps:
+                self._scans[place] = steps
+                self.scanning += steps
+            if self._index is None or not self._indexed(place, normal):
                 self._plain[place] = filter
                 if self._index is None and len(self._plain) > FEW:
                     self._to_index()
@@ -145,6 +163,7 @@ class EdgeTable(ReadableTable):
         if not entries.sources[place]:
             self._unindexed(place)
             entries.drop(place)
+            self.scanning -= self._scans.pop(place, 0)
         arrived = self._arrival[source]
         arrived[1] -= 1
         if not arrived[1]:
@@ -156,13 +175,14 @@ class EdgeTable(ReadableTable):
             self.entries, self._index = Entries(), None
             self._by_handle.clear()
 
-    def _indexed(self, place: int) -> bool:
+    def _indexed(self, place: int, normal: NormalForm | None = None) -> bool:
         """Bring a filter into the index, if that is for such filters."""
         filter = self.entries.filter(place)
         if self._index is None or not isinstance(filter, AttributeFilter):
             return False
         try:
-            handle = self.entries.handles[place] = self._index.insert(filter.normalised())
+            form = filter.normalised() if normal is None else normal
+            handle = self.entries.handles[place] = self._index.insert(form)
         except OverflowError:  # after a thousand million insertions
             self._index = None
             self._by_handle.clear()
@@ -268,7 +288,8 @@ class Edge:
     They are kept in the entries of routing's tables, so that a filter is held once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scan_of: ScanOf | None = None) -> None:
+        self._scan_of = scan_of
         self.tables: list[EdgeTable] = []
         self._coming = Entries()
         """What clients want and routing has not put into a table yet."""
@@ -278,9 +299,21 @@ class Edge:
 
     def table(self) -> EdgeTable:
         """One more table for routing."""
-        table = EdgeTable(self._coming)
+        table = EdgeTable(self._coming, self._scan_of)
         self.tables.append(table)
         return table
+
+    @property
+    def scanning(self) -> int:
+        """Steps that all filters here take on their own, those that other brokers want included."""
+        return sum(table.scanning for table in self.tables)
+
+    def scan(self, filter: Filter) -> int:
+        """Steps that a filter which is here takes on its own."""
+        return max((table.scan(filter) for table in self.tables), default=0)
+
+    def __contains__(self, filter: Filter) -> bool:
+        return any(True for _ in self._places(filter))
 
     def add(self, client: Subscriber, number: int, filter: Filter) -> tuple[Filter, bool]:
         """A client wants this: the one copy of the filter, and whether nobody here did so far."""
@@ -321,6 +354,18 @@ class Edge:
         coming = [self._coming.filter(place) for place in self._coming]
         return [*coming, *(f for table in self.tables for f in table.filters_here())]
 
+    def wanting(self, filter: Filter) -> dict[Subscriber, list[int]]:
+        """Who wants this very filter, and under which numbers."""
+        found: dict[Subscriber, list[int]] = {}
+        for entries, place in self._places(filter):
+            who = entries.who[place]
+            if isinstance(who, Several):
+                for one, numbers in who.items():
+                    found.setdefault(one, []).extend(numbers)
+            elif who is not None:
+                found.setdefault(who, []).append(entries.numbers[place])
+        return found
+
     def deliver(self, event: Event) -> int:
         """Hand an event to all subscribers here; how many there were."""
         found: dict[Subscriber, list[int]] = {}
@@ -353,3 +398,6 @@ class Listener:
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
         """See :class:`~shoal.live.entries.Subscriber`."""
         self._callback(event)
+
+    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+        """See :class:`~shoal.live.entries.Subscriber`; it asked for events alone."""

@@ -68,8 +68,10 @@ def advertised(told: str, host: str, port: int, others: Iterable[str]) -> tuple[
     if not _unspecified(host):
         return "", 0
     hosts = [parse_address(other)[0] for other in others if other]
+    # Who listens on all addresses of IPv6 is not reached over IPv4, nor the other way round.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for other in (*hosts, *ELSEWHERE):
-        found = _source_towards(other)
+        found = _source_towards(other, family)
         if found and not ipaddress.ip_address(found.partition("%")[0]).is_loopback:
             return found, 0
     raise LiveError(
@@ -85,11 +87,11 @@ def _unspecified(host: str) -> bool:
         return False
 
 
-def _source_towards(host: str) -> str:
+def _source_towards(host: str, family: socket.AddressFamily) -> str:
     """The address that packets to a host would come from, or nothing; none are sent."""
     try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(
-            host, 9, type=socket.SOCK_DGRAM
+        for _, kind, protocol, _, address in socket.getaddrinfo(
+            host, 9, family, type=socket.SOCK_DGRAM
         ):
             with socket.socket(family, kind, protocol) as probe:
                 probe.connect(address)

@@ -62,6 +62,8 @@ class Session(Outbox):
         self.principal = principal
         self.filters = Numbered()
         self.published = 0
+        self._scanning = 0
+        """Steps that its filters take on their own."""
         self.moved = MOVES not in hello.capabilities
         """The client is settled at another broker, or does not know how to move."""
         self._settling: list[int] = []
@@ -104,7 +106,7 @@ class Session(Outbox):
                     self._hold_back(message, len(frame))
                     continue
                 try:
-                    self.broker.publish_for(self, message.values, message.body)
+                    self._publish(message, len(frame))
                 except RefusedError as error:
                     self._accept(accepted)
                     accepted = -1
@@ -129,6 +131,10 @@ class Session(Outbox):
         self.resume()
         if not self.connection.gone:
             self.connection.guarded(self._handle, frames)
+
+    def _publish(self, message: Publish, size: int) -> None:
+        self.broker.settings.limits.check_text(size - len(message.body))
+        self.broker.publish_for(self, message.values, message.body)
 
     # While a client that must not miss anything is slow
 
@@ -157,7 +163,7 @@ class Session(Outbox):
             message, size = self._held.popleft()
             self._held_bytes -= size
             try:
-                self.broker.publish_for(self, message.values, message.body)
+                self._publish(message, size)
             except RefusedError as error:
                 self._accept(accepted)
                 accepted = -1
@@ -184,6 +190,7 @@ class Session(Outbox):
         elif isinstance(message, Unsubscribe):
             filter = self.filters.pop(message.subscription)
             if filter is not None:
+                self._scanning -= self.broker.edge.scan(filter)
                 self.broker.unsubscribe(self, message.subscription, filter)
         elif isinstance(message, Inspect):
             try:
@@ -229,8 +236,28 @@ class Session(Outbox):
             )
         filter = self.principal.may_subscribe(AttributeFilter(message.filter))
         self.broker.settings.limits.check_filter(filter)
+        self._check_scan(filter)
         self.filters.put(number, self.broker.subscribe(self, number, filter))
+        self._scanning += self.broker.edge.scan(filter)
         self._accept(number)
+
+    def _check_scan(self, filter: AttributeFilter) -> None:
+        """Refuse a filter that has to be asked on its own, where all and this client have many."""
+        limits, broker = self.broker.settings.limits, self.broker
+        others = broker.edge.scanning
+        if others + limits.cost <= limits.scan:
+            return
+        steps = limits.scan_of(filter)
+        # As if every broker that is known had as many clients: all of them ask these filters.
+        share = limits.scan // (len(broker.sessions) * (1 + broker.known()))
+        greedy = others + steps > limits.scan and self._scanning + steps > share
+        if steps and (greedy or others + steps > 2 * limits.scan) and filter not in broker.edge:
+            raise RefusedError(
+                "cost",
+                f"the filter may take {steps / 1e6:,.1f} million steps on an event, and the others "
+                f"here take {others / 1e6:,.1f} of {limits.scan / 1e6:,.1f} million: do without "
+                "functions and LIKE with '_', or raise limits.scan",
+            )
 
     def _accept(self, request: int) -> None:
         """Accept the request of that number, if there is one."""
@@ -253,9 +280,11 @@ class Session(Outbox):
             if kept is filter:
                 continue
             self.filters.pop(number)
+            self._scanning -= self.broker.edge.scan(filter)
             self.broker.unsubscribe(self, number, filter)
             if kept is not None:
                 self.filters.put(number, self.broker.subscribe(self, number, kept))
+                self._scanning += self.broker.edge.scan(kept)
 
     def _refuse(self, request: int, error: RefusedError) -> None:
         self._answer(Refused(error.code, str(error)[:1000], request))

@@ -1,15 +1,18 @@
-"""Says how a sweep is getting on: a live line on a terminal, now and then a line elsewhere."""
+"""Says how work is getting on: a live line on a terminal, now and then a line elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bar
+from rich.status import Status
 
 EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
@@ -27,6 +30,9 @@ class Progress(Protocol):
     def note(self, text: str) -> None:
         """Something the user should know."""
 
+    def stage(self, text: str) -> None:
+        """Something else that takes a while begins; an empty text ends it."""
+
     def finish(self) -> None:
         """The sweep is over."""
 
@@ -43,6 +49,9 @@ class Silent:
     def note(self, text: str) -> None:
         """Nothing."""
 
+    def stage(self, text: str) -> None:
+        """Nothing."""
+
     def finish(self) -> None:
         """Nothing."""
 
@@ -55,6 +64,8 @@ class Pace:
         self.work = work
         self.cores = cores
         self.started = now
+        self._first: tuple[float, float] | None = None
+        """When the first runs were done, and their work: workers were starting until then."""
 
     def rate(self, done: int, now: float) -> float:
         """Runs per second."""
@@ -66,6 +77,9 @@ class Pace:
         expected = self.work / max(self.cores, 1)
         if work <= 0:
             return max(expected - elapsed, 0.0)
+        since, before = self._first = self._first or (now, work)
+        if work > before and now > since:
+            return (now - since) * max(self.work - work, 0.0) / (work - before)
         return elapsed * max(self.work - work, 0.0) / work
 
     def text(self, done: int, failed: int, work: float, waiting: bool, now: float) -> str:
@@ -92,9 +106,12 @@ class ConsoleProgress:
         self._bar: Bar | None = None
         self._said = 0.0
         self._last = (0, 0, 0.0)
+        self._stage = ""
+        self._status: Status | None = None
 
     def start(self, runs: int, work: float, cores: int) -> None:
         """Show the bar, or the first line."""
+        self.stage("")
         now = time.monotonic()
         self._pace = Pace(runs, work, cores, now)
         self._said = now
@@ -123,6 +140,20 @@ class ConsoleProgress:
         """A line of its own."""
         self._line(text)
 
+    def stage(self, text: str) -> None:
+        """A spinner on a terminal; elsewhere a line for each new stage (up to its colon)."""
+        if self.console.is_terminal:
+            if self._status is None:
+                self._status = self.console.status(text)
+                self._status.start()
+            self._status.update(f"{text} …")
+            if not text:
+                self._status.stop()
+                self._status = None
+        elif text and text.partition(":")[0] != self._stage.partition(":")[0]:
+            self._line(f"{text} …")
+        self._stage = text
+
     def finish(self) -> None:
         """Take the bar away and sum up."""
         if self._bar is not None:
@@ -147,9 +178,20 @@ class ConsoleProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.stage("")
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+@contextmanager
+def stage(progress: Progress, text: str) -> Iterator[None]:
+    """Say that something takes a while, until it is done."""
+    progress.stage(text)
+    try:
+        yield
+    finally:
+        progress.stage("")
 
 
 def duration(seconds: float) -> str:

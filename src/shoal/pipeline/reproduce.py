@@ -26,7 +26,7 @@ from shoal.pipeline.judge.verdicts import Judgement, judge
 from shoal.pipeline.measure.compute import Question, measure_all, questions, to_rows
 from shoal.pipeline.paper import Paper, runnable
 from shoal.pipeline.plan.experiment import PlannedRun, Tier, plan, plan_frame, write_plan
-from shoal.pipeline.progress import Progress
+from shoal.pipeline.progress import ConsoleProgress, Progress, stage
 from shoal.pipeline.report.page import Reproduced, write_report
 from shoal.pipeline.simulate.sweep import SweepOutcome, failures, sweep
 from shoal.pipeline.spark.session import check_master, spark_session
@@ -60,6 +60,7 @@ def reproduce(
     progress: Progress | None = None,
 ) -> Outcome:
     """Reproduce papers, or only some of their claims, into a folder."""
+    progress = progress if progress is not None else ConsoleProgress()
     chosen = select(papers, claims)
     check_master(master)
     prepared = [runnable(paper.experiments, tier) for paper in chosen]
@@ -70,8 +71,8 @@ def reproduce(
     Store(out).prepare()
     write_plan(every, out)
     with ExitStack() as stack:
-        engine = _Engine(stack, master, out)
-        swept = engine.sweep(every, progress)
+        engine = _Engine(stack, master, out, progress)
+        swept = engine.sweep(every)
         failed_ids = {failure.run_id for failure in swept.failures}
         results = []
         for paper, (_, missing), these in zip(chosen, prepared, runs, strict=True):
@@ -84,7 +85,8 @@ def reproduce(
             own = SweepOutcome(swept.simulated, swept.reused, lost, swept.seconds)
             results.append(Reproduced(paper, tier, judgements, samples, these, own))
     every_judgement = [judgement for result in results for judgement in result.judgements]
-    report = write_report(results, out)
+    with stage(progress, "Drawing the figures"):
+        report = write_report(results, out)
     return Outcome(every_judgement, swept, report, write_claims(every_judgement, out))
 
 
@@ -99,7 +101,8 @@ def tally(runs: Iterable[PlannedRun]) -> dict[tuple[str, str], Counter[float | N
 class _Engine:
     """Spark, started when there is something to compute."""
 
-    def __init__(self, stack: ExitStack, master: str, out: Path) -> None:
+    def __init__(self, stack: ExitStack, master: str, out: Path, progress: Progress) -> None:
+        self._progress = progress
         self._stack = stack
         self._master = master
         self._out = out
@@ -108,17 +111,18 @@ class _Engine:
     @property
     def spark(self) -> SparkSession:
         if self._spark is None:
-            self._spark = self._stack.enter_context(spark_session(self._master))
+            with stage(self._progress, "Starting Spark"):
+                self._spark = self._stack.enter_context(spark_session(self._master))
         return self._spark
 
-    def sweep(self, runs: Sequence[PlannedRun], progress: Progress | None) -> SweepOutcome:
+    def sweep(self, runs: Sequence[PlannedRun]) -> SweepOutcome:
         """Simulate what is not there."""
         store = Store(self._out)
         found = store.inventory()
         wanted = {run.run_id for run in runs}
         if wanted <= found.done | found.failed and not found.damaged:
             return SweepOutcome(reused=len(wanted), failures=failures(store, found, wanted))
-        return sweep(self.spark, runs, self._out, progress=progress)
+        return sweep(self.spark, runs, self._out, progress=self._progress)
 
     def answers(
         self, name: str, runs: Sequence[PlannedRun], asked: Sequence[Question], failed: set[str]
@@ -133,7 +137,7 @@ class _Engine:
         except (OSError, pa.ArrowException):
             pass  # not there, or not whole: measure again
         tables = Tables(self.spark, self._out)
-        values = measure_all(plan_frame(self.spark, runs), tables, asked)
+        values = measure_all(plan_frame(self.spark, runs), tables, asked, self._progress)
         draft = path.with_name(f".{path.name}")
         pq.write_table(values.replace_schema_metadata({_KEY: key}), draft, compression="zstd")
         draft.replace(path)

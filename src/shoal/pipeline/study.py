@@ -28,7 +28,7 @@ from shoal.pipeline.measure.compute import (
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, PlannedRun, Tier, plan, plan_frame
 from shoal.pipeline.plan.experiment import write_plan as keep_plan
-from shoal.pipeline.progress import Progress
+from shoal.pipeline.progress import ConsoleProgress, Progress
 from shoal.pipeline.report.page import Reproduced, write_report
 from shoal.pipeline.simulate.sweep import SweepOutcome, sweep
 from shoal.pipeline.spark.session import check_master, spark_session
@@ -80,10 +80,12 @@ def study(
     check_master(master)
     keep_plan(planned, out)
     runs = _labelled(planned, experiment)
+    progress = progress if progress is not None else ConsoleProgress()
+    progress.stage("Starting Spark")
     with spark_session(master, out) as spark:
         swept = sweep(spark, planned, out, retry=retry, progress=progress)
         asked = [Question(name, {}, frozenset({experiment.name})) for name in measures]
-        values = measure_all(plan_frame(spark, runs), Tables(spark, out), asked)
+        values = measure_all(plan_frame(spark, runs), Tables(spark, out), asked, progress)
     write_values(values, out)
     samples = Samples(to_rows(values))
     rows = tuple(_rows(runs, planned, samples, measures))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shoal.stack import StackError
+from shoal.stack import StackError, protocols
 
 _loaded: dict[str, str] = {}
 """What was loaded, and the hash of its source at that time."""
@@ -37,6 +37,7 @@ def load_module(name: str) -> str:
     if name in _loaded:
         return _loaded[name]
     source = _find(name)
+    before = len(protocols())
     digest = hashlib.blake2b(source.read_bytes(), digest_size=8).hexdigest()
     try:
         if name.endswith(".py"):
@@ -49,6 +50,11 @@ def load_module(name: str) -> str:
         raise StackError(
             f"module '{name}' does not load: {type(error).__name__}: {error}; correct it there"
         ) from error
+    if len(protocols()) == before and "register(" not in source.read_text("utf-8"):
+        raise StackError(
+            f"module '{name}' registers no protocol; end it with register(…), as in "
+            'register("routing", "gossip", Gossip, GossipParameters, needs={"links"})'
+        )
     _loaded[name] = digest
     return digest
 

@@ -15,30 +15,25 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
-from shoal.content.index.vocabulary import readable
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.match.worker import (
-    BATCH,
     EVENT,
-    EVENT_NUMBER,
+    MALFORMED,
     MATCHES,
     SUBSCRIPTION,
     Output,
     build_shard,
     match_batches,
+    named,
     read_filters,
-    read_row_groups,
-    write_matches,
 )
+from shoal.pipeline.spark.workers import use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,8 +44,10 @@ SHARD = 1_000_000
 """Subscriptions in a shard at most: 100 MB of index and, while it is built, 1 GB of memory."""
 WORTH_A_TASK = 2_000
 """Filters to read that are worth a task of their own."""
-_READABLE = ("string", "boolean", "byte", "short", "integer", "long", "float", "double", "void")
-_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
+_READABLE = (
+    *("string", "boolean", "byte", "short", "integer", "long", "float", "double", "void"),
+    *("timestamp", "timestamp_ntz", "date", "decimal"),
+)
 
 
 @dataclass(frozen=True)
@@ -66,16 +63,6 @@ class Stored:
     """Spark's type of the subscription ids."""
 
 
-@dataclass(frozen=True)
-class MatchSummary:
-    """What a match over files came to."""
-
-    events: int
-    subscriptions: int
-    matches: int
-    out: Path
-
-
 def store(
     subscriptions: DataFrame,
     folder: Path,
@@ -87,9 +74,10 @@ def store(
     """Build the index of some subscriptions in a folder that all workers see."""
     from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+    use_this_python(subscriptions.sparkSession)
     chosen = subscriptions.select(
-        _column(subscriptions, id_column, "subscriptions").alias("id"),
-        _column(subscriptions, filter_column, "subscriptions").cast("string").alias("filter"),
+        column(subscriptions, id_column, "subscriptions").alias("id"),
+        column(subscriptions, filter_column, "subscriptions").cast("string").alias("filter"),
     )
     twice = chosen.groupBy("id").count().where("count > 1").orderBy("id").limit(1).collect()
     if twice:
@@ -100,7 +88,7 @@ def store(
     count = chosen.count()
     spark = subscriptions.sparkSession
     shards = max(1, -(-count // shard))
-    readers = max(shards, min(4 * _cores(spark), -(-count // WORTH_A_TASK)))
+    readers = max(shards, min(4 * cores(spark), -(-count // WORTH_A_TASK)))
     folder.mkdir(parents=True, exist_ok=True)
     kind = chosen.schema["id"].dataType
     read = chosen.repartition(readers).mapInArrow(
@@ -131,83 +119,25 @@ def match(
     subscriptions: DataFrame | Stored,
     *,
     event_id: str = "id",
+    id_column: str = "id",
+    filter_column: str = "filter",
     output: Output = "pairs",
     folder: Path | None = None,
 ) -> DataFrame:
     """The (event, subscription) pairs that match, or how many per event.
 
-    ``folder`` is where the index goes, a temporary one if not given; it must outlive the result.
+    ``events`` may be a stream. ``folder`` is where the index goes, a temporary one if not given; it
+    must outlive the result.
     """
     if not isinstance(subscriptions, Stored):
+        place = folder or Path(tempfile.mkdtemp(prefix="shoal-match-"))
         subscriptions = store(
-            subscriptions, folder or Path(tempfile.mkdtemp(prefix="shoal-match-"))
+            subscriptions, place, id_column=id_column, filter_column=filter_column
         )
-    wanted = _readable(events, subscriptions, event_id)
+    wanted, names = readable_columns(events, subscriptions, event_id)
     run = partial(match_batches, folder=str(subscriptions.folder), event_id=event_id, output=output)
-    return wanted.mapInArrow(run, _schema(wanted.schema, subscriptions, event_id, output))
-
-
-def match_files(
-    spark: SparkSession,
-    events: Path,
-    subscriptions: Path | Stored,
-    out: Path,
-    *,
-    event_id: str | None = None,
-    id_column: str = "id",
-    filter_column: str = "filter",
-    output: Output = "pairs",
-) -> MatchSummary:
-    """Match files: Parquet, JSON lines or CSV in, Parquet out.
-
-    Without ``event_id`` events are numbered: by row in Parquet, by Spark elsewhere.
-    """
-    if out.exists() and any(out.iterdir()):
-        raise PipelineError(f"{out} is not empty", "give another folder")
-    out.mkdir(parents=True, exist_ok=True)
-    with _temporary(out) as folder:
-        stored = (
-            subscriptions
-            if isinstance(subscriptions, Stored)
-            else store(
-                _read(spark, subscriptions, "subscriptions"),
-                folder,
-                id_column=id_column,
-                filter_column=filter_column,
-            )
-        )
-        _existing(events, "events")
-        named = event_id or EVENT_NUMBER
-        run = partial(
-            write_matches, folder=str(stored.folder), event_id=named, output=output,
-            out=str(out.absolute()),
-        )  # fmt: skip
-        if _format(events) == "parquet":
-            tasks, columns = _row_groups(spark, events, stored, event_id)
-            read = partial(read_row_groups, columns=columns, event_id=event_id)
-            written = tasks.mapInArrow(
-                partial(run, read=read), "part long, events long, matches long"
-            )
-        else:
-            from pyspark.sql import functions as F  # noqa: N812  # as above
-
-            frame = _read(spark, events, "events")
-            if event_id is not None:
-                _column(frame, event_id, "events")
-            else:
-                frame = frame.withColumn(EVENT_NUMBER, F.monotonically_increasing_id())
-            if not _splittable(events):
-                frame = frame.repartition(2 * _cores(spark))
-            written = _readable(frame, stored, named).mapInArrow(
-                run, "part long, events long, matches long"
-            )
-        rows = written.collect()
-    return MatchSummary(
-        sum(row["events"] for row in rows),
-        stored.subscriptions,
-        sum(row["matches"] for row in rows),
-        out,
-    )
+    schema = _schema(events.schema, subscriptions, event_id, output)
+    return wanted.mapInArrow(partial(named, names=names, then=run), schema)
 
 
 def match_stream(
@@ -244,16 +174,31 @@ def match_stream(
     return events.writeStream.foreachBatch(each)
 
 
-def _column(frame: DataFrame, name: str, what: str) -> Any:
+def column(frame: DataFrame, name: str, what: str) -> Any:
+    """A column by its name; an error that lists those that are there if it is not."""
+    from pyspark.sql import functions as F  # noqa: N812  # as above
+
     if name not in frame.columns:
         raise PipelineError(
             f"the {what} have no column {name!r}", f"there are: {', '.join(frame.columns)}"
         )
-    return frame[name]
+    return F.col(_quoted(name))
 
 
-def _readable(events: DataFrame, stored: Stored, event_id: str | None) -> DataFrame:
-    """The columns that the filters ask about, if a filter can read them all."""
+def _quoted(name: str) -> str:
+    """A column's name as Spark takes it, whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def readable_columns(
+    events: DataFrame, stored: Stored, event_id: str | None
+) -> tuple[DataFrame, list[str]]:
+    """The columns that the filters ask about, if a filter can read them all, and their names.
+
+    The columns themselves are numbered: Spark cannot hand on one with a dot in its name.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # as above
+
     for field in events.schema.fields:
         kind = field.dataType.typeName()
         if field.name in stored.attributes and kind not in _READABLE:
@@ -263,9 +208,11 @@ def _readable(events: DataFrame, stored: Stored, event_id: str | None) -> DataFr
             )
     wanted = [name for name in events.columns if name in stored.attributes]
     if event_id is not None and event_id not in wanted:
-        _column(events, event_id, "events")
+        column(events, event_id, "events")
         wanted.append(event_id)
-    return events.select(*(f"`{name}`" for name in wanted))
+    wanted += [MALFORMED] if MALFORMED in events.columns else []
+    columns = [F.col(_quoted(name)).alias(f"c{number}") for number, name in enumerate(wanted)]
+    return events.select(*columns), wanted
 
 
 def _schema(events: StructType, stored: Stored, event_id: str, output: Output) -> StructType:
@@ -280,97 +227,8 @@ def _schema(events: StructType, stored: Stored, event_id: str, output: Output) -
     return StructType([event, found])
 
 
-def _row_groups(
-    spark: SparkSession, path: Path, stored: Stored, event_id: str | None
-) -> tuple[DataFrame, list[str]]:
-    """One row per row group of a Parquet file or folder, or part of one; the columns to read.
-
-    Each file is read by its own types. One that no filter can read is refused here, by name.
-    """
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    wanted = dict.fromkeys([*stored.attributes, *([] if event_id is None else [event_id])])
-    columns: dict[str, None] = {}
-    rows, first = [], 0
-    id_type: tuple[str, str] | None = None
-    for file in files:
-        metadata = pq.read_metadata(file)
-        schema = metadata.schema.to_arrow_schema()
-        if event_id is not None and event_id not in schema.names:
-            raise PipelineError(
-                f"the events have no column {event_id!r} ({file.name})",
-                f"there are: {', '.join(schema.names)}",
-            )
-        for field in schema:
-            if field.name not in wanted:
-                continue
-            columns[field.name] = None
-            if field.name in stored.attributes and not readable(field.type):
-                raise PipelineError(
-                    f"column {field.name!r} of the events holds {field.type} from row {first} on "
-                    f"({file.name}), which no filter can read",
-                    "cast it to string, a number or boolean",
-                )
-            if field.name == event_id:
-                id_type = id_type or (str(field.type), file.name)
-                if str(field.type) != id_type[0]:
-                    raise PipelineError(
-                        f"column {event_id!r} of the events holds {id_type[0]} in {id_type[1]} and "
-                        f"{field.type} from row {first} on ({file.name})",
-                        "give the ids one type",
-                    )
-        for group in range(metadata.num_row_groups):
-            rows.append((str(file.absolute()), group, first, metadata.row_group(group).num_rows))
-            first += metadata.row_group(group).num_rows
-    tasks = 4 * _cores(spark)
-    share = max(BATCH, -(-first // (tasks * BATCH)) * BATCH)  # a large row group is split up
-    parts = [
-        (file, group, start + begin, begin, min(begin + share, size))
-        for file, group, start, size in rows
-        for begin in range(0, size, share)
-    ]
-    bins = max(1, min(len(parts), tasks))
-    frame = spark.createDataFrame(
-        [(number % bins, *part) for number, part in enumerate(parts)],
-        "bin int, file string, row_group int, first long, begin long, end long",
-    )
-    return frame.repartitionById(bins, "bin"), list(columns)
-
-
-def _read(spark: SparkSession, path: Path, what: str) -> DataFrame:
-    _existing(path, what)
-    kind = _format(path)
-    literal = "".join(f"\\{c}" if c in "[]{}*?\\" else c for c in str(path.absolute()))
-    if kind == "csv":
-        return spark.read.csv(literal, header=True, inferSchema=True)
-    return spark.read.json(literal) if kind == "json" else spark.read.parquet(literal)
-
-
-def _existing(path: Path, what: str) -> None:
-    if not path.exists():
-        raise PipelineError(f"{path} does not exist", f"name a file or folder of {what}")
-
-
-def _format(path: Path) -> str:
-    if path.is_dir():
-        inside = {_format(file) for file in path.iterdir() if file.suffix in {*_FORMATS, ".gz"}}
-        if len(inside) == 1:
-            return inside.pop()
-        raise PipelineError(
-            f"{path} holds no data or several formats", "keep one of Parquet, JSON and CSV in it"
-        )
-    suffix = next((s for s in reversed(path.suffixes) if s not in (".gz", ".zst", ".bz2")), "")
-    if suffix not in _FORMATS:
-        raise PipelineError(
-            f"{path} is of no known format", f"end its name in {', '.join(sorted(_FORMATS))}"
-        )
-    return _FORMATS[suffix]
-
-
-def _splittable(path: Path) -> bool:
-    return path.is_dir() or path.suffix in _FORMATS
-
-
-def _cores(spark: SparkSession) -> int:
+def cores(spark: SparkSession) -> int:
+    """The cores that Spark has."""
     return int(spark.sparkContext.defaultParallelism)
 
 
@@ -378,13 +236,3 @@ def _ship(spark: SparkSession, folder: Path) -> None:
     """Workers on other machines get the index with the job's files."""
     if not str(spark.sparkContext.master).startswith("local["):
         spark.sparkContext.addFile(str(folder.absolute()), recursive=True)
-
-
-@contextmanager
-def _temporary(beside: Path) -> Iterator[Path]:
-    """A folder beside the output, which all workers see, gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix=".index-", dir=beside.absolute().parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

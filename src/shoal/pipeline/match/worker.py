@@ -19,6 +19,7 @@ from shoal.content import AttributeFilter
 from shoal.content.index import MatchIndex
 from shoal.content.index.storage import load, save
 from shoal.content.language import FilterError
+from shoal.pipeline.match.values import converted
 from shoal.pipeline.spark.garbage import settle
 
 Output: TypeAlias = Literal["pairs", "counts"]
@@ -34,7 +35,9 @@ BUILT = pa.schema(
         ("error", pa.string()),
     ]
 )
-WRITTEN = pa.schema([("part", pa.int64()), ("events", pa.int64()), ("matches", pa.int64())])
+WRITTEN = pa.schema([(name, pa.int64()) for name in ("part", "events", "matches", "malformed")])
+MALFORMED = "_malformed"
+"""The column that holds a line as it stands in its file, if it is no row."""
 
 
 def read_filters(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,6 +138,15 @@ def open_shards(folder: str) -> list[Shard]:
     return [Shard.open(each) for each in sorted(path.glob("[0-9]*"))]
 
 
+def named(
+    batches: Iterable[pa.RecordBatch],
+    names: list[str],
+    then: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:
+    """Give numbered columns their names, and go on."""
+    return then(batch.rename_columns(names) for batch in batches)
+
+
 def match_batches(
     batches: Iterable[pa.RecordBatch], folder: str, event_id: str, output: Output
 ) -> Iterator[pa.RecordBatch]:
@@ -142,9 +154,10 @@ def match_batches(
     shards = open_shards(folder)
     for batch in batches:
         events = batch.column(batch.schema.names.index(event_id))
+        readable = converted(batch)
         counts = np.zeros(batch.num_rows, np.int64)
         for shard in shards:
-            for found in shard.index.stream(batch):
+            for found in shard.index.stream(readable):
                 if output == "counts":
                     counts[found.rows] += found.counts
                 elif len(found.ids):
@@ -172,12 +185,16 @@ def write_matches(
     part = context.partitionId() if context is not None else 0
     target = Path(out) / f"part-{part:05d}.parquet"
     unfinished = target.with_name(f".{target.name}.{context.attemptNumber() if context else 0}")
-    events = matches = 0
+    events = matches = malformed = 0
 
     def counted(source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        nonlocal events
+        nonlocal events, malformed
         for batch in source:
+            lines = batch.num_rows
+            if MALFORMED in batch.schema.names:
+                batch = batch.filter(batch.column(MALFORMED).is_null()).drop_columns([MALFORMED])
             events += batch.num_rows
+            malformed += lines - batch.num_rows
             yield batch
 
     writer: pq.ParquetWriter | None = None
@@ -196,10 +213,9 @@ def write_matches(
     if writer is not None:
         writer.close()
         unfinished.rename(target)
-    if events:
-        yield pa.record_batch(
-            {"part": [part], "events": [events], "matches": [matches]}, schema=WRITTEN
-        )
+    if events or malformed:
+        row = {"part": part, "events": events, "matches": matches, "malformed": malformed}
+        yield pa.RecordBatch.from_pylist([row], schema=WRITTEN)
 
 
 def _write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 import shoal.pipeline.measure.graphs  # registers its measures
 import shoal.pipeline.measure.messages  # registers its measures
+import shoal.pipeline.measure.overlays  # registers its measures
+import shoal.pipeline.measure.peer_to_peer  # registers its measures
+import shoal.pipeline.measure.recovery  # registers its measures
 import shoal.pipeline.measure.runs  # registers its measures
 import shoal.pipeline.measure.trees  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
@@ -34,6 +37,7 @@ from shoal.pipeline.measure.registry import (
     with_rows,
 )
 from shoal.pipeline.paper import Figure
+from shoal.pipeline.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,11 +124,21 @@ def questions(claims: Iterable[Claim], figures: Iterable[Figure]) -> list[Questi
     return [Question(m, p, frozenset(e)) for m, p, e in wanted.values()]
 
 
-def measure_all(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> pa.Table:
+def measure_all(
+    plan: DataFrame,
+    tables: Tables,
+    asked: Sequence[Question],
+    progress: Progress | None = None,
+) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
+    progress = progress if progress is not None else Silent()
     kept = _Kept(tables)
     cases = [question for question in asked if question.measure in CASES]
-    parts: list[Part] = [partial(_cases, plan, kept, cases)] if cases else []  # the longest first
+    parts: list[tuple[str, Part]] = []
+    if cases:  # the longest first
+        parts.append(
+            (f"{len(cases)} that look at runs one by one", partial(_cases, plan, kept, cases))
+        )
     parts += _aggregates(plan, kept, [q for q in asked if q.measure not in CASES])
     # One job each, a few at a time: together they would be one plan that takes longer to make than
     # to run, and one is put together while others run. They are too small for Spark to change its
@@ -132,10 +146,28 @@ def measure_all(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> p
     with _setting(plan.sparkSession, "spark.sql.adaptive.enabled", "false"):
         try:
             with ThreadPoolExecutor(AT_A_TIME) as pool:
-                answers = list(pool.map(lambda part: part().toArrow().cast(SCHEMA), parts))
+                work = {pool.submit(_answer, part): name for name, part in parts}
+                left = dict.fromkeys(work)
+                _tell(progress, len(parts), [work[each] for each in left])
+                for done in as_completed(work):
+                    del left[done]
+                    _tell(progress, len(parts), [work[each] for each in left])
+                answers = [future.result() for future in work]
         finally:
+            progress.stage("")
             kept.release()
     return pa.concat_tables([SCHEMA.empty_table(), *answers])
+
+
+def _answer(part: Part) -> pa.Table:
+    return part().toArrow().cast(SCHEMA)
+
+
+def _tell(progress: Progress, parts: int, left: Sequence[str]) -> None:
+    """Say what is being measured."""
+    if left:
+        now = ", ".join(left[:AT_A_TIME])
+        progress.stage(f"Measuring: {parts - len(left)} of {parts} steps done; now {now}")
 
 
 @contextmanager
@@ -171,19 +203,21 @@ class _Kept(Mapping[str, "DataFrame"]):
             frame.unpersist()
 
 
-def _aggregates(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> Iterator[Part]:
+def _aggregates(
+    plan: DataFrame, tables: Tables, asked: Sequence[Question]
+) -> Iterator[tuple[str, Part]]:
     """The measures that SQL can compute, those over the same table together."""
     by_table: dict[str, list[Asked]] = {}
     for question in asked:
         found = find_measure(question.measure)
         found.check(question.parameters)
         if found.table is None:
-            yield partial(_alone, plan, tables, question)
+            yield question.measure, partial(_alone, plan, tables, question)
         else:
             ask = Asked(question.key, found, question.parameters, question.experiments)
             by_table.setdefault(found.table, []).append(ask)
     for table, together in by_table.items():
-        yield partial(_together, plan, tables, table, together)
+        yield f"{len(together)} over {table}", partial(_together, plan, tables, table, together)
 
 
 def _alone(plan: DataFrame, tables: Tables, question: Question) -> DataFrame:

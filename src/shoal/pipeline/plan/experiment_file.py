@@ -38,6 +38,7 @@ from typing import Any
 
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.plan.experiment import Experiment, plan
+from shoal.simulation.config import RunConfig
 from shoal.simulation.modules import beside
 from shoal.stack.registry import suggestion
 
@@ -64,6 +65,11 @@ def load_experiment(path: Path) -> Experiment:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PipelineError(f"{path} is not TOML: {error}", "correct it there") from None
+    if "experiment" not in data and set(data) & set(RunConfig.__struct_fields__):
+        raise PipelineError(
+            f"{path} is the configuration of one run, not an experiment",
+            f"run it with `shoal simulate {path}`, or add an [experiment] (examples/sweep.toml)",
+        )
     try:
         base = beside(_table(data, "base"), path.parent)
         experiment = _experiment({**data, "base": base})

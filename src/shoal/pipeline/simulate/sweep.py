@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 
 from shoal.pipeline.errors import PipelineError, SweepInterrupted
 from shoal.pipeline.plan.experiment import PlannedRun, unique
-from shoal.pipeline.progress import ConsoleProgress, Progress
+from shoal.pipeline.progress import ConsoleProgress, Progress, stage
+from shoal.pipeline.simulate.kernels import prepare_kernels
 from shoal.pipeline.simulate.worker import COMPLAINT, Runner, Task, simulate_bin
 from shoal.pipeline.tables.fold import fold
 from shoal.pipeline.tables.store import FAILED, Inventory, Store
@@ -107,6 +108,9 @@ def sweep(
             estimates = refined(pending, store, found)
             for run_id in found.failed & estimates.keys():  # to be tried again
                 store.path("runs", run_id, FAILED).unlink()
+            if run is simulate and str(spark.sparkContext.master).startswith("local"):
+                with stage(progress, "Preparing kernels, which are compiled once per machine"):
+                    prepare_kernels(pending)
             try:
                 _Sweep(spark, store, run, progress, estimates).simulate(pending)
             finally:
