@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from live_world import run, until
 
-from shoal.content import AttributeFilter
+from shoal.content import AttributeFilter, Attributes
 from shoal.live import Broker
 from shoal.live.settings import settings_from
 from shoal.overlay.shopparent import ShopParent
@@ -53,7 +53,11 @@ class Network:
         self.brokers[node] = broker
         self.got[node] = []
         wanted = AttributeFilter(f"kind = '{self.kind(node)}' AND n >= 0")
-        broker.listen_to(wanted, lambda event: self.got[node].append(event.content.values["n"]))
+        broker.listen_to(wanted, lambda event: self._hear(node, event.content))
+
+    def _hear(self, node: int, content: object) -> None:
+        assert isinstance(content, Attributes)
+        self.got[node].append(int(str(content.values["n"])))
 
     def kind(self, node: int) -> str:
         return KINDS[node % 2]
@@ -93,7 +97,7 @@ def test_brokers_shop_under_load_and_no_event_is_lost() -> None:
             for node in range(7):
                 await network.start(node)
             await until(network.whole, "all are in one tree")
-            heard = {node: False for node in network.brokers}
+            heard = dict.fromkeys(network.brokers, False)
 
             def all_hear() -> bool:
                 network.publish()
@@ -118,7 +122,12 @@ def test_brokers_shop_under_load_and_no_event_is_lost() -> None:
             await network.start(7)
             await until(network.whole, "all are in one tree again")
             since[7] = len(network.sent["a"])
-            await until(lambda: (network.publish(), bool(network.got[7]))[1], "the new one hears")
+
+            def new_one_hears() -> bool:
+                network.publish()
+                return bool(network.got[7])
+
+            await until(new_one_hears, "the new one hears")
             since[7] = len(network.sent["a"])
             await load(1.0)
             await until(lambda: not any(network.missing(since).values()), "nothing is missing")
