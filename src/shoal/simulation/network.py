@@ -361,6 +361,7 @@ class Network:
             host.clock = Clock(self.kernel)
             host.epoch += 1
             self.recorder.restarted(node)
+        self.recorder.noted(node, "node up", LOCAL, "")
         self.put_node(node).start(contacts)
         if self.started is not None:
             self.started(node)
@@ -483,6 +484,7 @@ class Network:
 
     def remove(self, node: NodeId) -> None:
         """A node is no more; its neighbours are not told."""
+        self.recorder.noted(node, "node down", LOCAL, "")
         self.nodes[node] = None
         self.hosts[node].clock.stop()
         if self.crashed is not None:
