@@ -21,22 +21,22 @@ def table(*listeners: Listener, events: dict[int, Publication]) -> Outcome:
 
 def test_the_table_counts_what_became_of_every_event() -> None:
     events = {
-        1: Publication(0, at=1.0, accepted=True),
-        2: Publication(0, at=2.0, accepted=True),
-        3: Publication(0, at=3.0, accepted=True),
-        4: Publication(0, at=4.0, accepted=False),
-        5: Publication(1, at=5.0, accepted=True),
+        1: Publication(0, at=1.0, accepted=1.0),
+        2: Publication(0, at=2.0, accepted=2.1),
+        3: Publication(0, at=2.4, accepted=2.6),  # perhaps after the gap: lost, in doubt
+        4: Publication(0, at=4.0),
+        5: Publication(1, at=5.0, accepted=5.0),
     }
     first = Listener(0)
     first.got.update([1, 1, 4])
-    first.gaps.append(Told(1.5, 2.5))
+    first.gaps += [Told(1.5, 2.5), Told(2.7)]
     second = Listener(1)
     second.got.update([5])
     second.misdelivered = 2
     found = table(first, second, events=events)
     assert (found.sent, found.unsure, found.owed) == (4, 1, 4)
     assert (found.delivered, found.gap, found.lost) == (2, 1, 1)
-    assert (found.duplicated, found.misdelivered) == (1, 2)
+    assert (found.duplicated, found.misdelivered, found.open_gaps) == (1, 2, 1)
     assert not found.right
 
 

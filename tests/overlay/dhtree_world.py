@@ -16,7 +16,7 @@ from shoal.overlay.reference_tree import (
 from shoal.simulation import parse_config
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.run import Simulation
-from shoal.stack import Host, Node
+from shoal.stack import LOCAL, Host, Layer, Node
 
 
 def ideal(
@@ -101,17 +101,13 @@ class DHTreeWorld:
 
     def wrong(self) -> str | None:
         """How the tree differs from the one that the nodes' positions give, if it does."""
-        running = self.running()
-        tree = self.overlay(running[0]).tree
-        parents, children = ideal(tree, {n: self.overlay(n).ring.position for n in running})
+        running: dict[int, Layer] = {n: self.overlay(n) for n in self.running()}
         for node in running:
             overlay = self.overlay(node)
-            parent = -1 if parents[node] is None else parents[node]
-            if overlay.parent != parent:
-                return f"{node} has parent {overlay.parent}, not {parent}"
-            if sorted(overlay.children) != children[node]:
-                return f"{node} has children {sorted(overlay.children)}, not {children[node]}"
-            both = {*overlay.children, *([overlay.parent] if parent >= 0 else [])}
+            wrong = overlay.wrong(running)
+            if wrong is not None:
+                return f"{node}: {wrong}"
+            both = {*overlay.children, overlay.parent} - {LOCAL}
             if both != set(overlay.neighbours):
                 return f"{node} has neighbours {list(overlay.neighbours)}, not {sorted(both)}"
         return self.simulation.wrong_table()

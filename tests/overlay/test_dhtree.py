@@ -60,9 +60,9 @@ def test_nobody_speaks_of_neighbours_where_nothing_changes() -> None:
     world.run(10.0)
     world.rest()
     spoken = len(told(world))
-    world.run(100.0)
+    world.run(90.0)
     assert len(told(world)) == spoken
-    world.overlay(5).on_change(0, NeighbourChange(0 in world.overlay(5).neighbours))  # a search that finds all as before
+    world.overlay(5).on_change(5, NeighbourChange(False))  # a search that finds all as before
     world.run(105.0)
     assert len(told(world)) == spoken
 
@@ -110,11 +110,11 @@ def test_the_root_is_who_owns_the_root_key() -> None:
 
 
 def test_the_parts_of_a_cut_network_become_one_tree_again() -> None:
-    world = DHTreeWorld(40, partitions=[{"start": 10.0, "end": 300.0}])
-    world.run(100.0)
+    world = DHTreeWorld(40, partitions=[{"start": 10.0, "end": 100.0}])
+    world.run(90.0)
     roots = [node for node in range(40) if world.overlay(node).parent == LOCAL]
     assert len(roots) == 2
-    world.run(360.0)
+    world.run(160.0)
     world.rest()
     assert world.wrong() is None
 
@@ -133,7 +133,7 @@ def test_a_false_child_is_refused() -> None:
     assert world.wrong() is None
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_whatever_happens_it_becomes_the_tree_of_its_keys(seed: int) -> None:
     """While it happens, every run checks that no link closes a cycle."""
     nodes = 20

@@ -196,12 +196,12 @@ def _live(minutes: float, seed: int, brokers: int, every: float, as_json: bool) 
         console.print(f"{brokers} brokers, {found.seconds:g} s, seed {seed}; faults: {faults}")
         table = Table()
         table.add_column("")
-        table.add_column("events", justify="right")
+        table.add_column("count", justify="right")
         table.add_column("of those owed", justify="right")
         table.add_row("sent", f"{found.sent:,}", "")
         table.add_row("sent without an answer", f"{found.unsure:,}", "")
         rows = {
-            "owed": found.owed,
+            "owed: sent × subscriber that wants it": found.owed,
             "delivered": found.delivered,
             "reported as gap": found.gap,
             "lost": found.lost,
@@ -211,6 +211,7 @@ def _live(minutes: float, seed: int, brokers: int, every: float, as_json: bool) 
         for name, count in rows.items():
             share = f"{100 * count / found.owed:.3f} %" if found.owed else ""
             table.add_row(name, f"{count:,}", share)
+        table.add_row("gaps that were never closed", f"{found.open_gaps:,}", "")
         console.print(table)
     for words in found.crashed:
         Console(stderr=True).print(f"[red]ended by itself[/]: {words}", soft_wrap=True)

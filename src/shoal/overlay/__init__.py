@@ -1,5 +1,6 @@
 """Who are my neighbours? One overlay per file; importing the package registers them all.
 
+* :mod:`~shoal.overlay.configured`: the links that a node was told to have.
 * :mod:`~shoal.overlay.given`: links that a simulation's topology makes and breaks.
 * :mod:`~shoal.overlay.dhtree`: a tree that copies a reference tree, over a hash table.
 * :mod:`~shoal.overlay.graph`: a graph of near constant degree that builds and heals itself.
@@ -8,6 +9,7 @@
 * :mod:`~shoal.overlay.shopparent`: a tree in which each node shops for the parent that costs least.
 """
 
+from shoal.overlay.configured import Configured
 from shoal.overlay.dhtree import DHTree
 from shoal.overlay.given import Given
 from shoal.overlay.graph import Graph
@@ -15,4 +17,13 @@ from shoal.overlay.lstree import LSTree
 from shoal.overlay.overcast import Overcast, OvercastG
 from shoal.overlay.shopparent import ShopParent
 
-__all__ = ["DHTree", "Given", "Graph", "LSTree", "Overcast", "OvercastG", "ShopParent"]
+__all__ = [
+    "Configured",
+    "DHTree",
+    "Given",
+    "Graph",
+    "LSTree",
+    "Overcast",
+    "OvercastG",
+    "ShopParent",
+]

@@ -38,6 +38,8 @@ from shoal.stack.message import Contact, Message
 
 LOST: Final = 32
 """Lost nodes that are remembered; the oldest is forgotten for a newer one."""
+ASKED_AGAIN: Final = 4
+"""Lost nodes that are asked at a time whether they are there."""
 NEAREST: Final = 3
 """Nodes on either side of a key that are named to who looks for its owner."""
 FINGER_ROUNDS: Final = 4
@@ -92,6 +94,8 @@ class Ring:
         """Nodes to begin with that are being connected to, by address."""
         self._stabilised = -1.0
         self._rounds = 0
+        self._member = False
+        """Whether this node has found its place; until then it tells nobody of neighbours."""
         self._left = False
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -145,8 +149,14 @@ class Ring:
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """Merge with the ring of these nodes."""
         self.contacts = contacts
+        self._member = not contacts
         for contact in contacts:
             self._begin_with(contact)
+
+    def placed(self, owner: RingPeer | None, after: int) -> None:
+        """One's own position was looked up; if that failed, this node is a ring of its own."""
+        self._member = True
+        self.settle()
 
     def _begin_with(self, contact: Contact) -> None:
         """Look up one's own position there; a node without an id is met first."""
@@ -155,6 +165,8 @@ class Ring:
             self.host.open(contact)
         elif contact.node != self.host.node:
             self.lookups.find_place(contact, True)
+        else:
+            self.placed(None, 0)
 
     def leave(self) -> None:
         """Leave: from now on this node says nothing."""
@@ -179,7 +191,9 @@ class Ring:
 
     def unreachable(self, contact: Contact) -> None:
         """A connection does not come about."""
-        self._joining.pop(contact.address, None)
+        if contact.address in self._joining:
+            del self._joining[contact.address]
+            self.placed(None, 0)
         self.closed(contact.node)
 
     def closed(self, node: NodeId) -> None:
@@ -293,9 +307,10 @@ class Ring:
         if probe is not None:
             probe.cancel()
         self.gone.pop(node, None)
-        self.lost.pop(node, None)
         self.heard[node] = self.host.now()
         self._consider(peer)
+        if self.lost.pop(node, None) is not None:
+            self.lookups.find_place(peer.contact, True)  # it may be on another ring by now
         return True
 
     def _consider(self, peer: RingPeer) -> None:
@@ -343,6 +358,8 @@ class Ring:
 
     def settle(self) -> None:
         """After a change: tell the neighbours, keep a connection to the successor."""
+        if not self._member:
+            return
         told = (tuple(self.predecessors), tuple(self.successors))
         after = self.after()
         if told != self._told:
@@ -415,20 +432,25 @@ class Ring:
         self.settle()
 
     def heal(self) -> None:
-        """Look up one's own position from some other node: rings that were cut merge so."""
+        """Ask nodes that were lost, and those to begin with, whether they are there.
+
+        Beside that, look up one's own position from a finger: rings that wind twice merge so.
+        """
         if self._left:
             return
         self._joining.clear()
-        known = [peer.contact for peer in self.fingers.values()]
-        known += [*self.lost.values(), *self.contacts]
-        if known:
-            self._rounds += 1
-            chance = self.host.chance("ring healing")
-            contact = known[chance.below(len(known), self.host.node, self.host.epoch, self._rounds)]
+        self._rounds += 1
+        chance, node, epoch = self.host.chance("ring healing"), self.host.node, self.host.epoch
+        lost = list(self.lost.values())
+        asked = chance.sample(lost, min(len(lost), ASKED_AGAIN), node, epoch, self._rounds)
+        for contact in (*asked, *self.contacts):
             if contact.node < 0:
                 self._begin_with(contact)
-            elif contact.node != self.host.node:
-                self.lookups.find_place(contact, False)
+            elif contact.node != node:
+                self.host.send_direct(contact, Ping(self.me()))
+        if self.fingers:
+            finger = chance.choice(list(self.fingers.values()), node, epoch, self._rounds, 1)
+            self.lookups.find_place(finger.contact, False)
 
     # For lookups
 

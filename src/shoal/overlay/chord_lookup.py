@@ -80,7 +80,7 @@ class Lookups:
 
     def find_place(self, contact: Contact, awaited: bool) -> None:
         """Look up one's own position from a node: who answers on the way is considered."""
-        lookup = Lookup(self.ring.position, _nothing, awaited)
+        lookup = Lookup(self.ring.position, self.ring.placed, awaited)
         self._ask(lookup, self._token(lookup), contact)
 
     def _token(self, lookup: Lookup) -> int:
@@ -120,9 +120,9 @@ class Lookups:
             self._ask(lookup, token, best.contact)
             return
         self._pending.pop(token, None)
-        if not lookup.awaited or not lookup.attempts:
+        if not lookup.awaited:
             return
-        if lookup.attempts < ATTEMPTS:
+        if 0 < lookup.attempts < ATTEMPTS:
             lookup.timer = self.ring.host.after(self.ring.reply, lambda: self._begin(lookup))
         else:
             lookup.answer(None, 0)
@@ -224,7 +224,3 @@ class Lookups:
 
 def _nearer(away: int, best: int) -> bool:
     return best < 0 or away < best
-
-
-def _nothing(owner: RingPeer | None, after: int) -> None:
-    """For lookups whose way is what counts."""

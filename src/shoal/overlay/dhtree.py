@@ -21,6 +21,7 @@ would fall all the way round.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
@@ -45,7 +46,7 @@ from shoal.overlay.reference_tree import (
     parent_of,
 )
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Handler, Overlay, Routing
+from shoal.stack.layer import Handler, Layer, Overlay, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
@@ -74,6 +75,7 @@ class DHTree(Overlay):
         self.heartbeat = parameters.heartbeat
         self.silence = parameters.heartbeat * parameters.patience
         self.pause = parameters.reply
+        self.heals_within = self.silence + 4 * parameters.heal
         self.most = BINARY_CHILDREN if parameters.fan_out == 2 else 1 << 30
         self.place: Place = self.tree.root
         """This node's topmost key."""
@@ -420,6 +422,23 @@ class DHTree(Overlay):
         if sender in self.neighbours:
             self._unlink(sender)
             self.search()
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """Parent and children are those that the keys of all nodes give."""
+        at = {node: cast("DHTree", layer).ring.position for node, layer in running.items()}
+        order = sorted(at, key=lambda node: at[node])
+        owners = [Owner(n, at[order[place - 1]], at[n]) for place, n in enumerate(order)]
+        known = Owners(self.tree, owners[order.index(self.host.node)])
+        for owner in owners:
+            known.learn(owner)
+        parent = parent_of(known)
+        above = LOCAL if parent is None else parent.host
+        if self.parent != above:
+            return f"its parent is {self.parent}, not {above}"
+        below = sorted(child.host for child in children_of(known))
+        if sorted(self.children) != below:
+            return f"its children are {sorted(self.children)}, not {below}"
+        return None
 
     def describe(self) -> dict[str, object]:
         """See :class:`~shoal.stack.layer.Overlay`."""

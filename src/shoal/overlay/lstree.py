@@ -48,6 +48,8 @@ from shoal.stack.registry import register
 
 SIGHTINGS: Final = 1.0
 """Seconds within which a node passes on one sighting of another tree."""
+TRIES: Final = 2
+"""Nodes that no longer answered which a root asks all the same when it looks for other trees."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -56,8 +58,12 @@ class LSTree(Searcher):
 
     def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
+        silence = parameters.heartbeat * parameters.patience
+        self.heals_within = silence + 4 * (parameters.merge_period + parameters.global_period)
         self._sighted = -1e9
         """When this node last passed on a sighting."""
+        self._kept = 0
+        """Place of the node that was remembered and asked last."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Requests and answers, regional and global data."""
@@ -122,7 +128,10 @@ class LSTree(Searcher):
         """A root asks the nodes that it knows whether they are of another tree."""
         if self.root and self.search is None and self.merges:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
-            for contact in self.known.remembered.values():
+            kept = list(self.known.remembered.values())
+            for _ in range(min(TRIES, len(kept))):
+                self._kept += 1
+                contact = kept[self._kept % len(kept)]
                 self.search.sighted[key_of(contact)] = contact
             self._ask_next()
 

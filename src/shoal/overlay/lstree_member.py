@@ -27,7 +27,7 @@ from shoal.overlay.lstree_messages import (
     Refuse,
     Regional,
 )
-from shoal.overlay.lstree_relation import BLANK, GAP, Colour, can_connect, precedes
+from shoal.overlay.lstree_relation import BLANK, GAP, LONGEST, Colour, can_connect, precedes
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Overlay, Reconfiguration, Routing
@@ -57,6 +57,8 @@ class Member(Overlay):
         self.colour: Colour = BLANK
         self.depth = 0.0
         self.parent: NodeId = LOCAL
+        self.parent_epoch = 0
+        """Which life of the parent this is."""
         self.parent_depth = 0.0
         """The parent's depth, as last heard."""
         self.root = False
@@ -95,6 +97,10 @@ class Member(Overlay):
         """There is no parent any more."""
         raise NotImplementedError
 
+    def begin_anew(self) -> None:
+        """Forget the colour, which cannot be extended any more."""
+        raise NotImplementedError
+
     def sighted(self, contact: Contact, colour: Colour) -> None:
         """Another tree was seen, one that this tree can join."""
         raise NotImplementedError
@@ -116,11 +122,16 @@ class Member(Overlay):
                 return  # late
             self._forget_child(sender)  # it has lost the link, or lives again
             self._close(sender)
+        if sender == self.parent and request.epoch > self.parent_epoch:
+            self._close(sender)
+            self.lose_parent("it lives again")
         lower = self.depth
         reason = "self" if sender == self.node else ""
         candidates: tuple[Contact, ...] = ()
         if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
             lower, reason = self._lowered(request)
+        if not reason and self.colour[0] >= LONGEST and self.parent == LOCAL:
+            reason = "busy"  # about to forget that colour
         if not reason and not request.break_max and 0 < self.max_degree <= self.degree():
             reason, candidates = "full", self._some_children()
         if not reason and not request.break_min and self._is_leaf():
@@ -175,8 +186,8 @@ class Member(Overlay):
         self.host.send(
             child.contact.node,
             Accept(
-                *(child.epoch, child.request, self.host.contact(), self.colour, self.depth),
-                *(self.ancestors, self._siblings(), known),
+                *(child.epoch, child.request, self.host.contact(), self.host.epoch),
+                *(self.colour, self.depth, self.ancestors, self._siblings(), known),
             ),
         )
 
@@ -296,6 +307,8 @@ class Member(Overlay):
         if sender == self.parent:
             self._close(sender)
             self.lose_parent("it dropped this node")
+            if cast("Drop", message).anew and self.parent == LOCAL and not self.root:
+                self.begin_anew()
 
     def beat(self) -> None:
         """Send a sign of life over every connection, and give up those who have sent none."""

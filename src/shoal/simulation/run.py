@@ -120,6 +120,7 @@ class Simulation:
         self.promises: dict[int, dict[Filter, None]] = {}
         """Per node what its application says it will publish."""
         self.network.crashed = self.crashed
+        self.recorder.up = self.network.nodes
         if self.network.connections is None:
             for node in range(config.nodes):
                 self.network.put_node(node)
@@ -180,6 +181,7 @@ class Simulation:
 
     def crashed(self, node: int) -> None:
         """A node is no more; nothing is owed to it from now on."""
+        self.recorder.crashed(node)
         self.oracle.forget(node)
         self.advertisers.forget(node)
 

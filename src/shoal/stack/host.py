@@ -106,6 +106,15 @@ class Host:
         """Send out of band to a node, connected or not; lost if it cannot be reached."""
         raise NotImplementedError
 
+    def hold(self, node: NodeId) -> None:
+        """Keep the events for a node that is about to be away, until ``release``.
+
+        A host that cannot keep them loses them, as it would without a connection.
+        """
+
+    def release(self, node: NodeId) -> None:
+        """Send what was kept for a node, or lose it if there is no connection."""
+
     # The application, and whoever watches
 
     def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
@@ -129,7 +138,10 @@ class Host:
         """Say which neighbour the overlay has towards the root (LOCAL: none)."""
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
-        """Tell whoever watches that something happened inside the protocol."""
+        """Tell whoever watches that something happened inside the protocol.
+
+        A ``warning`` is for the operator, too; it need not be watched for.
+        """
 
     def table(self, filter: Filter) -> FilterTable:
         """A new table for filters of this kind; a host may know a better one than the filter."""

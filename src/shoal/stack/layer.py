@@ -62,7 +62,11 @@ class Layer:
         """The node starts: timers begin here. Lower layers start first."""
 
     def stop(self) -> None:
-        """The node stops in good order: say goodbye here. Upper layers stop first."""
+        """The node stops in good order: say goodbye here. Upper layers stop first.
+
+        Messages still arrive until the bottom layer has closed all connections, or the driver's
+        patience is at its end.
+        """
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """A message of one of this layer's types arrived. Override it only for speed."""
@@ -82,7 +86,11 @@ class Layer:
         """Nodes of the network that this one may begin with; none if it is the first."""
 
     def opened(self, peer: Contact) -> None:
-        """A connection to a node is there, whichever end asked for it."""
+        """A connection to a node is there, whichever end asked for it.
+
+        If a node asked for by its address turns out to be connected already, it is told again,
+        with that address.
+        """
 
     def closed(self, peer: NodeId) -> None:
         """The connection to a node is gone: closed by its other end, or seen to be broken."""
@@ -225,6 +233,10 @@ class Overlay(Layer):
         """Say which neighbour lies towards the root (LOCAL: none)."""
         self.host.parent_changed(parent)
         self.routing.parent_changed(parent)
+
+    def complete(self) -> bool:
+        """Whether the node has the links that its application should wait for."""
+        return bool(self.neighbours)
 
     def describe(self) -> dict[str, object]:
         """What an operator should see of this overlay's state, by name."""

@@ -30,6 +30,7 @@ CAPABILITIES: Mapping[str, str] = {
     "tree": "keeps the neighbourhood acyclic",
     "root": "knows a root, and each node its parent",
     "association": "says which new link replaces which old one",
+    "both ends": "says so at both ends of the old link",
     "path": "knows the reconfiguration path",
     "tables": "keeps subscription tables that a reconfiguration protocol can repair",
     "symmetric": "lets every subscription travel in every direction",
