@@ -21,6 +21,7 @@ MODULES = {
     "frey-p2p": "shoal.experiments.frey_p2p",
     "frey-routing": "shoal.experiments.frey_routing",
     "recovery": "shoal.experiments.recovery",
+    "shopparent": "shoal.experiments.shopparent",
 }
 """Papers by name. Loaded when asked for: the command line's help must not wait for Spark."""
 
