@@ -43,11 +43,11 @@ from shoal.live.membership import Membership
 from shoal.live.messages import Beat, Bye, DepartureMessage, Known, Position, Shuffle
 from shoal.live.numbers import Numbered
 from shoal.live.peer import Peer
-from shoal.live.session import TURN
 from shoal.live.settings import Settings
 from shoal.live.spanning import Spanning
 from shoal.live.status import Status, status_of
 from shoal.live.talking import Talks
+from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
 from shoal.routing.seen import Seen
@@ -125,6 +125,7 @@ class Broker:
                 "publish anything; give --cert, --key and --ca, or say --insecure"
             )
         self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.loop)
         self._ticked = self.loop.time()
         self._stopped = asyncio.Event()
         seed = secrets.randbits(62) if settings.seed is None else settings.seed

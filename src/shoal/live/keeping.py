@@ -57,8 +57,7 @@ async def keep_alive(broker: Broker) -> None:
             if broker.loop.time() - peer.since > TALK:
                 peer.connection.close("nothing more to say out of band")
         for session in list(broker.sessions):
-            patience = 1e9 if session.paused else max(CLIENT_PATIENCE, 4 * interval)
-            session.connection.beat(degree, patience)
+            session.connection.beat(degree, max(CLIENT_PATIENCE, 4 * interval))
         if broker.loop.time() >= others_at:
             others_at = broker.loop.time() + broker.settings.heal
             others = broker.others()
