@@ -23,17 +23,20 @@ from shoal.live.settings import Settings, settings_from
 from shoal.live.sync import LoopThread, SyncBus
 from shoal.live.sync import connect as connect_sync
 
+QUICK: dict[str, Any] = {"heartbeat": 0.25}
+GRAPH: dict[str, Any] = {
+    "overlay": {
+        "name": "graph",
+        "heartbeat": 0.25,
+        "shuffle": 0.1,
+        "heal": 0.5,
+        "forget": 3.0,
+    }
+}
 TREE: dict[str, Any] = {
-    "overlay": "links",
+    "overlay": {"name": "links", "reconnect": (0.02, 0.5), "look": 0.25},
     "routing": {"name": "subscription-forwarding"},
     "reconfiguration": {"name": "strawman"},
-}
-QUICK: dict[str, Any] = {
-    "heartbeat": 0.25,
-    "shuffle": 0.1,
-    "heal": 0.5,
-    "forget": 3.0,
-    "reconnect": (0.02, 0.5),
 }
 """Everything faster than on a real network, so that tests need not wait."""
 
@@ -51,8 +54,10 @@ class Network:
             raise LiveError(f"a network of {brokers} brokers cannot be; take at least one")
         self._count = brokers
         self._shape = shape
-        shaped = TREE if shape == "tree" else {}
+        shaped = TREE if shape == "tree" else GRAPH
         self._settings = {**QUICK, **shaped, **settings}
+        if settings.get("overlay", {}).get("name") in (None, shaped["overlay"]["name"]):
+            self._settings["overlay"] = {**shaped["overlay"], **settings.get("overlay", {})}
         self.brokers: list[Broker] = []
         self._thread: LoopThread | None = None
 
@@ -103,7 +108,8 @@ class Network:
             return sum(len(b.links) for b in running) == 2 * (len(running) - 1)
         if not running:
             return True
-        enough = min(running[0].settings.degree - 1, len(running) - 1)
+        parameters = running[0].stack.parameters.get("overlay")
+        enough = min(getattr(parameters, "degree", 2) - 1, len(running) - 1)
         reached, frontier = {running[0].node}, [running[0].node]
         by_node = {broker.node: broker for broker in running}
         while frontier:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from shoal.cli.main import run
+from shoal.recovery.gossip import Gossip
 from shoal.routing.reconfiguration import Timed
 
 
@@ -46,4 +47,19 @@ def test_a_stack_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_overlay_that_builds_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chaos", "--minutes", "0.01", "--overlay", "graph", "--routing", "flooding"]) == 0
-    assert "on 1 stacks" in capsys.readouterr().out
+    assert "on 6 stacks" in capsys.readouterr().out  # without a recovery, and with each of five
+
+
+def test_a_recovery_that_finds_nothing_is_found_out_and_replays(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Gossip, "tick", lambda self: None)
+    asked = ["--recovery", "push", "--routing", "flooding", "--overlay", "given tree"]
+    assert run(["chaos", "--minutes", "5", *asked]) == 1
+    said = capsys.readouterr().out
+    assert "lacks event" in said
+    found = re.search(r"replay: shoal chaos --replay '(.*)'", said)
+    assert found is not None
+    assert run(["chaos", "--replay", found[1]]) == 1
+    monkeypatch.undo()
+    assert run(["chaos", "--replay", found[1]]) == 0

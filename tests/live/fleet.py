@@ -18,12 +18,10 @@ from patience import STORY
 from shoal.live.client import Bus
 from shoal.live.processes import BrokerProcess
 from shoal.live.status import Status
-from shoal.testing import QUICK
 
-FAST = [
-    f"--set={key}={list(value) if isinstance(value, tuple) else value}"
-    for key, value in {**QUICK, "heartbeat": 1.0, "forget": 6.0, "rotate": 0.5}.items()
-]
+FAST = ["--set=heartbeat=1.0", "--set=rotate=0.5"]
+GRAPH = ["shuffle=0.1", "heal=0.5", "forget=6.0"]
+TREE = ["reconnect=[0.02, 0.5]", "look=1.0"]
 
 
 class Fleet:
@@ -39,7 +37,9 @@ class Fleet:
         self, arguments: list[str], host: str = "127.0.0.1", namespace: str = ""
     ) -> BrokerProcess:
         inside = ["ip", "netns", "exec", namespace] if namespace else []
-        arguments = [*arguments, *FAST, *(["--insecure"] if namespace else [])]
+        tree = "--link" in arguments or "subscription-forwarding" in arguments
+        overlay = [f"--set=overlay.{parameter}" for parameter in (TREE if tree else GRAPH)]
+        arguments = [*arguments, *FAST, *overlay, *(["--insecure"] if namespace else [])]
         process = BrokerProcess(str(len(self.processes)), arguments, host, prefix=inside)
         self.processes.append(process)
         return process

@@ -13,6 +13,7 @@ from shoal.live import Broker
 from shoal.live.messages import VERSIONS, Hello, Known, Welcome
 from shoal.live.settings import Limits
 from shoal.live.wire import LENGTH, encode, parse_address
+from shoal.overlay.configured_messages import Link
 from shoal.testing import TREE, Network
 
 
@@ -24,6 +25,7 @@ async def introduce(broker: Broker, ahead: float) -> asyncio.StreamWriter:
     writer.write(encode(hello))
     (length,) = LENGTH.unpack(await reader.readexactly(4))
     msgspec.msgpack.decode(await reader.readexactly(length), type=Welcome)
+    writer.write(encode(Link(77)))
     await until(lambda: 77 in broker.links, "the link")
     return writer
 

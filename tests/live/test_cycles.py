@@ -157,7 +157,7 @@ def test_a_cycle_of_links_made_at_the_same_moment_is_cut(
     async def story() -> None:
         gate = Gate(size)
         ports = [free_port() for _ in range(size)]
-        settings = {**TREE, **QUICK, "heartbeat": 2.0}
+        settings = {**QUICK, **TREE, "overlay": {**TREE["overlay"], "look": 2.0}}
         async with AsyncExitStack() as world:
             brokers: list[Broker] = []
             for number in range(size):
@@ -189,7 +189,7 @@ def test_what_is_no_longer_wanted_leaves_a_cycle(caplog: pytest.LogCaptureFixtur
     async def story() -> None:
         gate = Gate(3)
         ports = [free_port() for _ in range(3)]
-        settings = {**TREE, **QUICK, "heartbeat": 2.0}
+        settings = {**QUICK, **TREE, "overlay": {**TREE["overlay"], "look": 2.0}}
         async with AsyncExitStack() as world:
             brokers: list[Broker] = []
             for number in range(3):
@@ -211,7 +211,7 @@ def test_a_ring_on_a_graph_is_none_of_this(caplog: pytest.LogCaptureFixture) -> 
     """Routings that need no tree may have links in a ring."""
 
     async def story() -> None:
-        routing = {"overlay": "links", "routing": {"name": "flooding"}, **QUICK}
+        routing = {**QUICK, "overlay": TREE["overlay"], "routing": {"name": "flooding"}}
         async with (
             Broker(Settings(name="1", **routing)) as a,
             Broker(Settings(name="2", links=(a.address,), **routing)) as b,

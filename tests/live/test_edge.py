@@ -27,6 +27,9 @@ class Client:
         assert not self.got, "one delivery, whatever the number of subscriptions that match"
         self.got = list(numbers)
 
+    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+        raise AssertionError("nothing is lost at the edge")
+
 
 class AtEdge(Host):
     """A host of which only the tables matter."""

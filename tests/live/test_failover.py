@@ -10,7 +10,7 @@ from live_world import links_of, run, states_of, tables_of, tree_tables, until
 from shoal.content import AttributeFilter
 from shoal.live import Broker
 from shoal.live.settings import Settings
-from shoal.testing import QUICK
+from shoal.testing import QUICK, TREE
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from shoal.testing import QUICK
         {"name": "strawman"},
         {"name": "timed"},
         {"name": "notified"},
-        {"name": "informed", "asymmetric": True, "unsubscription_timer": 0.1},
+        {"name": "informed-asymmetric", "unsubscription_timer": 0.1},
     ],
     ids=lambda p: str(p["name"]),
 )
@@ -28,7 +28,7 @@ def test_a_link_moves_to_its_alternative_and_tables_follow(protocol: dict[str, A
 
     async def story() -> None:
         tree: dict[str, Any] = {
-            "overlay": "links",
+            "overlay": TREE["overlay"],
             "routing": {"name": "subscription-forwarding"},
             "reconfiguration": protocol,
             **QUICK,

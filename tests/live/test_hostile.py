@@ -21,13 +21,12 @@ from shoal.live.messages import (
     Beat,
     Bye,
     Consumed,
+    Echo,
     Hello,
     Inspect,
     Known,
-    Position,
     Publish,
     Refused,
-    Shuffle,
     Subscribe,
     ToClient,
     Unsubscribe,
@@ -35,8 +34,11 @@ from shoal.live.messages import (
     Welcome,
 )
 from shoal.live.wire import LENGTH, Splitter, content_of, encode, parse_address
+from shoal.overlay import configured_messages as links
+from shoal.overlay import graph_messages as overlay
 from shoal.routing import messages as tree
 from shoal.routing import semiprobabilistic_messages as graph
+from shoal.stack import Contact
 from shoal.testing import TREE, Network
 
 EVENT = Event(5, 99, Attributes({"x": 1, "room": "lab"}), b"body")
@@ -82,7 +84,7 @@ def hello(broker: Broker, role: Any = "client", **more: Any) -> Hello:
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
-        ({"versions": (99, 98)}, "version", "here 2, there 99, 98; update the older"),
+        ({"versions": (99, 98)}, "version", "here 3, there 99, 98; update the older"),
         ({"role": "peer", "stack": "other"}, "stack", "brokers must route alike"),
         ({"role": "peer", "who": Known(78, "77", "", 1)}, "identity", "not the name of node 78"),
     ],
@@ -151,20 +153,24 @@ def test_too_many_connections_and_subscriptions_are_refused() -> None:
     run(story())
 
 
+SAMPLE = (overlay.Known(Contact(5, "127.0.0.1:9"), 3, 1.0),)
 PEER_FRAMES = {
     "graph": [
         graph.Spread(EVENT, 1, 0), graph.Near(FILTER, 2), graph.Gone(FILTER),
-        graph.Leaf(True, (FILTER,)), Beat(3),
-        Shuffle((Known(5, "5", "127.0.0.1:9", 3, 1.0),), True),
+        graph.Leaf(True, (FILTER,)), Beat(), overlay.Beat(3), overlay.Shuffle(SAMPLE, True),
+        overlay.Ask(SAMPLE, 1, False), overlay.Accept(SAMPLE, 2), overlay.Refuse(SAMPLE),
+        overlay.Part(), overlay.Probe(SAMPLE), overlay.Found(SAMPLE),
+        overlay.Leave(Contact(5, "127.0.0.1:9")), overlay.Left(), Wave(77, 1), Echo(77, 1),
     ],
     "tree": [
-        tree.Forward(EVENT, 1), tree.Subscribe(FILTER), tree.Unsubscribe(FILTER), Beat(1),
-        Shuffle((), True), Position(5, 3, False),
+        tree.Forward(EVENT, 1), tree.Subscribe(FILTER), tree.Unsubscribe(FILTER), Beat(),
+        links.Link(5, (3, 7)), links.Accept(5), links.Refuse(), links.Position(5, 3, False),
+        links.Ready(), links.Whole(), links.Leaving(True), links.Left(), Wave(77, 1), Echo(77, 1),
     ],
 }  # fmt: skip
 CLIENT_FRAMES = [
     Publish(1, {"x": 5, "room": "lab", "y": 2.5, "z": None, "on": True}, b"body"),
-    Subscribe(7, "x > 3"), Unsubscribe(7), Consumed(3), Inspect(9, True), Beat(0),
+    Subscribe(7, "x > 3"), Unsubscribe(7), Consumed(3), Inspect(9, True), Beat(),
 ]  # fmt: skip
 
 
@@ -341,7 +347,7 @@ def test_a_peer_that_talks_over_many_connections_keeps_one() -> None:
             for raw in raws[:-1]:
                 await raw.closed()
             await until(lambda: len(broker.connections) == 1, "the others are gone")
-            assert [peer.node for peer in broker.talks.peers()] == [77]
+            assert [peer.node for peer in broker.out_of_band.peers()] == [77]
             raws[-1].close()
 
     run(story())
@@ -357,14 +363,19 @@ def test_a_neighbour_that_sends_thousands_of_waves_keeps_nobody_waiting() -> Non
                 who = Known(number, str(number), "127.0.0.1:1", 2**40)
                 raw.writer.write(encode(hello(broker, "peer", who=who)))
                 await raw.answer(Welcome)
+                raw.writer.write(encode(overlay.Ask((), 0, False)))
                 raws.append(raw)
+            await until(lambda: len(broker.links) == 2, "both are linked")
             flooding, silent = raws
             settled = asyncio.ensure_future(bus.settled())
             waves = broker.departures.waves
             await until(lambda: len(waves._passing) == 1, "its own wave is under way")
             flooding.writer.write(b"".join(encode(Wave(500, n)) for n in range(3 * 4096)))
-            flooding.writer.write(encode(Beat(41)))
-            await until(lambda: broker.links[77].degree == 41, "all waves have come")
+            came = broker.links[77].received_count
+            flooding.writer.write(encode(Beat()))
+            await until(
+                lambda: broker.links[77].received_count > came + 3 * 4096, "all waves have come"
+            )
             assert len(waves._passing) <= 4096 + 1
             assert not settled.done()
             flooding.close()
@@ -388,7 +399,7 @@ def test_clients_that_subscribe_all_at_once_do_not_keep_others_from_their_turn()
                 raw.writer.write(encode(hello(broker)))
                 await raw.answer(Welcome)
             for n, raw in enumerate(raws):
-                wanted = [Subscribe(1, intricate(n)), Subscribe(2, intricate(100 + n)), Beat(0)]
+                wanted = [Subscribe(1, intricate(n)), Subscribe(2, intricate(100 + n)), Beat()]
                 raw.writer.write(b"".join(map(encode, wanted)))
             await until(lambda: len(broker.edge) > 0, "the broker has begun")
             for n in range(5):
@@ -408,6 +419,8 @@ def test_a_neighbour_that_announces_much_does_not_keep_others_from_their_turn() 
             raw = await Raw.open(broker)
             raw.writer.write(encode(hello(broker, "peer")))
             await raw.answer(Welcome)
+            raw.writer.write(encode(links.Link(77)))
+            await until(lambda: 77 in broker.links, "it is linked")
             wanted = [tree.Subscribe(AttributeFilter(intricate(n))) for n in range(30)]
             raw.writer.write(b"".join(map(encode, wanted)))
 

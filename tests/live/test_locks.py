@@ -29,7 +29,7 @@ from shoal.live.proof import Caller
 from shoal.live.security import client_context, hash_token, server_context
 from shoal.live.settings import Limits
 from shoal.live.wire import LENGTH, Splitter, encode, parse_address
-from shoal.testing import QUICK, TREE, Network
+from shoal.testing import GRAPH, QUICK, TREE, Network
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"}
 TOKEN = "a token that nobody guesses"
@@ -560,7 +560,7 @@ def test_a_stranger_is_told_of_no_other_broker(tmp_path: Path) -> None:
     access = rules(tmp_path, peers={"token": TOKEN})
 
     async def story() -> None:
-        async with Network(3, access=access, token=TOKEN, degree=1) as network:
+        async with Network(3, access=access, token=TOKEN, overlay={"degree": 1}) as network:
             broker = network.brokers[0]
             reader, writer = await asyncio.open_connection(*parse_address(broker.address))
             me = Known(77, "77", "127.0.0.1:1", 1)
@@ -633,10 +633,10 @@ def test_a_clock_that_was_set_back_locks_nobody_out(
     now = time.time_ns
 
     async def story() -> None:
-        async with Broker(Settings(name="1", **QUICK)) as one:
+        async with Broker(Settings(name="1", **GRAPH, **QUICK)) as one:
             for back in (0, 3600):
                 monkeypatch.setattr(time, "time_ns", lambda: now() - back * 10**9)  # noqa: B023
-                async with Broker(Settings(name="2", join=(one.address,), **QUICK)) as two:
+                async with Broker(Settings(name="2", join=(one.address,), **GRAPH, **QUICK)) as two:
                     await until(lambda: bool(one.status().links), "linked")
                     (link,) = one.status().links
                     assert link.address == two.address

@@ -19,7 +19,8 @@ from shoal.live.messages import VERSIONS, Hello, Known, Welcome
 from shoal.live.processes import free_port
 from shoal.live.settings import settings_from
 from shoal.live.wire import LENGTH, encode, parse_address
-from shoal.testing import QUICK, Network
+from shoal.overlay.graph_messages import Ask
+from shoal.testing import GRAPH, QUICK, Network
 
 
 def test_a_client_may_be_started_before_its_broker() -> None:
@@ -74,7 +75,7 @@ def test_over_tls_it_moves_to_the_broker_of_that_name_alone(tmp_path: Path) -> N
         pair = authority.issue(name)
         files = {"certificate": pair.certificate, "key": pair.key}
         return settings_from(
-            {"name": name, **QUICK, **files, "authority": authority.certificate, **more}
+            {"name": name, **GRAPH, **QUICK, **files, "authority": authority.certificate, **more}
         )
 
     async def story() -> None:
@@ -117,8 +118,13 @@ def test_a_broker_that_was_stopped_blames_no_clock() -> None:
             process.signal(signal.SIGCONT)
             (length,) = LENGTH.unpack(await reader.readexactly(4))
             msgspec.msgpack.decode(await reader.readexactly(length), type=Welcome)
+            writer.write(encode(Ask((), 0, False)))
             async with shoal.connect(process.address) as bus:
-                assert [link.skew for link in (await bus.inspect()).links] == [0]
+
+                async def no_skew() -> bool:
+                    return [link.skew for link in (await bus.inspect()).links] == [0]
+
+                await until(no_skew, "it is linked, and its clock is right")
             writer.transport.abort()
             process.said.seek(0)
             assert "clock" not in process.said.read()
@@ -136,10 +142,16 @@ def test_brokers_that_take_events_or_filters_of_different_sizes_are_not_linked(
 ) -> None:
     async def story() -> None:
         async with (
-            Broker(Settings(name="1", **QUICK)) as one,
+            Broker(Settings(name="1", **GRAPH, **QUICK)) as one,
             Broker(
                 settings_from(
-                    {"name": "2", **QUICK, "join": (one.address,), "limits": {limit: there}}
+                    {
+                        "name": "2",
+                        **GRAPH,
+                        **QUICK,
+                        "join": (one.address,),
+                        "limits": {limit: there},
+                    }
                 )
             ) as other,
         ):

@@ -20,11 +20,18 @@ from shoal.live import (
     RefusedError,
     Settings,
 )
+from shoal.overlay import Graph
 from shoal.routing import Unsubscribe
-from shoal.stack import Contact, Routing
-from shoal.testing import QUICK, TREE, Network
+from shoal.stack import Contact, Node
+from shoal.testing import GRAPH, QUICK, TREE, Network
 
 TEMPERATURES = [18, 25, 31, 35, 29, 33]
+
+
+def graph_of(broker: Broker) -> Graph:
+    overlay = broker.layers.overlay
+    assert isinstance(overlay, Graph)
+    return overlay
 
 
 async def take(subscription: Any, count: int) -> list[Any]:
@@ -80,7 +87,7 @@ def test_tables_on_a_tree_are_the_oracles() -> None:
 
 def test_a_graph_keeps_its_degree_heals_and_forgets() -> None:
     async def story() -> None:
-        async with Network(14, degree=4) as network:
+        async with Network(14, overlay={"degree": 4}) as network:
             for number, broker in enumerate(network.brokers):
                 broker.listen_to(AttributeFilter(f"n = {number % 5}"), lambda event: None)
             for broker in network.brokers[:4]:
@@ -89,7 +96,7 @@ def test_a_graph_keeps_its_degree_heals_and_forgets() -> None:
             await network.settled()
             gone = {broker.node for broker in network.brokers[:4]}
             await until(
-                lambda: not any(gone & set(broker.membership.view) for broker in rest),
+                lambda: not any(gone & set(graph_of(broker).view.entries) for broker in rest),
                 "the departed are forgotten",
             )
             await network.settled()
@@ -304,7 +311,7 @@ def test_brokers_that_route_differently_are_not_linked(caplog: pytest.LogCapture
     async def story() -> None:
         async with (
             Broker(Settings(name="1", **TREE, **QUICK)) as one,
-            Broker(Settings(name="2", join=(one.address,), **QUICK)) as two,
+            Broker(Settings(name="2", join=(one.address,), **GRAPH, **QUICK)) as two,
         ):
             await until(lambda: "brokers must route alike" in caplog.text, "it is said")
             assert not one.links
@@ -316,8 +323,8 @@ def test_brokers_that_route_differently_are_not_linked(caplog: pytest.LogCapture
 def test_a_name_is_one_brokers_alone(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with (
-            Broker(Settings(name="twin", **QUICK)) as one,
-            Broker(Settings(name="twin", join=(one.address,), **QUICK)),
+            Broker(Settings(name="twin", **GRAPH, **QUICK)) as one,
+            Broker(Settings(name="twin", join=(one.address,), **GRAPH, **QUICK)),
         ):
             await until(lambda: "with another --name" in caplog.text, "it is said")
 
@@ -325,17 +332,20 @@ def test_a_name_is_one_brokers_alone(caplog: pytest.LogCaptureFixture) -> None:
 
 
 class Overheard:
-    """A routing that writes down what it is told by others (a compiled one cannot be patched)."""
+    """A node that writes down what it is told by others (a compiled one cannot be patched)."""
 
-    def __init__(self, routing: Routing, got: list[tuple[int, Any]]) -> None:
-        self._routing = routing
+    def __init__(self, layers: Node, got: list[tuple[int, Any]]) -> None:
+        self._layers = layers
         self._got = got
 
     def receive(self, sender: int, message: Any) -> None:
-        self._got.append((sender, message))
+        if isinstance(message, Unsubscribe):
+            self._got.append((sender, message))
+        else:
+            self._layers.receive(sender, message)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._routing, name)
+        return getattr(self._layers, name)
 
 
 def test_messages_out_of_band(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,24 +353,38 @@ def test_messages_out_of_band(monkeypatch: pytest.MonkeyPatch) -> None:
         async with Network(3, shape="tree") as network:
             _, one, two = network.brokers  # both are linked to the first, not to each other
             got: list[tuple[int, Any]] = []
-            monkeypatch.setattr(two, "routing", Overheard(two.routing, got))
+            monkeypatch.setattr(two, "layers", Overheard(two.layers, got))
             message = Unsubscribe(AttributeFilter("x = 1"))
             one.send_direct(Contact(two.node), message)
             await asyncio.sleep(0.1)
             assert not got  # no address is known
-            one.membership.hear(two.me, one.loop.time())
+            there = Contact(two.node, two.me.address)
             tasks, connections = len(one._tasks), len(one.connections)
             for _ in range(5):
-                one.send_direct(Contact(two.node), message)
+                one.send_direct(there, message)
             await until(lambda: got == 5 * [(1, message)], "they have arrived")
-            one.send_direct(Contact(two.node), message)
+            one.send_direct(there, message)
             await until(lambda: len(got) == 6, "the connection is used again")
-            assert (len(two.links), len(two.talks), len(one.talks)) == (1, 1, 1)
+            assert (len(two.links), len(two.out_of_band), len(one.out_of_band)) == (1, 1, 1)
             assert (len(one._tasks), len(one.connections)) == (tasks, connections + 1)
-            monkeypatch.setattr("shoal.live.keeping.TALK", 0.0)
+            monkeypatch.setattr("shoal.live.heartbeat.TALK", 0.0)
             await until(
-                lambda: not len(two.talks) and not len(one.talks), "it is closed in the end"
+                lambda: not len(two.out_of_band) and not len(one.out_of_band),
+                "it is closed in the end",
             )
+
+    run(story())
+
+
+def test_a_node_known_by_its_address_alone_is_told_out_of_band() -> None:
+    async def story() -> None:
+        async with Network(3, shape="tree") as network:
+            _, one, two = network.brokers
+            got: list[tuple[int, Any]] = []
+            two.layers = Overheard(two.layers, got)  # type: ignore[assignment]  # stands in for it
+            message = Unsubscribe(AttributeFilter("x = 1"))
+            one.send_direct(Contact(-1, two.address), message)
+            await until(lambda: got == [(1, message)], "it has arrived")
 
     run(story())
 
@@ -407,10 +431,10 @@ def test_what_is_on_its_way_over_a_link_that_is_dropped_arrives() -> None:
             got: list[int] = []
             near.listen_to(AttributeFilter("n > 0"), lambda event: got.append(event.sequence))
             await network.settled()
-            link = near.links[far.node]
-            near.departures.drop(link, "enough")
+            graph_of(near)._part(far.node)  # it has links enough
+            assert far.node not in near.links
             sent = [far.publish({"n": n}).sequence for n in range(1, 11)]
-            await until(lambda: near.links.get(far.node) is not link, "the link is gone")
+            await until(lambda: len(got) == len(sent), "what was on its way is there")
             assert got == sent
 
     run(story())

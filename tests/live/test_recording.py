@@ -178,7 +178,6 @@ def _configuration() -> str:
 async def _live(logs: Path) -> None:
     """The scenario's workload on brokers, linked as its graph is."""
     plan = Simulation(SCENARIO)
-    quick = {k: v for k, v in QUICK.items() if k != "forget"}
     brokers: list[Broker] = []
     for node in range(SCENARIO.nodes):
         links = tuple(
@@ -186,12 +185,12 @@ async def _live(logs: Path) -> None:
         )
         settings = Settings(
             name=str(node),
-            overlay="links",
+            overlay=TREE["overlay"],
             links=links,
             routing=SCENARIO.routing,
             seed=SCENARIO.seed,
             record=logs,
-            **quick,
+            **QUICK,
         )
         broker = Broker(settings)
         broker._sequence = 0  # chance is drawn from events' numbers: the same draws

@@ -19,7 +19,8 @@ from shoal.live.status import Status
 KINDS = 3
 TREE = {0: (1, 2), 1: (0, 3, 4), 2: (0,), 3: (1,), 4: (1,)}
 """The neighbours of each broker: every link is configured at both ends."""
-PATIENT = ["--set=heartbeat=20.0", "--set=drain=300.0", "--set=absence=300.0", "--set=settle=4.0"]
+PATIENT = ["--set=heartbeat=20.0", "--set=drain=300.0", "--set=settle=4.0"]
+TREES = [*PATIENT, "--set=overlay.absence=300.0", "--set=overlay.settle=4.0"]
 """A machine that is short of time must not look like a broker that is dead."""
 
 
@@ -28,7 +29,7 @@ def tree() -> list[BrokerProcess]:
     return [
         BrokerProcess(
             str(n),
-            [*PATIENT, *(word for other in TREE[n] for word in ("--link", addresses[other]))],
+            [*TREES, *(word for other in TREE[n] for word in ("--link", addresses[other]))],
             address=addresses[n],
         )
         for n in TREE
@@ -38,7 +39,13 @@ def tree() -> list[BrokerProcess]:
 def ring() -> list[BrokerProcess]:
     """Four brokers that keep two neighbours each, give or take one."""
     addresses = [f"127.0.0.1:{free_port()}" for _ in range(4)]
-    arguments = [*PATIENT, "--degree", "2", "--set=routing.threshold=1.0"]
+    arguments = [
+        *PATIENT,
+        "--set=overlay.heartbeat=20.0",
+        "--degree",
+        "2",
+        "--set=routing.threshold=1.0",
+    ]
     for address in addresses:
         arguments += ["--join", address]
     return [BrokerProcess(str(n), arguments, address=a) for n, a in enumerate(addresses)]
@@ -173,7 +180,7 @@ def test_a_restarted_broker_of_a_tree_has_the_tables_that_others_have_changed() 
         brokers = [
             BrokerProcess(
                 str(n),
-                [*PATIENT, *(word for m in links[n] for word in ("--link", addresses[m]))],
+                [*TREES, *(word for m in links[n] for word in ("--link", addresses[m]))],
                 address=addresses[n],
             )
             for n in links

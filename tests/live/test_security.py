@@ -15,7 +15,7 @@ from live_world import run, until
 import shoal
 from shoal.content import AttributeFilter
 from shoal.live import Broker, LiveError, RefusedError, Settings
-from shoal.live.greeting import Greeter
+from shoal.live.handshake import Handshakes
 from shoal.live.messages import Hello
 from shoal.live.proof import Caller
 from shoal.live.security import client_context, hash_token, server_context
@@ -256,9 +256,9 @@ def test_bad_access_files(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_a_clock_that_is_off_is_said_and_links_work(caplog: pytest.LogCaptureFixture) -> None:
-    original = Greeter.hello
+    original = Handshakes.hello
 
-    def ahead(self: Greeter, purpose: str, caller: Caller, **more: Any) -> Hello:
+    def ahead(self: Handshakes, purpose: str, caller: Caller, **more: Any) -> Hello:
         hello = original(self, purpose, caller, **more)
         return msgspec.structs.replace(hello, time=hello.time + 60.0)
 
@@ -271,6 +271,6 @@ def test_a_clock_that_is_off_is_said_and_links_work(caplog: pytest.LogCaptureFix
             assert one.status().links[0].skew > 50
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Greeter, "hello", ahead)
+        patch.setattr(Handshakes, "hello", ahead)
         run(story())
     assert "the clock of '2' is 60.0 s ahead" in caplog.text

@@ -3,6 +3,7 @@ documented defaults."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as parquet
 import pytest
 
@@ -24,6 +26,9 @@ from shoal.live.processes import free_port
 from shoal.live.settings import settings_from
 from shoal.live.status import Status
 from shoal.live.sync import connect
+from shoal.overlay.configured_messages import ConfiguredParameters
+from shoal.overlay.graph_messages import GraphParameters
+from shoal.stack import StackError
 from shoal.testing import Network
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED": "1"}
@@ -64,8 +69,9 @@ def test_a_file_and_set_are_not_overridden_by_defaults(tmp_path: Path) -> None:
     port, other = free_port(), free_port()
     config = tmp_path / "broker.toml"
     config.write_text(
-        f'listen = "0.0.0.0:{port}"\nadvertise = "127.0.0.1"\ninsecure = true\ndegree = 3\n'
+        f'listen = "0.0.0.0:{port}"\nadvertise = "127.0.0.1"\ninsecure = true\n'
         f'run = "mine"\nname = "kitchen"\nrecord = "{tmp_path / "logs"}"\n'
+        "[overlay]\ndegree = 3\n"
     )
     with broker("--config", str(config)) as address:
         assert address == f"0.0.0.0:{port}"
@@ -118,17 +124,25 @@ def test_a_broker_that_names_its_routing_is_linked_to_one_that_does_not() -> Non
 
 def test_what_follows_from_the_other_settings() -> None:
     graph, tree = Settings(), Settings(links=("127.0.0.1:1",))
-    assert (graph.overlay, graph.routing["name"]) == ("graph", "semi-probabilistic")
+    assert (graph.overlay["name"], graph.routing["name"]) == ("graph", "semi-probabilistic")
     assert graph.reconfiguration is None
-    assert (tree.overlay, tree.routing["name"]) == ("links", "subscription-forwarding")
+    assert (tree.overlay["name"], tree.routing["name"]) == ("links", "subscription-forwarding")
     assert tree.reconfiguration == {"name": "strawman"}
-    assert Settings(routing={"name": "subscription-forwarding"}).overlay == "links"
+    assert Settings(routing={"name": "subscription-forwarding"}).overlay["name"] == "links"
+    assert tree.overlay["tree"]
+    assert not Settings(links=(":1",), routing={"name": "flooding"}).overlay["tree"]
     assert Settings(routing={"name": "event-forwarding"}).reconfiguration is None
-    assert settings_from({"links": [":1"], "overlay": "graph"}).routing["threshold"] == 0.5
+    assert settings_from({"overlay": {"name": "graph"}}).routing["threshold"] == 0.5
     for settings in (graph, tree):
         settings.stack()
-    with pytest.raises(LiveError, match="unknown setting 'degre'"):
-        settings_from({"degre": 3})
+    with pytest.raises(LiveError, match="unknown setting 'rotat'"):
+        settings_from({"rotat": 3})
+    with pytest.raises(StackError, match="overlay 'graph' has no parameter 'degre'; did you mean"):
+        settings_from({"overlay": {"degre": 3}}).stack()
+    with pytest.raises(StackError, match=r"'given' runs in a simulation only; one of: .*graph"):
+        settings_from({"overlay": {"name": "given"}}).stack()
+    with pytest.raises(StackError, match="give brokers to begin with as 'join'"):
+        settings_from({"overlay": {"name": "graph"}, "links": [":1"]}).stack()
 
 
 def test_the_documented_defaults_are_the_defaults() -> None:
@@ -137,7 +151,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
     documented = dict(rows)
     known = Settings()
     for field in Settings.__struct_fields__:
-        if field not in ("limits", "routing"):
+        if field not in ("limits", "routing", "overlay"):
             assert field in documented, f"docs/live.md does not tell of the setting '{field}'"
     for key, text in rows:
         value: object = known
@@ -151,6 +165,18 @@ def test_the_documented_defaults_are_the_defaults() -> None:
             assert text == "[0.1, 5.0]"
         else:
             assert text == shown, f"{key}: documented {text}, really {shown}"
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("graph", GraphParameters), ("links", ConfiguredParameters)]
+)
+def test_the_documented_parameters_of_overlays_are_theirs(name: str, parameters: type) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
+    rows = page.partition(f"| of `{name}` |")[2].partition("\n\n")[0]
+    documented = dict(re.findall(r"^\| `overlay\.(\w+)` \| `(.*?)` \|", rows, re.MULTILINE))
+    assert documented == {
+        field: json.dumps(value) for field, value in msgspec.to_builtins(parameters()).items()
+    }
 
 
 def test_a_broker_on_all_interfaces_tells_others_an_address_they_can_use() -> None:

@@ -14,10 +14,11 @@ from test_hostile import Raw, hello
 from shoal.live import Broker, RefusedError
 from shoal.live.budget import Budget
 from shoal.live.connection import Connection
-from shoal.live.messages import Accepted, Beat, Bye, Shuffle, Subscribe, Welcome
+from shoal.live.messages import Accepted, Beat, Bye, Subscribe, Welcome
 from shoal.live.security import hash_token
 from shoal.live.settings import Limits
 from shoal.live.wire import LENGTH, Splitter, encode
+from shoal.overlay.graph_messages import Ask, Shuffle
 from shoal.testing import Network
 
 
@@ -70,14 +71,14 @@ def test_a_client_that_never_consumes_blocks_for_as_long_as_the_broker_lets_it(
             network.connect() as other,
         ):
             raw = await subscriber(network.brokers[0], "TRUE", policy="block", window=1, queue=1)
-            raw.writer.write(encode(Beat(0)))
+            raw.writer.write(encode(Beat()))
             loop = asyncio.get_running_loop()
             began = loop.time()
             for n in range(20):
                 await publisher.publish(n=n)
                 await other.publish(n=n)
             assert loop.time() - began >= 0.3, "it was waited for, once"
-            raw.writer.write(encode(Beat(0)))
+            raw.writer.write(encode(Beat()))
             await publisher.publish(n=1)
             slow = network.brokers[0].status().clients[-1]
             assert (slow.queued, slow.dropped) == (1, 39)
@@ -214,7 +215,7 @@ def test_signs_of_life_are_not_kept_for_who_does_not_read() -> None:
                 await publisher.publish(body=bytes(1 << 18))
             waiting = session.connection.waiting()
             for _ in range(10_000):
-                session.connection.beat(3, 1e9)
+                session.connection.beat(1e9)
             session.connection.flush()
             assert session.connection.waiting() <= waiting
             raw.close()
@@ -230,6 +231,8 @@ def test_a_neighbour_that_asks_and_does_not_read_the_answers_has_to_go() -> None
             raw = await Raw.open(broker)
             raw.writer.write(encode(hello(broker, "peer")))
             await raw.answer(Welcome)
+            raw.writer.write(encode(Ask((), 0, False)))
+            await until(lambda: bool(broker.links), "it is linked")
             (peer,) = broker.links.values()
             question = encode(Shuffle((), True)) * 1000
             while broker.links:

@@ -45,6 +45,13 @@ def broker(
     name: Annotated[
         str | None, typer.Option(help="A name of its own; with TLS, that of its certificate.")
     ] = None,
+    overlay: Annotated[
+        str | None,
+        typer.Option(
+            help="Who becomes a neighbour: graph, links, … (shoal protocols overlay).",
+            show_default="graph, or links with --link",
+        ),
+    ] = None,
     routing: Annotated[
         str | None,
         typer.Option(help="semi-probabilistic on a graph, subscription-forwarding on a tree, …"),
@@ -52,9 +59,15 @@ def broker(
     reconfiguration: Annotated[
         str | None, typer.Option(help="How a tree repairs its tables: strawman, timed, …")
     ] = None,
+    recovery: Annotated[
+        str | None, typer.Option(help="How lost events are fetched (shoal protocols recovery).")
+    ] = None,
     degree: Annotated[
         int | None,
-        typer.Option(min=1, max=64, help="Neighbours to keep on a graph.", show_default="5"),
+        typer.Option(
+            help="Neighbours to keep on a graph; the same as --set overlay.degree=N.",
+            show_default="5",
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Any settings, in TOML.")] = None,
     set_: Annotated[
@@ -131,7 +144,6 @@ def broker(
         "join": tuple(join) if join else None,
         "links": tuple(link) if link else None,
         "name": name,
-        "degree": degree,
         "certificate": cert,
         "key": key,
         "authority": ca,
@@ -143,12 +155,20 @@ def broker(
         "run": run,
     }
     raw |= {field: value for field, value in given.items() if value is not None}
-    for section, chosen in (("routing", routing), ("reconfiguration", reconfiguration)):
+    sections = {
+        "overlay": overlay,
+        "routing": routing,
+        "reconfiguration": reconfiguration,
+        "recovery": recovery,
+    }
+    for section, chosen in sections.items():
         if chosen is not None:
             was = raw.get(section)
             before = was if isinstance(was, dict) else {}
             fits = before.get("name", chosen) == chosen
             raw[section] = {**(before if fits else {}), "name": chosen}
+    if degree is not None:
+        raw["overlay"] = {**raw.get("overlay", {}), "degree": degree}
     _logging(verbose)
     _runner()(_serve(raw))
 

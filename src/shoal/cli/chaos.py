@@ -22,6 +22,9 @@ def chaos(
     overlay: Annotated[str | None, typer.Option(help="Only this overlay.")] = None,
     routing: Annotated[str | None, typer.Option(help="Only this routing.")] = None,
     reconfiguration: Annotated[str | None, typer.Option(help="Only this protocol.")] = None,
+    recovery: Annotated[
+        str | None, typer.Option(help="Only this recovery, and only with one: `all` for all.")
+    ] = None,
     module: Annotated[
         list[str] | None, typer.Option(help="A Python file that registers protocols; repeatable.")
     ] = None,
@@ -44,8 +47,10 @@ def chaos(
     Small networks meet random subscriptions, publications and trouble, all overlapping: links of a
     given tree are replaced; nodes of an overlay that builds itself start, crash, stand still or are
     cut off. Once quiet, the overlay must be whole again, tables must be exactly those of the final
-    tree and subscribers, and every event must reach exactly those who want it. A failure is shrunk
-    to the fewest steps and printed with the command that replays it (exit code 1).
+    tree and subscribers, and every event must reach exactly those who want it. Above a recovery,
+    links lose events; once quiet, whatever a node still holds must have reached all who lack it. A
+    failure is shrunk to the fewest steps and printed with the command that replays it (exit code
+    1).
 
     With `--live`, brokers run as processes of this machine. Every few seconds one is killed,
     stopped for a while or told to stop, and comes back. Honest clients publish and subscribe
@@ -60,12 +65,15 @@ def chaos(
 
         shoal chaos --overlay graph --routing flooding
 
+        shoal chaos --recovery combined-pull
+
         shoal chaos --live --minutes 10
     """
     if live:
         _live(minutes, seed, brokers, every, as_json)
         return
     from shoal.simulation import chaos as trouble
+    from shoal.simulation.chaos import recovery as losses
     from shoal.simulation.modules import load_module
 
     for path in module or ():
@@ -74,13 +82,22 @@ def chaos(
         _replay(replay)
         return
     wanted = (overlay, routing, reconfiguration)
-    subjects = [
-        subject
+    subjects: list[tuple[Any, Any]] = [
+        (trouble, subject)
         for subject in trouble.subjects()
-        if all(name in (None, is_) for name, is_ in zip(wanted, subject, strict=False))
+        if recovery is None
+        and all(name in (None, is_) for name, is_ in zip(wanted, subject, strict=False))
+    ]
+    subjects += [
+        (losses, stack)
+        for stack in losses.stacks()
+        if recovery in (None, "all", stack[0])
+        and routing in (None, stack[1])
+        and overlay in (None, stack[2])
+        and reconfiguration is None
     ]
     if not subjects:
-        names = " + ".join(name for name in wanted if name is not None)
+        names = " + ".join(name for name in (*wanted, recovery) if name is not None)
         raise typer.BadParameter(f"no stack with {names}; see `shoal protocols` for what there is")
     histories = 0
     started = time.monotonic()
@@ -88,12 +105,12 @@ def chaos(
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=minutes * 60)
         for number in itertools.count(seed):
-            for subject in subjects:
-                history, found = trouble.trial(subject, number, steps)
+            for harness, subject in subjects:
+                history, found = harness.trial(subject, number, steps)
                 histories += 1
                 if found is not None:
                     progress.stop()
-                    _report(history, number, found, module or [])
+                    _report(harness, history, number, found, module or [])
                     raise typer.Exit(1)
             spent = time.monotonic() - started
             progress.update(
@@ -107,15 +124,13 @@ def chaos(
     )
 
 
-def _report(history: Any, seed: int, found: str, modules: list[str]) -> None:
+def _report(harness: Any, history: Any, seed: int, found: str, modules: list[str]) -> None:
     """A failure, as short as it can be made, with the command that replays it."""
-    from shoal.simulation import chaos as trouble
-
-    short = trouble.shrink(history)
+    short = harness.shrink(history)
     console.print(f"[red]seed {seed}[/], {history.subject}: {found}", soft_wrap=True)
     for line in short:
         console.print(f"    {line}", highlight=False)
-    text = json.dumps(trouble.describe(history, short))
+    text = json.dumps(harness.describe(history, short))
     options = "".join(f"--module {shlex.quote(module)} " for module in modules)
     console.print(
         f"replay: shoal chaos {options}--replay {shlex.quote(text)}",
@@ -127,10 +142,16 @@ def _report(history: Any, seed: int, found: str, modules: list[str]) -> None:
 def _replay(text: str) -> None:
     """Carry out the steps of a printed history and say what the oracle finds."""
     from shoal.simulation import chaos as trouble
+    from shoal.simulation.chaos import recovery as losses
     from shoal.simulation.invariants import InvariantViolation
 
     try:
-        found = trouble.failure(trouble.play(*trouble.read(json.loads(text))))
+        told = json.loads(text)
+        if "recovery" in told:
+            found = losses.failure(losses.replay(told))
+        else:
+            subject, ground, steps = trouble.read(told)
+            found = trouble.failure(trouble.play(subject, ground, []), steps)
     except InvariantViolation as violation:
         found = str(violation)
     except (ValueError, KeyError, TypeError, IndexError) as error:

@@ -112,7 +112,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     # Narrow enough for a hundred columns: the address stands below the name.
     brokers = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     brokers.add_column("broker", no_wrap=True)
-    for name in ("links", "known", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
+    for name in ("links", "overlay", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
                  "queued", "waiting", "dropped", "CPU %", "MB"):  # fmt: skip
         brokers.add_column(name, justify="right")
     recording = any(state.recording != "off" for state in found.values())
@@ -132,7 +132,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
         brokers.add_row(
             f"{state.name}\n[dim]{state.address}[/]",
             str(len(state.links)),
-            str(state.known),
+            "\n".join(f"{name} {_short(value)}" for name, value in state.overlay.items()),
             str(len(state.clients)),
             rate(state.published, same.published),
             rate(state.delivered, same.delivered),
@@ -159,3 +159,8 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
                     f"[yellow]{link.skew:+.0f} s[/]" if link.skew else "ok",
                 )
     return Group(brokers, links)
+
+
+def _short(value: object) -> str:
+    """A value of the overlay's state: of a list, how many there are."""
+    return str(len(value)) if isinstance(value, list) else str(value)

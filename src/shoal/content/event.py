@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,11 @@ from shoal.content.patterns import Pattern, Patterns
 
 EventId: TypeAlias = tuple[int, int]
 """Publisher and its sequence number: unique in a network."""
+
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+Marks: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], msgspec.Meta(max_length=64)]
+"""Numbers of an event for a recovery: see :mod:`shoal.recovery.numbering`."""
 
 AnyContent: TypeAlias = Patterns | Attributes
 AnyFilter: TypeAlias = Pattern | AttributeFilter
@@ -24,6 +29,8 @@ class Event(msgspec.Struct, frozen=True, dict=True, array_like=True):
     sequence: int
     content: AnyContent
     body: bytes = b""
+    marks: Marks = ()
+    """What a recovery at the publisher adds, so that subscribers notice losses."""
 
     @cached_property
     def id(self) -> EventId:

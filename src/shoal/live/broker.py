@@ -1,7 +1,8 @@
 """A broker: one node of the live network.
 
-It runs the same routing class that the simulator runs, on a host whose links are TCP connections
-and whose application are the clients connected to it (or, embedded, the program it lives in)::
+It holds a :class:`~shoal.stack.Node`, all layers of a stack as the simulator runs them, on a host
+whose links are TCP connections and whose application are the clients connected to it (or, embedded,
+the program it lives in)::
 
     async with Broker(Settings(listen="127.0.0.1:7464")) as broker:
         await broker.until_stopped()
@@ -27,7 +28,8 @@ from shoal.live.departures import Departures
 from shoal.live.edge import Edge, Listener
 from shoal.live.entries import Subscriber
 from shoal.live.errors import LiveError, ProtocolError, RefusedError
-from shoal.live.greeting import Greeter
+from shoal.live.handshake import Handshakes
+from shoal.live.heartbeat import keep_alive
 from shoal.live.host import LiveHost
 from shoal.live.identity import (
     advertised,
@@ -37,21 +39,19 @@ from shoal.live.identity import (
     node_id,
     random_name,
 )
-from shoal.live.keeping import keep_alive, keep_graph, keep_link
 from shoal.live.lobby import Lobby
-from shoal.live.membership import Membership
-from shoal.live.messages import Beat, Bye, DepartureMessage, Known, Position, Shuffle
+from shoal.live.messages import Known
 from shoal.live.numbers import Numbered
-from shoal.live.peer import Peer
+from shoal.live.out_of_band import OutOfBand
+from shoal.live.peer import OWN, Peer
+from shoal.live.peers import Peers
 from shoal.live.settings import Settings
-from shoal.live.spanning import Spanning
 from shoal.live.status import Status, status_of
-from shoal.live.talking import Talks
 from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
-from shoal.live.wire import content_of, parse_address, show_address
+from shoal.live.wire import content_of, encode, parse_address, show_address
 from shoal.routing.seen import Seen
-from shoal.stack import Chance, Contact, Message, NodeId, Reconfiguration
+from shoal.stack import Contact, Message, NodeId
 
 if TYPE_CHECKING:
     from shoal.live.metrics import MetricsServer
@@ -65,7 +65,7 @@ LATE: Final = 1.0
 
 
 def filters_of(message: Any) -> Iterator[object]:
-    """The filters that a message of the routing carries, and whatever else it does."""
+    """The filters that a message carries, and whatever else it does."""
     for name in message.__struct_fields__:
         value = getattr(message, name)
         yield from value if isinstance(value, tuple) else (value,)
@@ -85,20 +85,23 @@ class Broker:
         self.tls_in, self.tls_out = security.contexts(
             settings.certificate, settings.key, settings.authority
         )
+        self.peers = Peers(self)
         self.links: dict[NodeId, Peer] = {}
-        self.talks = Talks(self)
+        """The connections that the overlay made links of; all of them where there is no overlay."""
+        self.out_of_band = OutOfBand(self)
         self.sessions: dict[Session, None] = {}
         self.connections: dict[Connection, None] = {}
         self.edge = Edge(settings.limits.scan_of)
-        self.own: set[str] = set()
         self.published = self.delivered = self.forwarded = self.cycles = 0
+        self.recovered = self.given_up = 0
+        """Events that the recovery fetched, and those it says will not come."""
+        self.link_changes = 0
         self.missed = self.unsent = 0
         """Events dropped for clients and for neighbours that are gone."""
         self.recording: Recording | None = None
         self.running = False
-        tree = "tree" in self.stack.routing.needs
-        self.spanning = Spanning(self.node, self._position) if tree else None
-        self._came = Seen() if tree else None
+        self.tree = "tree" in self.stack.routing.needs
+        self._came = Seen() if self.tree else None
         """Events that came: while links form a cycle, they come again."""
         self.budget = Budget(settings.limits.memory)
         self.publishing: Session | None = None
@@ -106,8 +109,8 @@ class Broker:
         self._sequence = first_sequence(self.epoch)
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._metrics: MetricsServer | None = None
-        self._waiting: dict[NodeId, list[asyncio.Event]] = {}
-        self._repairs: dict[NodeId, int] = {}
+        self._encoded: tuple[Message | None, bytes] = (None, b"")
+        """The message that was sent last, and its frame: neighbours often get the same."""
         self._ticked = 0.0
         self._late = (0.0, 0.0)
         """By how many seconds the event loop was late, and until when that counts."""
@@ -129,26 +132,27 @@ class Broker:
         self._ticked = self.loop.time()
         self._stopped = asyncio.Event()
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
-        self.host = LiveHost(self, self.node, seed)
+        self.host = LiveHost(self, seed)
         self.layers = self.stack.on(self.host)
-        self.routing = self.layers.routing
-        self.layers.start()
-        own = [Beat, Shuffle, Position, Bye, DepartureMessage]
-        types: list[Any] = [*self.routing.handlers(), *own]
-        self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, types))
-        self.greeter = Greeter(self)
-        others = [*",".join(settings.links).split(","), *settings.join]
-        where = await asyncio.to_thread(advertised, settings.advertise, host, port, others)
+        kinds: list[Any] = [*self.layers.layers, *OWN]
+        self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, kinds))
+        self.routine = frozenset(kind for kind in self.layers.layers if kind.routine())
+        over_links = self.layers.routing.handlers() if self.layers.overlay is not None else ()
+        self._over_links = frozenset(over_links)
+        """Messages that may carry events over links only."""
+        self.handshakes = Handshakes(self)
+        contacts = settings.contacts()
+        for address in contacts:
+            parse_address(address, "link or join")
+        where = await asyncio.to_thread(advertised, settings.advertise, host, port, contacts)
         self.departures = Departures(self)
         self.lobby = Lobby(self)
         at = await self.lobby.listen(host, port)
         self.running = True
         self.address = show_address(*at)
         told = show_address(where[0] or at[0], where[1] or at[1])
-        self.own |= {self.address, told}
+        self.peers.own |= {self.address, told}
         self.me = Known(self.node, self.name, told, self.epoch)
-        chance = Chance(secrets.randbits(62), "membership")
-        self.membership = Membership(self.me, settings.degree, settings.forget, chance)
         if settings.metrics:
             from shoal.live.metrics import serve_metrics
 
@@ -164,15 +168,8 @@ class Broker:
             self.host.watched = True
             self.spawn(self.recording.run())
         self.spawn(keep_alive(self))
-        for spec in settings.links:
-            addresses = spec.split(",")
-            for address in addresses:
-                parse_address(address, "link")
-            self.spawn(keep_link(self, addresses))
-        for address in settings.join:
-            parse_address(address, "join")
-        if settings.overlay == "graph":
-            self.spawn(keep_graph(self))
+        self.layers.start(tuple(Contact(-1, link) for link in (*settings.links, *settings.join)))
+        self.departures.started()
         log.info("broker '%s' (node %d) listens on %s", self.name, self.node, self.address)
         return self
 
@@ -193,7 +190,7 @@ class Broker:
         tls = security.contexts(settings.certificate, settings.key, settings.authority)
         self.access = access
         self.tls_in, self.tls_out = tls
-        for peer in [*self.links.values(), *self.talks.peers()]:
+        for peer in [*self.peers.connected.values(), *self.out_of_band.peers()]:
             try:
                 peer.principal = access.peer_again(peer.principal)
             except RefusedError as error:
@@ -258,159 +255,78 @@ class Broker:
     async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
-    # Links
-
-    def established(self, peer: Peer, replaces: tuple[int, int] | None) -> None:
-        """A peer has introduced itself; both ends agree."""
-        if not peer.linked:
-            self.talks.began(peer)
-            return
-        node = peer.node
-        repair = None
-        if replaces is not None:  # who dialled repairs; of the path it knows only that much
-            path = (self.node,) if peer.dialled else ()
-            repair = Reconfiguration(replaces[1] & 0x7FFF_FFFF, path)
-        self.links[node] = peer
-        self.membership.linked(peer.who, peer.degree, self.loop.time())
-        if self.recording is not None:
-            self.recording.link(node, "up", repair)
-        log.info("link to '%s' (%s) is up", peer.who.name, peer.connection.remote)
-        self.routing.link_up(node, repair)
-        if self.spanning is not None:
-            self.spanning.up(node)
-        self.departures.linked(peer)
-        if replaces is not None and repair is not None and peer.dialled and replaces[0] != node:
-            self.routing.link_replaced(replaces[0], self.node, node, repair)
-        if self.settings.overlay == "graph":
-            surplus = self.membership.surplus(but=node)
-            if surplus is not None and surplus in self.links:
-                self.departures.drop(self.links[surplus], "making room for another")
-
-    def peer_closed(self, peer: Peer, reason: str) -> None:
-        """The connection to a peer is gone, and with it the link."""
-        if not peer.linked:
-            self.talks.ended(peer)
-            return
-        node = peer.node
-        if self.links.get(node) is not peer:
-            return
-        del self.links[node]
-        if self.spanning is not None:
-            self.spanning.down(node)
-        self.unsent += peer.dropped
-        self.membership.unlinked(node)
-        log.info("link to '%s' is down: %s", peer.who.name, reason)
-        repair = None
-        if peer.dialled and any("," in spec for spec in self.settings.links):
-            self._repairs[node] = secrets.randbits(31)
-            repair = Reconfiguration(self._repairs[node])
-        if self.recording is not None:
-            self.recording.link(node, "down", repair)
-        if not self.departures.closed(peer) and not self.host.closed:
-            self.routing.link_down(node, repair)
-        for event in self._waiting.pop(node, ()):
-            event.set()
-
-    def repair_of(self, node: NodeId) -> int:
-        """The number of the repair that the loss of this neighbour began."""
-        return self._repairs.get(node, 0)
-
-    async def unlinked(self, node: NodeId) -> None:
-        """Wait until there is no link to this node."""
-        while node in self.links:
-            event = asyncio.Event()
-            self._waiting.setdefault(node, []).append(event)
-            await event.wait()
-
-    def shuffled(self, peer: Peer, shuffle: Shuffle) -> None:
-        """A peer tells which brokers it knows."""
-        now = self.loop.time()
-        for known in shuffle.known:
-            self.membership.hear(known, now)
-        if shuffle.answer:
-            peer.tell(Shuffle(self.membership.sample(now, peer.node)))
-
-    @property
-    def root(self) -> NodeId:
-        """The root of the tree that this broker is in; -1 where links need not form a tree."""
-        return -1 if self.spanning is None else self.spanning.root
-
-    def _position(self, neighbour: NodeId, position: Position) -> None:
-        self.links[neighbour].tell(position)
-
-    def positioned(self, peer: Peer, position: Position) -> None:
-        """A neighbour says where it is in the tree of configured links."""
-        if self.spanning is not None and self.links.get(peer.node) is peer:
-            self.spanning.heard(peer.node, position)
-
-    def cut_cycles(self) -> None:
-        """Close links that were made at the same moment as others and close a cycle with them."""
-        for node in self.spanning.look() if self.spanning is not None else ():
-            peer = self.links[node]
-            log.warning(
-                "the link to '%s' closes a cycle of configured links and is cut; leave out one "
-                "link of the cycle",
-                peer.who.name,
-            )
-            peer.connection.close("it closes a cycle of configured links")
-
-    # Messages
+    # Messages between brokers
 
     def send(self, to: NodeId, message: Message) -> None:
-        """Routing sends to a neighbour."""
+        """A layer sends over a connection."""
         if self.departures.absent and self.departures.keep(to, message):
             return
-        peer = self.links.get(to)
-        if peer is None or peer.parted:
-            return
+        peer = self.peers.connected.get(to)
+        if peer is not None:
+            self.send_to(peer, message)
+
+    def send_direct(self, to: Contact, message: Message) -> None:
+        """A layer sends out of band."""
+        peer = self.peers.find(to)
+        if peer is not None:
+            self.send_to(peer, message)
+        else:
+            self.out_of_band.send(to, message)
+
+    def send_to(self, peer: Peer, message: Message) -> None:
+        """Send to another broker what it may receive."""
         events = message.events()
         if events:
             if not all(peer.principal.may_receive(event.content) for event in events):
                 return
             self.forwarded += 1
-        size = peer.send(message)
+        last, frame = self._encoded
+        if message is not last:
+            frame = encode(message)
+            self._encoded = (message, frame)
+        size = peer.send(message, frame)
         if self.recording is not None and size:
             self.recording.sent(message, size)
 
-    def send_direct(self, to: Contact, message: Message) -> None:
-        """Routing sends out of band."""
-        peer = self.links.get(to.node)
-        if peer is not None:
-            peer.send(message)
-        else:
-            self.talks.say(to.node, message)
-
-    def routed(self, peer: Peer, message: Any) -> None:
-        """A message of the routing arrived from a peer."""
+    def receive(self, peer: Peer, message: Any) -> None:
+        """A message for one of the layers arrived from another broker."""
         events = message.events()
         if events:
-            if not peer.linked:
-                raise ProtocolError("events travel over links only")
-            if message.hops > self.settings.limits.hops:
-                self.cycles += 1
-                if self.cycles == 1:
-                    log.warning("an event crossed %d links: do links form a cycle?", message.hops)
+            if not self._may_come(peer, message, events):
                 return
-            if not all(peer.principal.may_publish(event.content) for event in events):
-                return
-            if self._came is not None and not self._came.add(*events[0].id):
-                self.cycles += 1
-                return
+        elif peer.closing:
+            return
         elif self.settings.limits.stricter:
             for filter in filters_of(message):
                 self.settings.limits.check_filter(filter)
+        if type(message) in self.routine:
+            peer.beats += 1
         if self.recording is not None:
             self.recording.received(message)
         if self.departures.absent:
             self.departures.announced(peer.node, message)
-        self.routing.receive(peer.node, message)
+        self.layers.receive(peer.node, message)
+        if not self.departures.whole:
+            self.departures.look_whole()
 
-    def deliver(self, event: Event, hops: int) -> None:
-        """Routing brings an event that somebody here wants."""
-        self.delivered += 1
-        if self.recording is not None:
-            self.recording.delivered(event, hops)
-        self.edge.deliver(event)
+    def _may_come(self, peer: Peer, message: Any, events: tuple[Event, ...]) -> bool:
+        """Whether the events of a message are taken from another broker."""
+        routed = type(message) in self._over_links
+        if routed and peer.talks:
+            raise ProtocolError("events travel over links only")
+        if getattr(message, "hops", 0) > self.settings.limits.hops:
+            self.cycles += 1
+            if self.cycles == 1:
+                log.warning("an event crossed %d links: do links form a cycle?", message.hops)
+            return False
+        if not all(peer.principal.may_publish(event.content) for event in events):
+            return False
+        if routed and self._came is not None:
+            new = [self._came.add(*event.id) for event in events]
+            if not any(new):
+                self.cycles += 1
+                return False
+        return True
 
     # Clients, and the program a broker lives in
 
@@ -444,7 +360,7 @@ class Broker:
             self._came.add(event.publisher, event.sequence)
         if self.recording is not None:
             self.recording.published(event)
-        self.routing.publish(event)
+        self.layers.publish(event)
         return event
 
     def _checked(self, values: Mapping[str, Any], body: bytes) -> Attributes:
@@ -465,7 +381,7 @@ class Broker:
         if new:
             if self.recording is not None:
                 self.recording.wanted(filter, True)
-            self.routing.subscribe(filter)
+            self.layers.subscribe(filter)
         return filter
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
@@ -473,7 +389,7 @@ class Broker:
         if self.edge.remove(subscriber, number, filter):
             if self.recording is not None:
                 self.recording.wanted(filter, False)
-            self.routing.unsubscribe(filter)
+            self.layers.unsubscribe(filter)
 
     def listen_to(self, filter: Filter, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Call back for every matching event; the answer, called, ends that."""
@@ -500,10 +416,15 @@ class Broker:
 
     def others(self) -> tuple[Known, ...]:
         """Other brokers, for clients to turn to should this one die: neighbours first."""
-        now = self.loop.time()
-        near = {node: peer.who for node, peer in self.links.items()}
-        far = {known.node: known for known in self.membership.sample(now, self.node)[1:]}
-        return tuple({**near, **far}.values())[:64]
+        near = [peer.who for peer in self.links.values()]
+        far = [peer.who for node, peer in self.peers.connected.items() if node not in self.links]
+        return tuple([*near, *far][:64])
+
+    def known(self) -> int:
+        """How many other brokers are known: as the overlay says or, if it does not, those met."""
+        overlay = self.layers.overlay
+        known = None if overlay is None else overlay.describe().get("known")
+        return known if isinstance(known, int) else len(self.peers.addresses)
 
     def ticked(self) -> None:
         """The event loop has come round; remember if that took long."""

@@ -58,8 +58,7 @@ FAULTS: Final[tuple[Fault, ...]] = ("kill", "stop", "terminate")
 SETTINGS: Final = (
     "--degree=4",
     "--set=routing.threshold=1.0",
-    "--set=heal=2.0",
-    "--set=reconnect=[0.05, 0.5]",
+    "--set=overlay.heal=2.0",
     "--set=limits.rate=100",  # all that a flood of one client costs
     "--set=limits.block=1.0",
     "--set=anyone_may_block=true",  # the attack is to be one

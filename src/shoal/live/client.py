@@ -37,12 +37,12 @@ from shoal.live.messages import (
     Inspect,
     Leave,
     Missed,
+    Others,
     Policy,
     Publish,
     Refused,
     Report,
     Settled,
-    Shuffle,
     Subscribe,
     Unsubscribe,
 )
@@ -291,17 +291,12 @@ class Bus(Reconnecting):
             elif isinstance(message, Refused):
                 self._refused(message)
             elif isinstance(message, Missed):
-                self.dropped += message.count
-                gap = Gap(message.count, "this client did not keep up")
-                if not message.count:
-                    gap = Gap(None, "the broker was cut off from all others for a while")
-                for subscription in list(self._subscriptions.values()):
-                    subscription._put(gap)
+                self._missed(message)
             elif isinstance(message, Report):
                 future = self._pending.pop(message.request, None)
                 if future is not None and not future.done():
                     future.set_result(message.status)
-            elif isinstance(message, Shuffle):
+            elif isinstance(message, Others):
                 self._learn(message.known)
             elif isinstance(message, Settled):
                 future = self._settling.pop(message.request, None)
@@ -311,6 +306,14 @@ class Bus(Reconnecting):
                 self._leave(greeting)
             elif isinstance(message, Bye):
                 greeting.connection.close(message.reason, polite=False)
+
+    def _missed(self, message: Missed) -> None:
+        self.dropped += message.count
+        gap = Gap(message.count or None, message.reason)
+        for number in message.subscriptions or list(self._subscriptions):
+            subscription = self._subscriptions.get(number)
+            if subscription is not None:
+                subscription._put(gap)
 
     def _deliver(self, message: Delivery) -> None:
         event: Event = message.event

@@ -290,13 +290,13 @@ class Connection(asyncio.Protocol):
         given = 0 if self.transport is None else self.transport.get_write_buffer_size()
         return given + self._out_bytes
 
-    def beat(self, degree: int, patience: float) -> None:
+    def beat(self, patience: float) -> None:
         """Say that one is alive; give the other end up if it has been silent for too long."""
         silent = self.loop.time() - self.heard
         if silent > patience and not self.paused:
             self.close(f"nothing heard for {silent:.1f} s", polite=False)
         elif not self.gone:
-            self.mention(encode(Beat(degree)))
+            self.mention(encode(Beat()))
 
     def refuse(self, refused: Refused) -> None:
         """Answer no, and close."""

@@ -370,6 +370,18 @@ class Edge:
         coming = [self._coming.filter(place) for place in self._coming]
         return [*coming, *(f for table in self.tables for f in table.filters_here())]
 
+    def wanting(self, filter: Filter) -> dict[Subscriber, list[int]]:
+        """Who wants this very filter, and under which numbers."""
+        found: dict[Subscriber, list[int]] = {}
+        for entries, place in self._places(filter):
+            who = entries.who[place]
+            if isinstance(who, Several):
+                for one, numbers in who.items():
+                    found.setdefault(one, []).extend(numbers)
+            elif who is not None:
+                found.setdefault(who, []).append(entries.numbers[place])
+        return found
+
     def deliver(self, event: Event) -> int:
         """Hand an event to all subscribers here; how many there were."""
         found: dict[Subscriber, list[int]] = {}
@@ -402,3 +414,6 @@ class Listener:
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
         """See :class:`~shoal.live.entries.Subscriber`."""
         self._callback(event)
+
+    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+        """See :class:`~shoal.live.entries.Subscriber`; it asked for events alone."""

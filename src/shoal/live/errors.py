@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+FATAL: Final = frozenset({"version", "identity", "stack", "self", "epoch", "token", "forbidden"})
+"""Codes of refusals that trying again will not change soon."""
+
 
 class LiveError(Exception):
     """Something a user can mend; the message names the cause and the cure."""

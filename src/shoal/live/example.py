@@ -27,6 +27,10 @@ HEAD: Final = """\
 """
 
 
+EXAMPLES: Final = {"reconfiguration": "strawman", "recovery": "…"}
+"""Protocols to show where there is none by default."""
+
+
 def example_config() -> str:
     """A configuration in TOML that equals the defaults, with a comment on every setting."""
     meanings = _meanings()
@@ -39,10 +43,8 @@ def example_config() -> str:
             sections.append((name, value))
             continue
         lines += _comment(meanings["Settings", name])
-        if name == "overlay":
-            lines.append(f"# {name} = {_toml(value)}")
-        elif name == "reconfiguration":
-            lines.append('# reconfiguration = { name = "strawman" }')
+        if name in EXAMPLES:
+            lines.append(f'# {name} = {{ name = "{EXAMPLES[name]}" }}')
         elif value is None:
             lines.append(f"# {name} = " + ("0" if name == "seed" else '""'))
         else:

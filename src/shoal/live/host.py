@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from shoal.stack import Contact, Host, NodeId, Timer
+from shoal.stack import Contact, Host, Timer
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter, FilterTable
     from shoal.live.broker import Broker
-    from shoal.stack import Message
+    from shoal.stack import Message, NodeId
+
+log = logging.getLogger("shoal.live")
+WARNINGS: Final = 256
+"""Warnings of protocols that are remembered, so that each is logged once."""
 
 
 class LiveTimer(Timer):
@@ -48,27 +53,19 @@ class Repeating(Timer):
 class LiveHost(Host):
     """One broker's view of the world."""
 
-    def __init__(self, broker: Broker, node: NodeId, seed: int) -> None:
-        super().__init__(node, seed)
+    def __init__(self, broker: Broker, seed: int) -> None:
+        super().__init__(broker.node, seed)
         self._broker = broker
         self._loop = broker.loop
+        self.epoch = broker.epoch
         self.closed = False
+        self._warned: dict[tuple[NodeId, str], None] = {}
+
+    # Time
 
     def now(self) -> float:
         """See :class:`~shoal.stack.host.Host`."""
         return self._loop.time()
-
-    def send(self, to: NodeId, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
-        self._broker.send(to, message)
-
-    def broadcast(self, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`. A wire has no frame that all hear."""
-        self.send_all(tuple(self._broker.links), message)
-
-    def send_direct(self, to: Contact, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
-        self._broker.send_direct(to, message)
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
         """See :class:`~shoal.stack.host.Host`."""
@@ -85,21 +82,96 @@ class LiveHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         return Repeating(self, period, callback, period if first is None else first)
 
+    # Connections and messages
+
+    def contact(self) -> Contact:
+        """See :class:`~shoal.stack.host.Host`."""
+        return Contact(self.node, self._broker.me.address)
+
+    def open(self, contact: Contact) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self._broker.peers.open(contact)
+
+    def close(self, node: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self._broker.peers.close(node)
+
+    def send(self, to: NodeId, message: Message) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self._broker.send(to, message)
+
+    def broadcast(self, message: Message) -> None:
+        """See :class:`~shoal.stack.host.Host`. A wire has no frame that all hear."""
+        self.send_all(tuple(self._broker.links), message)
+
+    def send_direct(self, to: Contact, message: Message) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self._broker.send_direct(to, message)
+
+    def hold(self, node: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self._broker.departures.hold(node)
+
+    def release(self, node: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        self._broker.departures.release(node)
+
+    # The application, and whoever watches
+
     def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        self._broker.deliver(event, hops)
+        broker = self._broker
+        broker.delivered += 1
+        broker.recovered += recovered
+        if broker.recording is not None:
+            broker.recording.delivered(event, hops, recovered)
+        broker.edge.deliver(event)
+
+    def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
+        """See :class:`~shoal.stack.host.Host`; without a filter anybody may be concerned."""
+        broker = self._broker
+        broker.given_up += count
+        reason = f"events of node {publisher} were lost on their way"
+        if filter is not None:
+            for subscriber, numbers in broker.edge.wanting(filter).items():
+                subscriber.missed(tuple(numbers), count, reason)
+        else:
+            for session in broker.sessions:
+                session.missed((), 0, reason)
+        self.note("gap", publisher, str(count))
+
+    def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        broker = self._broker
+        if broker.recording is not None:
+            broker.recording.link(neighbour, "up" if up else "down", repair)
+        broker.link_changes += 1
+        log.info("link to node %d is %s", neighbour, "up" if up else "down")
+        if up:
+            for warned in [key for key in self._warned if key[0] == neighbour]:
+                del self._warned[warned]
+            broker.links[neighbour] = broker.peers.connected[neighbour]
+            broker.departures.link_up()
+        else:
+            broker.links.pop(neighbour, None)
+            broker.departures.link_down(neighbour)
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        recording = self._broker.recording
-        if recording is not None:
-            recording.stopped(why, hops, deterministic)
+        if self._broker.recording is not None:
+            self._broker.recording.stopped(why, hops, deterministic)
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
-        recording = self._broker.recording
-        if recording is not None:
-            recording.noted(what, peer, value)
+        """See :class:`~shoal.stack.host.Host`. A warning is logged, once while it holds."""
+        if self._broker.recording is not None:
+            self._broker.recording.noted(what, peer, value)
+        if what == "warning" and (peer, value) not in self._warned:
+            self._warned[peer, value] = None
+            if len(self._warned) > WARNINGS:
+                del self._warned[next(iter(self._warned))]
+            connected = self._broker.peers.connected.get(peer)
+            name = f"node {peer}" if connected is None else f"'{connected.who.name}'"
+            log.warning("%s: %s", name, value)
 
     def table(self, filter: Filter) -> FilterTable:
         """A table that clients and routing share."""

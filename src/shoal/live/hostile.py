@@ -53,7 +53,7 @@ async def mutated(streams: Streams, chance: random.Random) -> None:
     frames = [
         encode(Subscribe(1, "kind = 1 AND n > 3")),
         encode(Publish(2, {"spam": 1}, b"body")),  # no such change makes it one for the honest
-        encode(Beat(3)),
+        encode(Beat()),
     ]
     for _ in range(50):
         frame = bytearray(chance.choice(frames))
@@ -103,7 +103,7 @@ async def blocks(streams: Streams, chance: random.Random) -> None:
 
 async def _beat(writer: asyncio.StreamWriter) -> None:
     while True:
-        writer.write(encode(Beat(0)))
+        writer.write(encode(Beat()))
         await writer.drain()
         await asyncio.sleep(1)
 

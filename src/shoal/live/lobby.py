@@ -105,7 +105,7 @@ class Lobby:
 
     def _enter(self, accepted: socket.socket) -> None:
         broker = self._broker
-        connection = Connection(broker.settings.limits, broker.greeter.introduce)
+        connection = Connection(broker.settings.limits, broker.handshakes.introduce)
         connection.on_gone = self._gone
         connection.budget, connection.turns = broker.budget, broker.turns
         broker.connections[connection] = None

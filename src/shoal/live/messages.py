@@ -2,8 +2,8 @@
 
 Every connection opens with :class:`Hello` and is answered by :class:`Welcome` or :class:`Refused`;
 in between, who has a token proves it (:mod:`~shoal.live.proof`).
-After that peers exchange the messages of their routing, heartbeats and what they know of others;
-clients subscribe, publish and get deliveries.
+After that brokers exchange the messages of their layers, and heartbeats; clients subscribe, publish
+and get deliveries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from shoal.content import Event, Value
 from shoal.stack import Message
 
-VERSIONS: Final = (2,)
+VERSIONS: Final = (3,)
 """Versions of this protocol that this code speaks."""
 
 MOVES: Final = "moves"
@@ -50,7 +50,7 @@ class Hello(Message, frozen=True, tag="hello"):
     versions: Annotated[tuple[int, ...], msgspec.Meta(max_length=16)]
     role: Literal["peer", "client"]
     purpose: Literal["link", "talk"]
-    """A peer wants to be a neighbour, or only to exchange a few messages out of band."""
+    """A peer's layer asked for the connection, or it is for a few messages out of band."""
     who: Known
     time: Time
     """The sender's wall clock."""
@@ -59,18 +59,11 @@ class Hello(Message, frozen=True, tag="hello"):
     capabilities: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)] = ()
     token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
     """Which token the sender will prove to hold; the token itself is never sent."""
-    degree: Count = 0
-    urgent: bool = False
-    """A peer with too few links asks for room to be made."""
-    replaces: tuple[Node, Count] | None = None
-    """The neighbour that this link stands in for, and the number of the repair."""
     window: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1024
     """Deliveries that a client takes before it has said that it consumed some."""
     queue: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 10_000
     policy: Policy = "drop oldest"
     nonce: Nonce = b""
-    root: Node = -1
-    """On configured links: the root of the tree that the sender is in."""
 
 
 class Challenge(Message, frozen=True, tag="challenge"):
@@ -94,13 +87,11 @@ class Welcome(Message, frozen=True, tag="welcome"):
     who: Known
     time: Time
     capabilities: tuple[Name, ...] = ()
-    degree: Count = 0
     limit: Annotated[int, msgspec.Meta(ge=0, le=1 << 30)] = 0
     """The largest frame that this broker takes."""
     token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
     """Which token the broker holds itself, for callers that want to know who it is."""
     proof: Nonce = b""
-    root: Node = -1
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -119,26 +110,13 @@ class Bye(Message, frozen=True, tag="bye"):
 
 
 class Beat(Message, frozen=True, tag="beat"):
-    """The sender is alive and has so many links."""
-
-    degree: Count = 0
+    """The sender is alive."""
 
 
-class Shuffle(Message, frozen=True, tag="shuffle"):
-    """Brokers that the sender knows; ``answer`` asks for some in return."""
+class Others(Message, frozen=True, tag="others"):
+    """Other brokers, for a client to turn to should its own die."""
 
     known: Sample
-    answer: bool = False
-
-
-class Position(Message, frozen=True, tag="position"):
-    """Where the sender is in the tree of configured links."""
-
-    root: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-    distance: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-    """Links between the sender and the root."""
-    child: bool
-    """The receiver is on the sender's way to the root."""
 
 
 class Wave(Message, frozen=True, tag="wave"):
@@ -153,27 +131,6 @@ class Echo(Message, frozen=True, tag="echo"):
 
     origin: Node
     number: Count
-
-
-class Leaving(Message, frozen=True, tag="leaving"):
-    """The sender is about to stop, or to close this link. It passes on what it has got."""
-
-    heir: Known | None = None
-    """On a graph, the broker to be linked to in its place."""
-    dials: bool = False
-    """On configured links: it will connect to the receiver when it is back."""
-
-
-class Left(Message, frozen=True, tag="left"):
-    """The answer: the sender sends nothing more over this link, and it may be closed."""
-
-
-class Ready(Message, frozen=True, tag="ready"):
-    """All that the sender's side wants has been announced over this new link."""
-
-
-class Whole(Message, frozen=True, tag="whole"):
-    """The sender has all its configured links: events may be sent to it."""
 
 
 # Between a client and its broker
@@ -220,12 +177,12 @@ class Consumed(Message, frozen=True, tag="took"):
 
 
 class Missed(Message, frozen=True, tag="missed"):
-    """So many deliveries were dropped here, since the client was too slow.
-
-    0 means an unknown number: the broker had lost all its links.
-    """
+    """So many deliveries (0: an unknown number) were lost, here or on their way to the broker."""
 
     count: Count
+    reason: Text = "this client did not keep up"
+    subscriptions: tuple[int, ...] = ()
+    """Those that miss them; all of the client's if none is named."""
 
 
 class Inspect(Message, frozen=True, tag="inspect"):
@@ -273,10 +230,9 @@ ToClient: TypeAlias = (
     | Report
     | Beat
     | Bye
-    | Shuffle
+    | Others
     | Welcome
     | Challenge
     | Leave
     | Settled
 )
-DepartureMessage: TypeAlias = Wave | Echo | Leaving | Left | Ready | Whole

@@ -66,6 +66,9 @@ def _counters(broker: Broker, status: Status) -> list[tuple[str, str, float]]:
         ("events_missed", "Deliveries dropped since a client did not keep up.", missed),
         ("events_unsent", "Events dropped since a neighbour did not read.", lost),
         ("events_in_cycles", "Events that came again, or over limits.hops links.", status.cycles),
+        ("events_recovered", "Events delivered that had to be fetched.", broker.recovered),
+        ("events_given_up", "Events lost on their way that nobody had any more.", broker.given_up),
+        ("link_changes", "Links made and given up.", broker.link_changes),
         ("cpu_seconds", "Processor time used.", status.cpu),
     ]
 

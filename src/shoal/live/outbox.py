@@ -58,6 +58,8 @@ class Outbox:
         self.credit = hello.window
         self.delivered = self.dropped = 0
         self._missed = 0
+        self._lost = ""
+        """Why events were lost on their way since the client reads no more."""
         self._queue: deque[tuple[bytes, bytes]] = deque()
         """The beginning of each delivery, and its event as all clients share it."""
         self._queued_bytes = 0
@@ -80,6 +82,13 @@ class Outbox:
         elif not self.connection.gone:
             self.delivered += 1
             self._wait(head, raw)
+
+    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+        """See :class:`~shoal.live.entries.Subscriber`."""
+        if self._congested:  # one word for all that it misses meanwhile
+            self._lost = reason
+        else:
+            self.connection.send(encode(Missed(count, reason, tuple(numbers))))
 
     def _wait(self, head: bytes, raw: bytes) -> None:
         self._queue.append((head, raw))
@@ -130,6 +139,9 @@ class Outbox:
         if self._missed and self.credit > 0 and not self._congested:
             send(encode(Missed(self._missed)))
             self._missed = 0
+        if self._lost and not self._congested:
+            send(encode(Missed(0, self._lost)))
+            self._lost = ""
         while self._queue and self.credit > 0 and not self._congested:
             head, raw = self._queue.popleft()
             self._queued_bytes -= len(head) + len(raw)

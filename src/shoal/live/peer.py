@@ -1,11 +1,11 @@
-"""A link to a neighbouring broker."""
+"""Another broker at the other end of one connection."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.live.connection import Connection
-from shoal.live.messages import Beat, Bye, DepartureMessage, Known, Position, Shuffle
+from shoal.live.messages import Beat, Bye, Echo, Known, Wave
 from shoal.live.turns import TURN
 from shoal.live.wire import ENVELOPE, LENGTH, encode
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from shoal.live.broker import Broker
     from shoal.live.security import Principal
 
-_DEPARTURES: Final = frozenset(get_args(DepartureMessage))
-_OWN: Final = frozenset({Beat, Shuffle, Position, Bye, *_DEPARTURES})
-"""The links' own messages; all others are routing's."""
+OWN: Final = (Beat, Bye, Wave, Echo)
+"""The messages of brokers beside those of their layers."""
+_OWN: Final = frozenset(OWN)
 
 
 class Peer:
-    """One neighbour (or, out of band, another broker) over one connection.
+    """Another broker, connected because a layer asked for it or (``talks``) to be out of band.
 
-    A link lives exactly as long as its connection: both ends see it come and go with it, so a
-    neighbour that restarts, or a connection that is made anew, starts from empty tables on both.
+    A connection is one life of both ends: a broker that restarts, or a connection that is made
+    anew, starts from nothing on both.
     """
 
     def __init__(
@@ -32,35 +32,32 @@ class Peer:
         who: Known,
         principal: Principal,
         *,
-        linked: bool,
+        talks: bool,
         dialled: bool,
-        degree: int,
     ) -> None:
         self.broker = broker
         self.connection = connection
         self.who = who
         self.principal = principal
-        self.linked = linked
+        self.talks = talks
         self.dialled = dialled
-        self.degree = degree
         self.since = connection.loop.time()
-        self.sent = self.received_count = self.beats = self.dropped = 0
-        self.ready = False
-        """It has announced what its side wants."""
-        self.leaves = False
-        """The link is about to be closed, by either end."""
-        self.dropped_for = ""
-        """Why this end closes it."""
-        self.parted = False
-        """The other end is about to close it, and is sent nothing more."""
-        self.left = False
-        """It will send nothing more, since this broker is about to stop."""
+        self.sent = 0
+        """Messages of layers that were sent, routine ones left out."""
+        self.received_count = 0
+        """Messages that came, of whatever kind."""
+        self.beats = 0
+        """Of these, the brokers' own and the routine ones."""
+        self.dropped = 0
+        """Events that were not sent since the other end did not read."""
+        self.closing = False
+        """This end has said goodbye, and takes events that are on their way, and nothing else."""
         self._congested = False
         self._largest = connection.limits.frame + ENVELOPE + LENGTH.size
 
     @property
     def node(self) -> int:
-        """The neighbour's node id."""
+        """The other broker's node id."""
         return self.who.node
 
     def received(self, frames: list[memoryview]) -> None:
@@ -75,29 +72,21 @@ class Peer:
             self.received_count += 1
             message = decode(frame)
             if type(message) not in _OWN:
-                broker.routed(self, message)
-            elif isinstance(message, Beat):
-                self.degree = message.degree
-                self.beats += 1
-            elif isinstance(message, Shuffle):
-                self.beats += 1
-                broker.shuffled(self, message)
-            elif isinstance(message, Position):
-                self.beats += 1
-                broker.positioned(self, message)
-            elif type(message) in _DEPARTURES:
-                self.beats += 1
-                broker.departures.handle(self, message)
-            else:
-                self.connection.close(f"left: {message.reason}", polite=False)
+                broker.receive(self, message)
+                continue
+            self.beats += 1
+            if isinstance(message, Bye):
+                self.connection.close(f"left: {message.reason}", polite=not self.closing)
+                self.connection.settle()
                 return
+            if not isinstance(message, Beat) and self.node in broker.links:
+                broker.departures.waves.receive(self, message)
 
-    def send(self, message: Any) -> int:
-        """Send a message of the routing: its bytes, 0 if it was dropped.
+    def send(self, message: Any, frame: bytes) -> int:
+        """Send a layer's message: its bytes, 0 if it was dropped.
 
-        Events are dropped where the neighbour does not read.
+        Events are dropped where the other end does not read.
         """
-        frame = encode(message)
         connection = self.connection
         if len(frame) > self._largest:
             size = len(frame) - LENGTH.size
@@ -112,12 +101,13 @@ class Peer:
                 # Tables would go wrong if these were dropped; without the link they are right.
                 connection.close(f"does not read: {room} bytes wait", polite=False)
                 return 0
-        self.sent += 1
+        if type(message) not in self.broker.routine:
+            self.sent += 1
         connection.send(frame)
         return len(frame)
 
     def tell(self, message: Any) -> None:
-        """Send a message of the links' own; who asks for more of them than it reads has to go."""
+        """Send a message of the brokers' own; who asks for more of them than it reads has to go."""
         waiting = self.connection.waiting() if self._congested else 0
         if waiting > self.connection.limits.queue_bytes:
             self.connection.close(f"does not read: {waiting} bytes wait", polite=False)
@@ -130,4 +120,7 @@ class Peer:
 
     def closed(self, reason: str) -> None:
         """See :class:`~shoal.live.connection.User`."""
-        self.broker.peer_closed(self, reason)
+        if self.talks:
+            self.broker.out_of_band.ended(self)
+        else:
+            self.broker.peers.closed(self, reason)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import random
 import ssl
 import time
 from collections.abc import Iterable, Sequence
@@ -17,14 +18,14 @@ import msgspec
 from shoal.live import security
 from shoal.live.connection import Connection
 from shoal.live.errors import (
+    FATAL,
     DisconnectedError,
     ImpostorError,
     LiveError,
     RefusedError,
     UnreachableError,
 )
-from shoal.live.greeting import hung_up, open_connection
-from shoal.live.keeping import FATAL, Backoff
+from shoal.live.handshake import hung_up, open_connection
 from shoal.live.messages import (
     MOVES,
     VERSIONS,
@@ -50,6 +51,23 @@ LAST_WINDOW: Final = 1_000_000
 """Deliveries that a broker which is about to stop may send without asking."""
 LAST_WORDS: Final = 60.0
 """Seconds that a broker may take to close a connection that the client has moved away from."""
+
+
+class Backoff:
+    """Growing pauses with jitter, so that many who lost one broker do not all return at once."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first, self._longest = first, longest
+        self._pause = first
+
+    def next(self) -> float:
+        """The next pause."""
+        pause, self._pause = self._pause, min(self._longest, 2 * self._pause)
+        return pause * random.uniform(0.5, 1.5)
+
+    def reset(self) -> None:
+        """It worked."""
+        self._pause = self._first
 
 
 class Reconnecting:
@@ -354,7 +372,7 @@ class Reconnecting:
         while True:
             await asyncio.sleep(1.0)
             if self._connection is not None:
-                self._connection.beat(0, 10.0)
+                self._connection.beat(10.0)
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.gone:

@@ -24,7 +24,7 @@ from shoal.live.errors import LiveError
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
     from shoal.live.broker import Broker
-    from shoal.stack import Message, NodeId, Reconfiguration
+    from shoal.stack import Message, NodeId
 
 log = logging.getLogger("shoal.live")
 BIN: Final = 0.1
@@ -71,7 +71,11 @@ class Recording:
             raise LiveError(
                 f"cannot record in {folder}: {error.strerror}; check --record"
             ) from None
-        facts = {"stack": broker.described, "name": broker.name, "degree": broker.settings.degree}
+        facts = {
+            "stack": broker.described,
+            "name": broker.name,
+            "overlay": broker.settings.overlay,
+        }
         self.noted("started", -1, _json.encode(facts).decode())
 
     def _now(self) -> float:
@@ -92,9 +96,9 @@ class Recording:
         what = _json.encode([event.sequence, event.content]).decode()
         self._add("notes", (now, self._node, "published", -1, what))
 
-    def delivered(self, event: Event, hops: int) -> None:
+    def delivered(self, event: Event, hops: int, recovered: bool) -> None:
         """An event reaches this broker's clients."""
-        row = (event.publisher, event.sequence, self._node, self._now(), hops, True, False)
+        row = (event.publisher, event.sequence, self._node, self._now(), hops, True, recovered)
         self._add("deliveries", row)
 
     def _kind(self, message: Message) -> KindCount:
@@ -122,10 +126,9 @@ class Recording:
         found[1] += hops
         found[2] += deterministic
 
-    def link(self, to: NodeId, change: str, repair: Reconfiguration | None) -> None:
-        """A link comes or goes."""
-        number = -1 if repair is None else repair.id
-        self._add("links", (self._now(), self._node, to, change, number))
+    def link(self, to: NodeId, change: str, repair: int) -> None:
+        """A link comes or goes, for a repair or (-1) for none."""
+        self._add("links", (self._now(), self._node, to, change, repair))
 
     def wanted(self, filter: Filter, yes: bool) -> None:
         """Clients here want a filter, or no longer."""

@@ -242,7 +242,7 @@ class Session(Outbox):
             return
         steps = limits.scan_of(filter)
         # As if every broker that is known had as many clients: all of them ask these filters.
-        share = limits.scan // (len(broker.sessions) * (1 + len(broker.membership.view)))
+        share = limits.scan // (len(broker.sessions) * (1 + broker.known()))
         greedy = others + steps > limits.scan and self._scanning + steps > share
         if steps and (greedy or others + steps > 2 * limits.scan) and filter not in broker.edge:
             raise RefusedError(

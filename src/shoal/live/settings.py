@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -12,8 +12,8 @@ from shoal.content import AttributeFilter
 from shoal.content.language import EVENT_BYTES, MAX_COST
 from shoal.content.normal import NormalForm
 from shoal.live.errors import LiveError, RefusedError
-from shoal.stack import Host, Overlay, Routing, StackError, register
-from shoal.stack.registry import Choice, NoParameters, Stack, build, choice, plain, suggestion
+from shoal.stack import StackError
+from shoal.stack.registry import Stack, build, choice, find, plain, protocols, suggestion
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -98,31 +98,21 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Any brokers of the network; from them the others become known."""
     links: tuple[str, ...] = ()
     """Fixed neighbours to connect to; alternatives to one, tried in turn, after commas."""
-    overlay: Literal["graph", "links"] | None = None
-    """Find and keep neighbours oneself, or have exactly the configured ones. Unless given:
-    ``links`` if there are configured links or the routing needs a tree, else ``graph``."""
+    overlay: dict[str, Any] = {}
+    """The overlay's ``name`` and parameters: who becomes a neighbour. Unless named: ``links`` if
+    there are configured links or the routing needs a tree, else ``graph``."""
     routing: dict[str, Any] = {}
     """The routing's ``name`` and parameters; those not given are in :data:`ROUTING`."""
     reconfiguration: dict[str, Any] | None = None
     """How configured links repair the routing's tables; ``strawman`` unless given."""
-    degree: Annotated[int, msgspec.Meta(ge=1, le=64)] = 5
-    """Links that a broker on the graph keeps, give or take one."""
+    recovery: dict[str, Any] | None = None
+    """How lost events are noticed and fetched: the recovery's ``name`` and parameters."""
     heartbeat: Seconds = 1.0
-    """Seconds between signs of life; a neighbour silent for four times as long is gone."""
-    shuffle: Seconds = 1.0
-    """Seconds between exchanges of known brokers."""
-    heal: Seconds = 10.0
-    """Seconds between attempts to reach brokers that were lost."""
-    forget: Seconds = 30.0
-    """Seconds after which a broker that nobody hears from is forgotten."""
-    reconnect: tuple[Seconds, Seconds] = (0.1, 5.0)
-    """First and longest pause between attempts to connect."""
+    """Seconds between signs of life; a broker silent for four times as long is gone."""
     settle: Seconds = 3.0
     """Seconds that the clients of a starting broker wait at most for its first links."""
     drain: Seconds = 20.0
     """Seconds that a broker which is told to stop takes at most to hand over clients and links."""
-    absence: Seconds = 30.0
-    """Seconds that events are kept for a configured neighbour which restarts."""
     seed: int | None = None
     """What chance is drawn from; drawn itself if not given."""
     limits: Limits = Limits()
@@ -152,42 +142,69 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def __post_init__(self) -> None:
         """Fill in what follows from the other settings."""
-        name = str(self.routing.get("name", ""))
-        tree = bool(self.links) or name.endswith("-forwarding")
-        overlay = self.overlay or ("links" if tree else "graph")
-        name = name or ("semi-probabilistic" if overlay == "graph" else "subscription-forwarding")
-        force_setattr(self, "overlay", overlay)
+        _register_all()
+        overlay, name = self.overlay.get("name"), self.routing.get("name")
+        if name is None:
+            tree = bool(self.links) if overlay is None else _provides(overlay, "tree")
+            name = "subscription-forwarding" if tree else "semi-probabilistic"
+        routing = find("routing", name)
+        if overlay is None and (self.links or "tree" in routing.needs):
+            overlay = "links"
+        elif overlay is None and "reach" not in routing.needs:
+            overlay = "graph"
         force_setattr(self, "routing", {"name": name, **ROUTING.get(name, {}), **self.routing})
-        if name.endswith("-forwarding") and name != "event-forwarding":
+        if overlay is not None:
+            more = {"tree": "tree" in routing.needs} if overlay == "links" else {}
+            force_setattr(self, "overlay", {"name": overlay, **more, **self.overlay})
+        if "tables" in routing.provides:
             repair = {"name": "strawman", **(self.reconfiguration or {})}
             force_setattr(self, "reconfiguration", repair)
 
+    def contacts(self) -> list[str]:
+        """The addresses of all brokers to begin with."""
+        return [address for link in (*self.links, *self.join) for address in link.split(",")]
+
     def stack(self) -> Stack:
         """The protocols, checked."""
-        import shoal.routing  # noqa: F401  # registers the routings
-
-        overlay = Choice("live-graph" if self.overlay == "graph" else "live-links")
-        repair = None
-        if self.reconfiguration is not None:
-            repair = choice("reconfiguration", self.reconfiguration)
-        stack = build(overlay, choice("routing", self.routing), repair)
-        if getattr(stack.parameters.get("reconfiguration"), "asymmetric", True) is False:
+        overlay = choice("overlay", self.overlay) if self.overlay else None
+        if overlay is not None and "links" in find("overlay", overlay.name).needs:
+            able = [p.name for p in protocols("overlay") if "links" not in p.needs]
             raise StackError(
-                "reconfiguration 'informed': on live links only the end that repairs knows which "
-                "link stands in for which; set asymmetric = true"
+                f"overlay '{overlay.name}' runs in a simulation only; one of: {', '.join(able)}"
             )
-        return stack
+        if self.links and (overlay is None or overlay.name != "links"):
+            raise StackError(
+                "fixed links are for overlay 'links'; give brokers to begin with as 'join'"
+            )
+        return build(
+            overlay,
+            choice("routing", self.routing),
+            choice("reconfiguration", self.reconfiguration) if self.reconfiguration else None,
+            choice("recovery", self.recovery) if self.recovery else None,
+        )
 
     def described(self, stack: Stack) -> str:
         """How this broker routes, as one text: neighbours must agree on it."""
-        parts = [f"{self.overlay}/{stack.routing.name}"]
-        if stack.reconfiguration is not None:
-            parts.append(stack.reconfiguration.name)
+        routed = stack.routing.name
+        parts = [routed if stack.overlay is None else f"{stack.overlay.name}/{routed}"]
+        above = (stack.reconfiguration, stack.recovery)
+        parts += [protocol.name for protocol in above if protocol is not None]
         limits = self.limits
         parts.append(f"frame={limits.frame} text={limits.text} cost={limits.cost}")
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)
+
+
+def _register_all() -> None:
+    """Make the protocols known by name."""
+    import shoal.overlay
+    import shoal.recovery
+    import shoal.routing  # noqa: F401  # importing them registers them
+
+
+def _provides(overlay: str, what: str) -> bool:
+    return what in find("overlay", overlay).provides
 
 
 def settings_from(raw: dict[str, Any]) -> Settings:
@@ -210,20 +227,3 @@ def _path(wanted: type, value: object) -> Path:
     if wanted is Path and isinstance(value, str | Path):
         return Path(value)
     raise ValueError(f"expected the path of a file, got {value!r}")
-
-
-class _Live(Overlay):
-    """The brokers' own connections, which the broker makes links of."""
-
-    def __init__(self, host: Host, parameters: NoParameters, routing: Routing) -> None:
-        super().__init__(host, routing)
-
-
-register("overlay", "live-graph", _Live, provides={"links"}, summary="Live: peer sampling.")
-register(
-    "overlay",
-    "live-links",
-    _Live,
-    provides={"links", "tree", "association"},
-    summary="Live: configured links; that they form a tree is up to who configures them.",
-)

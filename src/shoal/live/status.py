@@ -25,7 +25,6 @@ class LinkStatus(msgspec.Struct, frozen=True):
     dropped: int
     waiting: int
     """Bytes that wait to be sent."""
-    degree: int
     skew: float = 0.0
 
 
@@ -63,6 +62,8 @@ class Status(msgspec.Struct, frozen=True):
     """Entries of the routing table."""
     known: int
     """Other brokers known."""
+    overlay: dict[str, Any]
+    """What the overlay tells of its state."""
     memory: int
     """Bytes of resident memory, at most so far."""
     waiting: int
@@ -94,8 +95,9 @@ def status_of(broker: Broker, tables: bool) -> Status:
         forwarded=broker.forwarded,
         cycles=broker.cycles,
         filters=len(broker.edge),
-        entries=entries_of(broker.routing),
-        known=len(broker.membership.view),
+        entries=entries_of(broker.layers.routing),
+        known=broker.known(),
+        overlay={} if broker.layers.overlay is None else broker.layers.overlay.describe(),
         memory=used.ru_maxrss * 1024,
         waiting=broker.budget.used,
         room=broker.budget.limit,
@@ -111,8 +113,7 @@ def status_of(broker: Broker, tables: bool) -> Status:
                 peer.received_count,
                 peer.dropped,
                 peer.connection.waiting(),
-                peer.degree,
-                broker.greeter.skews.get(node, 0.0),
+                broker.handshakes.skews.get(node, 0.0),
             )
             for node, peer in sorted(broker.links.items())
         ],
@@ -130,7 +131,7 @@ def status_of(broker: Broker, tables: bool) -> Status:
             )
             for session in broker.sessions
         ],
-        table=sorted(table_of(broker.routing)) if tables else None,
+        table=sorted(table_of(broker.layers.routing)) if tables else None,
     )
 
 

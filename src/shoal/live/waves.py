@@ -85,6 +85,13 @@ class Waves:
 
     # Messages
 
+    def receive(self, peer: Peer, message: Wave | Echo) -> None:
+        """A message of a neighbour."""
+        if isinstance(message, Wave):
+            self.on_wave(peer, message)
+        else:
+            self.on_echo(peer, message)
+
     def on_wave(self, peer: Peer, wave: Wave) -> None:
         """A wave arrives, for the first time or over one more link."""
         key = (wave.origin, wave.number)

@@ -1,10 +1,29 @@
 """Who are my neighbours? One overlay per file; importing the package registers them all.
 
+* :mod:`~shoal.overlay.configured`: the links that a node was told to have.
 * :mod:`~shoal.overlay.given`: links that a simulation's topology makes and breaks.
+* :mod:`~shoal.overlay.dhtree`: a tree that copies a reference tree, over a hash table.
 * :mod:`~shoal.overlay.graph`: a graph of near constant degree that builds and heals itself.
+* :mod:`~shoal.overlay.lstree`: a tree of bounded degree that builds and heals itself.
+* :mod:`~shoal.overlay.overcast`: a tree that repairs itself with ancestors only.
+* :mod:`~shoal.overlay.shopparent`: a tree in which each node shops for the parent that costs least.
 """
 
+from shoal.overlay.configured import Configured
+from shoal.overlay.dhtree import DHTree
 from shoal.overlay.given import Given
 from shoal.overlay.graph import Graph
+from shoal.overlay.lstree import LSTree
+from shoal.overlay.overcast import Overcast, OvercastG
+from shoal.overlay.shopparent import ShopParent
 
-__all__ = ["Given", "Graph"]
+__all__ = [
+    "Configured",
+    "DHTree",
+    "Given",
+    "Graph",
+    "LSTree",
+    "Overcast",
+    "OvercastG",
+    "ShopParent",
+]

@@ -12,11 +12,15 @@ neighbours among them, so as to have ``degree`` links, give or take one:
 Neighbours exchange a beat every ``heartbeat`` seconds. One that is silent for ``patience`` beats,
 or whose connection breaks, is *lost*: a lost node is tried again every ``heal`` seconds, and asked
 urgently for a link when it answers. So the parts of a network that was cut grow together again.
+
+A node that leaves in good order asks its neighbours, in a ring, to link to each other. Each does so
+before it gives up its link to the leaving node, and that node passes events on until all have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
@@ -28,6 +32,8 @@ from shoal.overlay.graph_messages import (
     Found,
     GraphParameters,
     Known,
+    Leave,
+    Left,
     Part,
     Probe,
     Refuse,
@@ -43,6 +49,8 @@ LOST: Final = 32
 """Lost nodes that are remembered; the oldest is forgotten for a newer one."""
 REFUSALS: Final = 3
 """Refusals after which a node with too few links insists."""
+CALM: Final = 10
+"""Shuffle periods between two exchanges of a node that has the links it wants."""
 PAUSE: Final = 1.0
 """Shuffle periods before a node that refused is asked again."""
 
@@ -70,9 +78,20 @@ class Graph(Overlay):
         """Whom this node is asking for a link (by id or address), and whether urgently."""
         self.lost: dict[Any, Contact] = {}
         """Nodes that were not reached, or fell silent, to be tried again (by id or address)."""
+        self.lost_at = -1e9
+        """When the last one was lost."""
+        self.leaving = False
+        """Whether this node is about to leave."""
+        self.left: set[NodeId] = set()
+        """Neighbours that have answered its goodbye."""
+        self.leavers: dict[NodeId, bool] = {}
+        """Nodes that are about to leave, and whether the link to each has been given up."""
+        self.heirs: dict[NodeId, NodeId] = {}
+        """The leaving node that each of these will stand in for."""
         self.refusals = 0
         """Refusals since the last link was made."""
         self._again: Timer | None = None
+        self._shuffles = 0
         self._beaten = -1.0
         """When this node last sent beats."""
         self._peers: tuple[NodeId, ...] = ()
@@ -89,6 +108,8 @@ class Graph(Overlay):
             Accept: self.on_accept,
             Refuse: self.on_refuse,
             Part: self.on_part,
+            Leave: self.on_leave,
+            Left: self.on_left,
         }
 
     # Life
@@ -106,11 +127,6 @@ class Graph(Overlay):
         for contact in contacts:
             self._ask(contact, False)
 
-    def stop(self) -> None:
-        """Tell all neighbours that this node leaves."""
-        for peer in list(self.heard):
-            self._part(peer, True)
-
     # Connections
 
     def opened(self, peer: Contact) -> None:
@@ -120,13 +136,15 @@ class Graph(Overlay):
         self._peers = tuple(self.heard)
         asked = self.asking.pop(peer.address, None)
         urgent = self.asking.get(node, asked)
-        if urgent is not None:
+        if urgent is not None and node not in self.neighbours:
             self.asking[node] = urgent
             self.host.send(node, Ask(self.view.sample(node), len(self.neighbours), urgent))
 
     def closed(self, peer: NodeId) -> None:
         """The connection broke, or the other end closed it without a word."""
-        if peer in self.heard:
+        if self.leavers.get(peer, False):
+            self._forget_connection(peer)
+        elif peer in self.heard:
             self._lose(peer)
 
     def unreachable(self, contact: Contact) -> None:
@@ -136,10 +154,12 @@ class Graph(Overlay):
         self.view.refused(contact.node, False)
         if contact in self.contacts:
             self._remember_lost(contact)
+        self._let_go(self.heirs.pop(contact.node, -1))
         self._seek()
 
     def _lose(self, peer: NodeId) -> None:
         """A node is silent, or its connection broke."""
+        self.lost_at = self.host.now()
         entry = self.view.entries.get(peer)
         self._remember_lost(Contact(peer) if entry is None else entry.contact)
         self.view.drop(peer)
@@ -157,6 +177,13 @@ class Graph(Overlay):
         del self.heard[peer]
         self._peers = tuple(self.heard)
         self.asking.pop(peer, None)
+        self.leavers.pop(peer, None)
+        self._unlink(peer)
+        self._let_go(self.heirs.pop(peer, -1))
+        if self.leaving:
+            self._leave_at_last()
+
+    def _unlink(self, peer: NodeId) -> None:
         if peer in self.neighbours:
             del self.degrees[peer]
             self.link_down(peer)
@@ -195,6 +222,11 @@ class Graph(Overlay):
 
     def shuffle(self) -> None:
         """Exchange samples with a random neighbour, and look whether all is well."""
+        if self.leaving:
+            return
+        self._shuffles += 1
+        if self._shuffles % CALM and self.degree - 1 <= len(self.neighbours) <= self.degree + 1:
+            return
         self.view.alive(self.neighbours)
         self.view.forget_old()
         if self.neighbours:
@@ -204,9 +236,6 @@ class Graph(Overlay):
             for contact in self.contacts:
                 self._ask(contact, False)
         if len(self.neighbours) < self.degree - 1:
-            for contact in self.contacts:
-                if contact.node not in self.heard:
-                    self._remember_lost(contact)
             self._seek()
         self._shed(-1)
 
@@ -226,7 +255,7 @@ class Graph(Overlay):
 
     def _seek(self) -> None:
         """With too few links, ask somebody for one; nobody is left to ask: perhaps later."""
-        if len(self.neighbours) + len(self.asking) >= self.degree:
+        if self.leaving or len(self.neighbours) + len(self.asking) >= self.degree:
             return
         contact = self.view.candidate({**self.heard, **self.asking}, PAUSE * self.shuffle_period)
         short = len(self.neighbours) < self.degree - 1
@@ -261,7 +290,7 @@ class Graph(Overlay):
             return
         if sender in self.neighbours:
             self.degrees[sender] = ask.degree
-        elif mutual or ask.urgent or len(self.neighbours) <= self.degree:
+        elif not self.leaving and (mutual or ask.urgent or len(self.neighbours) <= self.degree):
             self.host.send(sender, Accept(self.view.sample(sender), len(self.neighbours) + 1))
             self._linked(sender, ask.degree + 1)
         else:
@@ -283,6 +312,7 @@ class Graph(Overlay):
         self.lost.pop(node, None)
         self.degrees[node] = degree
         self.link_up(node)
+        self._let_go(self.heirs.pop(node, -1))
         self._shed(node)
         self._seek()
 
@@ -294,7 +324,7 @@ class Graph(Overlay):
         self.refusals += 1
         self.view.hear(refuse.known, self.neighbours)
         self.view.refused(sender, True)
-        self._part(sender, False)
+        self._part(sender)
         self._seek()
 
     def _shed(self, but: NodeId) -> None:
@@ -307,36 +337,101 @@ class Graph(Overlay):
             if node != but and (degree, node) > (most, chosen):
                 most, chosen = degree, node
         if chosen >= 0:
-            self._part(chosen, False)
+            self._part(chosen)
 
-    def _part(self, peer: NodeId, leaves: bool) -> None:
+    def _part(self, peer: NodeId) -> None:
         """Give up a connection in good order."""
-        self.host.send(peer, Part(leaves))
+        self.host.send(peer, Part())
         self.host.close(peer)
         self._forget_connection(peer)
 
     def on_part(self, sender: NodeId, message: Message) -> None:
-        """The other node makes room, or leaves."""
+        """The other node makes room."""
         if sender not in self.heard:
             return
-        if cast("Part", message).leaves:
-            self.view.drop(sender)
-        else:
-            self.view.refused(sender, True)
+        self.view.refused(sender, True)
         self.host.close(sender)
         self._forget_connection(sender)
         self._seek()
+
+    # Leaving
+
+    def stop(self) -> None:
+        """Ask the neighbours to link to each other, in a ring, and then to let this node go."""
+        self.leaving = True
+        for peer in list(self.heard):
+            if peer not in self.neighbours:
+                self._part(peer)
+        ring = sorted(self.neighbours)
+        for at, node in enumerate(ring):
+            after = ring[(at + 1) % len(ring)]
+            self.host.send(node, Leave(None if after == node else self._contact(after)))
+
+    def _contact(self, node: NodeId) -> Contact:
+        entry = self.view.entries.get(node)
+        return Contact(node) if entry is None else entry.contact
+
+    def on_leave(self, sender: NodeId, message: Message) -> None:
+        """A neighbour leaves: link to its heir first."""
+        heir = cast("Leave", message).heir
+        self.view.drop(sender)
+        if sender not in self.neighbours:
+            return
+        self.leavers[sender] = False
+        if self.leaving or heir is None or heir.node in (self.host.node, *self.neighbours):
+            self._let_go(sender)
+            return
+        self.heirs[heir.node] = sender
+        self.host.after(self.silence, partial(self._let_go, sender))
+        if heir.node not in self.heard:
+            self._ask(heir, True)
+        elif heir.node not in self.asking:
+            self.asking[heir.node] = True
+            self.host.send(heir.node, Ask(self.view.sample(heir.node), len(self.neighbours), True))
+
+    def _let_go(self, leaver: NodeId) -> None:
+        """Give up the link to a leaving node; what it still passes on is taken."""
+        if self.leavers.get(leaver, True):
+            return
+        self.leavers[leaver] = True
+        self._unlink(leaver)
+        self.host.send(leaver, Left())
+        self._seek()
+
+    def on_left(self, sender: NodeId, message: Message) -> None:
+        """A neighbour can do without this node."""
+        self.left.add(sender)
+        self._leave_at_last()
+
+    def _leave_at_last(self) -> None:
+        """Close all connections once every neighbour has what it needs."""
+        if self.leaving and self.left.issuperset(self.neighbours):
+            for peer in self._peers:
+                self.host.close(peer)
+            peers, self._peers = self._peers, ()
+            self.heard.clear()
+            for peer in peers:  # now that nobody hears what the routing makes of it
+                self._unlink(peer)
 
     # Healing
 
     def heal(self) -> None:
         """Look whether a lost node is there again: the network may have been cut."""
-        if self.lost:
-            contact = list(self.lost.values())[self.view.below(len(self.lost))]
+        if self.leaving:
+            return
+        lost = list(self._sought().values())
+        if lost:
+            contact = lost[self.view.below(len(lost))]
             if contact.node in self.heard:
-                del self.lost[contact.node]
+                self.lost.pop(contact.node, None)
             else:
                 self.host.send_direct(contact, Probe(self.view.sample(contact.node)))
+
+    def _sought(self) -> dict[Any, Contact]:
+        """Lost nodes and, with too few links, those to begin with: one may have come back alone."""
+        if len(self.neighbours) >= self.degree - 1:
+            return self.lost
+        return self.lost | {_key(contact): contact for contact in self.contacts}
 
     def on_probe(self, sender: NodeId, message: Message) -> None:
         """Somebody that lost this node looks for it."""
@@ -350,10 +445,16 @@ class Graph(Overlay):
         known = cast("Found", message).known
         self._hear(known)
         found = known[0].contact if known else Contact(sender)
-        if found.node == sender and (sender in self.lost or found.address in self.lost):
+        sought = self._sought()
+        if found.node == sender and (sender in sought or found.address in sought):
             self.lost.pop(found.address, None)
             self.lost[sender] = found
             self._ask(found, True)
+
+    def complete(self) -> bool:
+        """Whether there is a link, or nobody to have one to."""
+        lately = self.host.now() - self.lost_at < self.view.forget
+        return bool(self.neighbours) or not (self.asking or self.view.entries or lately)
 
     def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
         """The number of links is ``degree``, give or take one, where there are nodes enough."""

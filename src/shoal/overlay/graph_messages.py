@@ -104,6 +104,14 @@ class Refuse(Message, frozen=True, tag="graph refuse"):
 
 
 class Part(Message, frozen=True, tag="graph part"):
-    """The sender gives up the connection: it makes room for another, or leaves the network."""
+    """The sender gives up the connection to make room for another."""
 
-    leaves: bool
+
+class Leave(Message, frozen=True, tag="graph leave"):
+    """The sender is about to leave the network; the heir is to be linked to in its place."""
+
+    heir: Contact | None
+
+
+class Left(Message, frozen=True, tag="graph left"):
+    """The answer to a leave: the sender sends no event any more, and the connection may end."""

@@ -8,12 +8,14 @@
   :mod:`shoal.routing.reconfiguration` when links change. Its kin
   :mod:`~shoal.routing.hierarchical_forwarding` and :mod:`~shoal.routing.advertisement_forwarding`
   restrict where subscriptions travel.
+* :mod:`~shoal.routing.dps`: no overlay below; subscribers form trees of groups by what they want.
 """
 
 import shoal.routing.reconfiguration  # noqa: F401  # registers the reconfiguration protocols
 from shoal.routing.adaptive import Adaptive
 from shoal.routing.advertisement_forwarding import AdvertisementForwarding
 from shoal.routing.broadcast import Broadcast
+from shoal.routing.dps import Dps
 from shoal.routing.event_forwarding import EventForwarding
 from shoal.routing.flooding import Flooding
 from shoal.routing.hierarchical_forwarding import HierarchicalForwarding
@@ -25,6 +27,7 @@ __all__ = [
     "Adaptive",
     "AdvertisementForwarding",
     "Broadcast",
+    "Dps",
     "EventForwarding",
     "Flooding",
     "Forward",

@@ -74,7 +74,7 @@ class Broadcast(Routing):
             self.host.stopped(event, "duplicate", spread.hops, spread.deterministic)
             return
         if self.recovery is not None:
-            self.recovery.seen(event)
+            self.recovery.seen(event, sender)
         if self.table.match(event.content, 0):
             self.deliver(event, spread.hops)
         known = self._wanted_beyond(sender, event)
@@ -140,6 +140,14 @@ class Broadcast(Routing):
     def filters(self) -> list[Filter]:
         """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
+
+    def known_filters(self) -> list[Filter]:
+        """All filters of the table."""
+        return self.table.filters()
+
+    def linked(self) -> list[NodeId]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return list(self.neighbours)
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The neighbours towards the nearest subscribers; all of them if none is known."""

@@ -57,7 +57,7 @@ class EventForwarding(Routing):
     def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
         if not self.moving or self.seen.first(event.id):
             if self.recovery is not None:
-                self.recovery.seen(event)
+                self.recovery.seen(event, sender)
             if self.table.match(event.content):
                 self.deliver(event, hops)
         self.host.send_all(self._all, Forward(event, hops + 1), sender)
@@ -65,6 +65,10 @@ class EventForwarding(Routing):
     def filters(self) -> list[Filter]:
         """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
+
+    def linked(self) -> list[NodeId]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return list(self.neighbours)
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """All neighbours: somebody beyond each of them may want it."""

@@ -46,7 +46,7 @@ class HierarchicalForwarding(SubscriptionForwarding):
         """Up to the parent in any case, down where it is wanted."""
         first = not self.moving or self.seen.first(event.id)
         if first and self.recovery is not None:
-            self.recovery.seen(event)
+            self.recovery.seen(event, sender)
         onward = Forward(event, hops + 1)
         parent = self.parent
         if parent != sender and parent in self.neighbours:

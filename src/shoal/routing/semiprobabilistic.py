@@ -117,7 +117,7 @@ class SemiProbabilistic(Routing):
         """An event is here for the first time."""
         event = spread.event
         if self.recovery is not None:
-            self.recovery.seen(event)
+            self.recovery.seen(event, sender)
         if self.table.match(event.content, 0):
             self.deliver(event, spread.hops)
         chosen, known = self.choose(sender, event, spread.hops, spread.deterministic)
@@ -239,6 +239,14 @@ class SemiProbabilistic(Routing):
     def filters(self) -> list[Filter]:
         """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
+
+    def known_filters(self) -> list[Filter]:
+        """All filters of the table."""
+        return self.table.filters()
+
+    def linked(self) -> list[NodeId]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return list(self.neighbours)
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The neighbours towards the nearest subscribers; all of them if none is known."""

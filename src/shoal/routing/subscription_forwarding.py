@@ -135,7 +135,7 @@ class SubscriptionForwarding(Routing):
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""
         first = not self.moving or self.seen.first(event.id)
         if first and self.recovery is not None:
-            self.recovery.seen(event)
+            self.recovery.seen(event, sender)
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:
@@ -296,9 +296,30 @@ class SubscriptionForwarding(Routing):
         """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
 
+    def known_filters(self) -> list[Filter]:
+        """All filters of the table."""
+        return self.table.filters()
+
+    def linked(self) -> list[NodeId]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return list(self.neighbours)
+
+    def filters_from(self, neighbour: NodeId) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return self.table.filters_of(neighbour)
+
     def next_hops(self, filter: Filter) -> list[NodeId]:
-        """The neighbours that subscribed to this very filter."""
-        return [source for source in self.table.sources(filter) if source != LOCAL]
+        """The neighbours that subscribed to this filter; with covering, to one that covers it too.
+
+        And to one that it covers: of a subscription that was not told beyond a wider one, an event
+        that matches the wider one must find the rest of the way.
+        """
+        sources = dict.fromkeys(self.table.sources(filter))
+        if self.covering:
+            for other in [*self.cover_index.above(filter), *self.cover_index.below(filter)]:
+                if other.covers(filter) or filter.covers(other):
+                    sources.update(dict.fromkeys(self.table.sources(other)))
+        return [source for source in sources if source != LOCAL]
 
     # Links
 

@@ -14,7 +14,7 @@ import shoal
 from shoal.record import TABLES
 from shoal.simulation.modules import load_module
 from shoal.simulation.workload import WorkloadParameters
-from shoal.stack import StackError
+from shoal.stack import StackError, protocols
 from shoal.stack.registry import Choice, Stack, build, choice, find, plain, suggestion
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
@@ -27,6 +27,9 @@ class LinkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth: Annotated[float, msgspec.Meta(ge=0, le=1e15)] = 10e6
     direct_delay: Seconds | None = None
     """Delay of messages out of band; as for a link if not given."""
+    loss: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    """The share of events that each link loses; all other messages are repeated until they arrive.
+    Links with a quality of their own lose these as well."""
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,6 +85,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def parse_config(raw: Mapping[str, Any]) -> RunConfig:
     """A configuration from plain data, wholly checked; errors name the key and what is wrong."""
     _check_keys(raw, RunConfig, "")
+    raw = _with_reach(raw)
     for section, kind in (("link", LinkParameters), ("workload", WorkloadParameters)):
         if isinstance(raw.get(section), Mapping):
             _check_keys(raw[section], kind, f"{section}.")
@@ -102,8 +106,19 @@ def parse_config(raw: Mapping[str, Any]) -> RunConfig:
                 f"workload.script: an act at {act.at:g} s comes after the end of the run, "
                 f"{config.duration:g} s; raise duration"
             )
-    config.stack()
+    for root in getattr(config.stack().parameters.get("overlay"), "roots", ()):
+        if root >= config.nodes:
+            raise StackError(f"overlay: there is no node {root}; nodes are 0 to {config.nodes - 1}")
     return config
+
+
+def _with_reach(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """For a routing that keeps its own connections: no overlay, and nodes that reach each other."""
+    routing = raw.get("routing")
+    name = routing.get("name") if isinstance(routing, Mapping) else None
+    if any(p.name == name and "reach" in p.needs for p in protocols("routing")):
+        return {"topology": {"name": "full-mesh"}, "overlay": None, **raw}
+    return raw
 
 
 def _check_keys(raw: Mapping[str, Any], kind: type[msgspec.Struct], where: str) -> None:

@@ -19,7 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from shoal.simulation.kernel import Channel, to_ns
+from mypy_extensions import mypyc_attr
+
+from shoal.simulation.invariants import InvariantViolation
+from shoal.simulation.kernel import Channel, Fan, to_ns
 from shoal.simulation.network import Network
 from shoal.stack.chance import Chance
 from shoal.stack.host import NodeId
@@ -27,6 +30,7 @@ from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Contact
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Connections:
     """All connections of a network whose overlays build themselves."""
 
@@ -58,6 +62,8 @@ class Connections:
         """Ends that lead nowhere and have not noticed, and since when."""
         self._links: dict[NodeId, dict[NodeId, None]] = {}
         """Ends of links, as overlays make them: per node the other ends."""
+        self._parents: dict[NodeId, tuple[NodeId, int]] = {}
+        """On rooted overlays: per node its parent, and which life of it."""
         network.connections = self
 
     def reaches(self, a: NodeId, b: NodeId) -> bool:
@@ -65,6 +71,10 @@ class Connections:
         return self.network.nodes[b] is not None and (
             self.side is None or self.side[a] == self.side[b]
         )
+
+    def audience(self, node: NodeId) -> Fan | None:
+        """All that hear a radio; None where nodes hear only those they are connected to."""
+        return None
 
     # Opening
 
@@ -187,6 +197,7 @@ class Connections:
             del self._opening[node, asked]
         for neighbour in list(self._links.get(node, ())):
             self.link_end(node, neighbour, False, -1)
+        self._parents.pop(node, None)
         network.remove(node)
         for peer in network.neighbours(node):
             self._mend(network.drop_channel(node, peer))
@@ -280,3 +291,22 @@ class Connections:
         if a in self._links.get(b, ()):
             reconfiguration = None if repair < 0 else Reconfiguration(repair)
             self.network.recorder.link(a, b, "up" if up else "down", reconfiguration)
+
+    def parent_changed(self, node: NodeId, parent: NodeId) -> None:
+        """An overlay says which neighbour lies towards the root: following those never ends."""
+        self._parents.pop(node, None)
+        held = self.network.hosts[node].channels.get(parent)
+        if held is None or not held.up:
+            return  # none, or one that has crashed since
+        hosts, nodes = self.network.hosts, self.network.nodes
+        self._parents[node] = (parent, hosts[parent].epoch)
+        at = parent
+        while at in self._parents and self.network.recorder.acyclic:
+            at, life = self._parents[at]
+            if nodes[at] is None or hosts[at].epoch != life:
+                return
+            if at == node:
+                raise InvariantViolation(
+                    f"node {node} becomes a child of {parent} at {self.kernel.now / 1e9:.6f} s, "
+                    "which is one of its descendants: a cycle"
+                )

@@ -60,6 +60,7 @@ class FullMeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     churn: Churn | None = None
     """Who is up when; if not given, every node starts once."""
     catastrophes: tuple[Catastrophe, ...] = ()
+    """Times at which a share of the nodes crashes at once."""
     partitions: tuple[Partition, ...] = ()
     """Times during which the network is in two parts."""
     timeout: Seconds = 1.0

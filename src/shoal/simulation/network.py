@@ -21,6 +21,7 @@ from shoal.simulation.kernel import (
     Clock,
     Fan,
     Kernel,
+    Letter,
     to_ns,
 )
 from shoal.simulation.recorder import Recorder
@@ -31,7 +32,7 @@ from shoal.stack.message import Contact, Message
 from shoal.stack.node import Node
 
 if TYPE_CHECKING:
-    from shoal.content import Event
+    from shoal.content import Event, Filter
     from shoal.simulation.connections import Connections
     from shoal.simulation.latency import Delays
 
@@ -64,6 +65,10 @@ class Plane:
         """A channel goes down."""
         raise NotImplementedError
 
+    def crashed(self, node: NodeId) -> None:
+        """A node is no more."""
+        raise NotImplementedError
+
     def transmit(self, channel: Channel, duration: int) -> int:
         """A message takes its turn on a channel; when it has left."""
         raise NotImplementedError
@@ -84,10 +89,11 @@ class SimHost(Host):
         """The channels to several neighbours, as asked for since the links last changed."""
         self._last_to: tuple[NodeId, ...] | None = None
         self._last_fan: Fan | None = None
-        self.direct: dict[NodeId, Channel] = {}
-        """The ways out of band to other nodes, as asked for."""
         self.reached_by: list[Channel] = []
-        """The ways out of band to this node."""
+        """The ways by radio to this node."""
+        self._frame: Message | None = None
+        self._framed_at = -1
+        """The latest message by radio, and when it was sent."""
         self.busy_until = 0
         """When the last channel will have put its last message on the wire."""
 
@@ -127,7 +133,13 @@ class SimHost(Host):
         if channel is None:
             self.recorder.unlinked += 1
             return
-        self.recorder.sent(channel.alone(), NONE, 1, message)
+        copies = 1
+        if self.network.radio:
+            if message is self._frame and self.kernel.now == self._framed_at:
+                copies = 0  # in range of the same transmission
+            self._frame = message
+            self._framed_at = self.kernel.now
+        self.recorder.sent(channel.alone(), NONE, copies, message)
         self._transmit(channel, message, self.network.kind_of(message))
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
@@ -165,6 +177,14 @@ class SimHost(Host):
 
     def broadcast(self, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`. Counted as one message."""
+        connections = self.network.connections
+        audience = None if connections is None else connections.audience(self.node)
+        if audience is not None:
+            if audience.size and not self.clock.stopped:
+                self.recorder.sent(audience, NONE, 1, message)
+                skip = self.network.kind_of(message).skip
+                self.kernel.post(self.kernel.now + self.network.delay, audience, skip, message)
+            return
         to = tuple(self.channels)
         fan = self.fans.get(to) or self._fan(to)
         if not fan.size:
@@ -230,25 +250,19 @@ class SimHost(Host):
             return
         network = self.network
         connections = network.connections
-        if connections is not None and not connections.reaches(self.node, to.node):
+        self.recorder.sent_direct(self.node, to.node, message)
+        node = network.nodes[to.node]
+        if node is None or (
+            connections is not None and not connections.reaches(self.node, to.node)
+        ):
             self.kernel.lost += 1
             return
-        channel = self.direct.get(to.node)
-        if channel is None or not channel.up:
-            node = network.nodes[to.node]
-            channel = Channel(self.node, to.node, {} if node is None else node.layers)
-            channel.delay = network.direct_delay
-            if network.delays is not None:
-                channel.delay = network.delays.between(self.node, to.node)
-            if node is None:
-                channel.take_down()
-            else:
-                network.hosts[to.node].reached_by.append(channel)
-            self.direct[to.node] = channel
-        fan = channel.alone()
-        self.recorder.sent(fan, NONE, 1, message)
-        kind = network.kind_of(message)
-        self.kernel.post(self.kernel.now + channel.delay, fan, kind.skip, message)
+        delay = network.direct_delay
+        if network.delays is not None:
+            delay = network.delays.between(self.node, to.node)
+        routine = network.kind_of(message).skip == ROUTINE
+        letter = Letter(network.hosts[to.node].clock, node.layers, self.node, message, routine)
+        self.kernel.queue(self.kernel.now + delay, letter)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""
@@ -263,7 +277,7 @@ class SimHost(Host):
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.delivered(self.node, event, hops, recovered)
 
-    def gap(self, publisher: NodeId, count: int) -> None:
+    def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.recorder.gap(self.node, publisher, count)
 
@@ -274,6 +288,11 @@ class SimHost(Host):
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         self.network.connections_of(self).link_end(self.node, neighbour, up, repair)
+
+    def parent_changed(self, parent: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        if self.network.connections is not None:
+            self.network.connections.parent_changed(self.node, parent)
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -290,6 +309,7 @@ class Network:
         delay: float = 0.001,
         bandwidth: float = 0.0,
         direct_delay: float | None = None,
+        loss: float = 0.0,
     ) -> None:
         self.kernel = kernel
         self.recorder = recorder
@@ -308,10 +328,14 @@ class Network:
         self.crashed: Callable[[NodeId], None] | None = None
         """Called when a node is no more, and its application with it."""
         self.plane: Plane | None = None
+        self.radio = False
+        """Whether all in range hear one transmission, also of what is sent to one of them."""
         self.delays: Delays | None = None
         """The delay of each pair of nodes, where those differ."""
-        self.uneven = False
-        """Whether links differ: some lose events, or have a delay of their own."""
+        self.loss = loss
+        """The share of events that every link loses."""
+        self.uneven = loss > 0.0
+        """Whether copies of a message fare differently: links lose events, or differ in delay."""
         self.qualities: dict[tuple[NodeId, NodeId], float] = {}
         self._kinds: dict[type[Message], Kind] = {}
         self._kind: Kind | None = None
@@ -337,6 +361,7 @@ class Network:
             host.clock = Clock(self.kernel)
             host.epoch += 1
             self.recorder.restarted(node)
+        self.recorder.noted(node, "node up", LOCAL, "")
         self.put_node(node).start(contacts)
         if self.started is not None:
             self.started(node)
@@ -393,7 +418,7 @@ class Network:
         channel = Channel(source, target, {} if node is None else node.layers)
         channel.delay = self.delay_between(source, target)
         channel.ns_per_byte = self.ns_per_byte
-        channel.quality = self.qualities.get((source, target), 1.0)
+        channel.quality = self.qualities.get((source, target), 1.0) * (1.0 - self.loss)
         host = self.hosts[source]
         host.channels[target] = channel
         host.drop_fans()
@@ -459,10 +484,10 @@ class Network:
 
     def remove(self, node: NodeId) -> None:
         """A node is no more; its neighbours are not told."""
+        self.recorder.noted(node, "node down", LOCAL, "")
         self.nodes[node] = None
         self.hosts[node].clock.stop()
         if self.crashed is not None:
             self.crashed(node)
-        for channel in self.hosts[node].reached_by:
-            channel.take_down()
-        self.hosts[node].reached_by = []
+        if self.plane is not None:
+            self.plane.crashed(node)

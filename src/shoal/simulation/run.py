@@ -25,6 +25,7 @@ from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network
 from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
+from shoal.simulation.radio_range import RadioRange
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
@@ -88,7 +89,12 @@ class Simulation:
         self.recorder = Recorder(self.kernel, config.nodes, to_ns(config.bin), list(config.record))
         link = config.link
         self.network = Network(
-            self.kernel, self.recorder, link.delay, link.bandwidth, link.direct_delay
+            self.kernel,
+            self.recorder,
+            link.delay,
+            link.bandwidth,
+            link.direct_delay,
+            link.loss,
         )
         for _ in range(config.nodes):
             self.network.add_host(config.seed).watched = "notes" in config.record
@@ -107,11 +113,14 @@ class Simulation:
         self.topology = self.stack.topology.make(
             self.stack.parameters["topology"], self.network, config.nodes, config.seed
         )
+        if isinstance(self.topology, RadioRange) and not config.workload.script:
+            self.workload = self.topology.workload()
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
         self.promises: dict[int, dict[Filter, None]] = {}
         """Per node what its application says it will publish."""
         self.network.crashed = self.crashed
+        self.recorder.up = self.network.nodes
         if self.network.connections is None:
             for node in range(config.nodes):
                 self.network.put_node(node)
@@ -127,7 +136,6 @@ class Simulation:
         if config.data_plane == "objects":
             return None
         events = len(self.workload.times)
-        numbers = [number for _, _, number, _ in self.workload.by_number()]
         repairs = len(self.topology.plan) if isinstance(self.topology, AbstractTree) else 0
         if "tables" not in self.stack.routing.provides:
             repairs = 0
@@ -138,13 +146,9 @@ class Simulation:
         # Here, as the compiled kernel takes a second to load and small runs do without.
         from shoal.simulation.dataplane.plane import DataPlane, why_not
 
-        reason = why_not(self.stack, config.record, self.network)
-        if len(numbers) < len(self.workload.subscriptions) or self.workload.attributes:
-            reason = "it knows patterns only, and the script has filters or attributes"
+        reason = why_not(self.stack, config.record, self.network, self.workload)
         if reason is None:
-            numbers.append(int(self.workload.numbers.max(initial=0)))
-            patterns = 1 + max(numbers, default=0)
-            return DataPlane(self.network, self.recorder, self.workload, patterns, config.seed)
+            return DataPlane(self.network, self.recorder, self.workload, config.seed)
         if config.data_plane == "arrays":
             raise StackError(f"data_plane = 'arrays' cannot be: {reason}; use 'auto'")
         return None
@@ -177,6 +181,7 @@ class Simulation:
 
     def crashed(self, node: int) -> None:
         """A node is no more; nothing is owed to it from now on."""
+        self.recorder.crashed(node)
         self.oracle.forget(node)
         self.advertisers.forget(node)
 

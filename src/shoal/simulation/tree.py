@@ -320,5 +320,5 @@ register(
     "abstract-tree",
     AbstractTree,
     TreeParameters,
-    provides={"links", "tree", "root", "association", "path"},
+    provides={"links", "tree", "root", "association", "both ends", "path"},
 )

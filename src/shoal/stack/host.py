@@ -106,14 +106,27 @@ class Host:
         """Send out of band to a node, connected or not; lost if it cannot be reached."""
         raise NotImplementedError
 
+    def hold(self, node: NodeId) -> None:
+        """Keep the events for a node that is about to be away, until ``release``.
+
+        A host that cannot keep them loses them, as it would without a connection.
+        """
+
+    def release(self, node: NodeId) -> None:
+        """Send what was kept for a node, or lose it if there is no connection."""
+
     # The application, and whoever watches
 
     def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
         """Hand an event to the application; ``recovered`` if the routing had not brought it."""
         raise NotImplementedError
 
-    def gap(self, publisher: NodeId, count: int) -> None:
-        """Tell the application that so many events of a publisher will not come."""
+    def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
+        """Tell the application that so many events of a publisher will not come.
+
+        A count of 0 means an unknown number: perhaps none.
+        ``filter`` is the one of its filters that they match, where that is known.
+        """
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
         """Say that a copy of an event goes no further, and how far it came by what kind of hop."""
@@ -121,8 +134,14 @@ class Host:
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
         """Say that the overlay has made or given up a link, for a repair or (-1) for none."""
 
+    def parent_changed(self, parent: NodeId) -> None:
+        """Say which neighbour the overlay has towards the root (LOCAL: none)."""
+
     def note(self, what: str, peer: NodeId, value: str) -> None:
-        """Tell whoever watches that something happened inside the protocol."""
+        """Tell whoever watches that something happened inside the protocol.
+
+        A ``warning`` is for the operator, too; it need not be watched for.
+        """
 
     def table(self, filter: Filter) -> FilterTable:
         """A new table for filters of this kind; a host may know a better one than the filter."""

@@ -8,8 +8,9 @@ from                    to                    calls
 ======================  ====================  ====================================================
 overlay                 routing               ``link_up``, ``link_down``, ``link_replaced``,
                                               ``parent_changed``: these four and no others
+overlay, recovery       routing               ``filters``, ``filters_from``, ``next_hops``
 routing                 recovery              ``seen``, ``arrived``
-recovery                routing               ``filters``, ``next_hops``
+recovery                routing               ``known_filters``, ``linked``
 recovery, or routing    host                  ``deliver``, ``gap``
 if there is none
 ======================  ====================  ====================================================
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from shoal.stack.host import Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
@@ -61,7 +62,11 @@ class Layer:
         """The node starts: timers begin here. Lower layers start first."""
 
     def stop(self) -> None:
-        """The node stops in good order: say goodbye here. Upper layers stop first."""
+        """The node stops in good order: say goodbye here. Upper layers stop first.
+
+        Messages still arrive until the bottom layer has closed all connections, or the driver's
+        patience is at its end.
+        """
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """A message of one of this layer's types arrived. Override it only for speed."""
@@ -81,7 +86,11 @@ class Layer:
         """Nodes of the network that this one may begin with; none if it is the first."""
 
     def opened(self, peer: Contact) -> None:
-        """A connection to a node is there, whichever end asked for it."""
+        """A connection to a node is there, whichever end asked for it.
+
+        If a node asked for by its address turns out to be connected already, it is told again,
+        with that address.
+        """
 
     def closed(self, peer: NodeId) -> None:
         """The connection to a node is gone: closed by its other end, or seen to be broken."""
@@ -139,6 +148,18 @@ class Routing(Layer):
 
     def filters(self) -> list[Filter]:
         """The filters of this node's application."""
+        raise NotImplementedError
+
+    def known_filters(self) -> list[Filter]:
+        """Every filter that this node knows somebody to want; its own if it knows no others."""
+        return self.filters()
+
+    def linked(self) -> list[NodeId]:
+        """The neighbours, in the order in which they were linked."""
+        raise NotImplementedError
+
+    def filters_from(self, neighbour: NodeId) -> list[Filter]:
+        """The filters that a neighbour asked for; known to routings that keep tables."""
         raise NotImplementedError
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
@@ -210,7 +231,12 @@ class Overlay(Layer):
 
     def parent_changed(self, parent: NodeId) -> None:
         """Say which neighbour lies towards the root (LOCAL: none)."""
+        self.host.parent_changed(parent)
         self.routing.parent_changed(parent)
+
+    def complete(self) -> bool:
+        """Whether the node has the links that its application should wait for."""
+        return bool(self.neighbours)
 
     def describe(self) -> dict[str, object]:
         """What an operator should see of this overlay's state, by name."""
@@ -225,8 +251,9 @@ class Recovery(Layer):
         super().__init__(host)
         self.routing = routing
 
-    def published(self, event: Event) -> None:
-        """This node's application publishes; called before the routing sends the event."""
+    def published(self, event: Event) -> Event:
+        """This node's application publishes; the event as the routing is to send it."""
+        return event
 
     def subscribed(self, filter: Filter) -> None:
         """This node's application wants events that match from now on."""
@@ -234,9 +261,16 @@ class Recovery(Layer):
     def unsubscribed(self, filter: Filter) -> None:
         """It no longer does."""
 
-    def seen(self, event: Event) -> None:
-        """The routing brought an event to this node for the first time, wanted here or not."""
+    def seen(self, event: Event, sender: NodeId = LOCAL) -> None:
+        """The routing brought an event to this node for the first time, wanted here or not.
+
+        ``sender`` is the neighbour that it came from (LOCAL: this node published it).
+        """
 
     def arrived(self, event: Event, hops: int) -> None:
         """The routing brought an event that this node's application wants; pass it on once."""
         self.host.deliver(event, hops)
+
+    def describe(self) -> dict[str, float]:
+        """What an operator should see of this recovery's work, by name."""
+        return {}

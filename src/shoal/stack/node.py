@@ -93,7 +93,7 @@ class Node:
     def publish(self, event: Event) -> None:
         """Bring an event to all who want it."""
         if self.recovery is not None:
-            self.recovery.published(event)
+            event = self.recovery.published(event)
         self.routing.publish(event)
 
     def subscribe(self, filter: Filter) -> None:

@@ -30,6 +30,7 @@ CAPABILITIES: Mapping[str, str] = {
     "tree": "keeps the neighbourhood acyclic",
     "root": "knows a root, and each node its parent",
     "association": "says which new link replaces which old one",
+    "both ends": "says so at both ends of the old link",
     "path": "knows the reconfiguration path",
     "tables": "keeps subscription tables that a reconfiguration protocol can repair",
     "symmetric": "lets every subscription travel in every direction",
@@ -252,6 +253,11 @@ def _check_needs(stack: Stack) -> None:
         known = ", ".join(p.name for p in protocols("overlay"))
         raise StackError(
             f"routing '{stack.routing.name}' needs an overlay below it; one of: {known}"
+        )
+    if stack.overlay is not None and "reach" in stack.routing.needs:
+        raise StackError(
+            f"routing '{stack.routing.name}' keeps its own connections, so there can be no overlay "
+            f"below it; leave '{stack.overlay.name}' out"
         )
     chosen = stack.protocols()
     for protocol in chosen:

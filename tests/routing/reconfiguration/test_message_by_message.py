@@ -273,11 +273,3 @@ def test_t6_1_a_a_zero_timer_is_strawman() -> None:
     assert trace({"name": "timed", "unsubscription_timer": 0}) == strawman
     notified = {"name": "notified", "unsubscription_timer": 0, "flush": False}
     assert trace(notified) == strawman
-
-
-def test_asymmetric_informed_needs_no_flush_and_no_second_old_end() -> None:
-    """Frey, section 14.1: A alone controls the repair; P2 reaches D across the new link."""
-    story = Story("ILA", **FIGURE_5_4, asymmetric=True).check()
-    assert story.sent("flush") == []
-    assert story.sent("activate") == ["A->C", "C->D"]
-    assert Counter(story.sent("sub")) == Counter(["C->D", "D->B"])

@@ -17,8 +17,8 @@ from shoal.simulation.config import parse_config
 from shoal.simulation.dataplane.plane import KINDS
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.run import RunResult, simulate
-from shoal.stack import StackError
-from shoal.stack.registry import protocols
+from shoal.stack import Host, Recovery, Routing, StackError, registry
+from shoal.stack.registry import Choice, NoParameters, build, protocols
 
 TABLES = ["publications", "deliveries", "traffic", "routes", "links", "repairs", "messages"]
 TREE_ROUTINGS = [
@@ -27,7 +27,7 @@ TREE_ROUTINGS = [
     "advertisement-forwarding",
     "hierarchical-forwarding",
 ]
-REPAIRS = ["strawman", "timed", "notified"]
+REPAIRS = [protocol.name for protocol in protocols("reconfiguration")]
 hops = st.none() | st.integers(1, 6)
 
 
@@ -95,21 +95,39 @@ def graph_runs(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def tree_runs(draw: st.DrawFn) -> dict[str, Any]:
-    name = draw(st.sampled_from(TREE_ROUTINGS))
+    """A tree whose links are replaced, or whose nodes crash for good."""
+    name = draw(st.sampled_from([*TREE_ROUTINGS, "flooding", "semi-probabilistic", "adaptive"]))
+    nodes = draw(st.sampled_from([5, 20, 66]))
+    topology: dict[str, Any] = {
+        "name": "abstract-tree",
+        "shape": draw(st.sampled_from(["balanced", "random"])),
+    }
+    if draw(st.booleans()):
+        crashing = draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=4, unique=True))
+        times = st.sampled_from([0.0, 0.3, 0.6, 1.0, 1.5])  # also when others publish or subscribe
+        topology["crashes"] = [(draw(times), node) for node in crashing]
+    else:
+        topology |= {"rate": draw(st.sampled_from([0.0, 4.0, 20.0])), "window": (0.6, 1.8)}
     run: dict[str, Any] = {
-        "nodes": draw(st.sampled_from([5, 20, 66])),
-        "topology": {
-            "name": "abstract-tree",
-            "shape": draw(st.sampled_from(["balanced", "random"])),
-            "rate": draw(st.sampled_from([0.0, 4.0, 20.0])),
-            "window": (0.6, 1.8),
-        },
+        "nodes": nodes,
+        "topology": topology,
         "routing": {"name": name},
         "invariants": False,
     }
-    if name != "event-forwarding":
-        run["reconfiguration"] = {"name": draw(st.sampled_from(REPAIRS))}
+    repairs = [repair for repair in REPAIRS if fits(name, repair)]
+    if repairs:
+        run["reconfiguration"] = {"name": draw(st.sampled_from(repairs))}
     return run
+
+
+def fits(routing: str, repair: str) -> bool:
+    """Whether a routing on a tree can have its tables repaired so."""
+    tree = Choice("abstract-tree")
+    try:
+        build(Choice("given"), Choice(routing), Choice(repair), topology=tree)
+    except StackError:
+        return False
+    return True
 
 
 def result(run: dict[str, Any], plane: str) -> RunResult | str:
@@ -220,16 +238,75 @@ def test_every_routing_on_arrays_is_one_of_those_compared() -> None:
     assert {made[kind] for kind in KINDS} == compared
 
 
-def test_arrays_that_cannot_be_are_refused_with_the_reason() -> None:
-    with pytest.raises(StackError, match="notes are taken by objects; use 'auto'"):
-        simulate(
-            parse_config(
-                {
-                    "nodes": 10,
-                    "topology": {"name": "static-graph", "degree": 3},
-                    "routing": {"name": "flooding"},
-                    "record": ["notes"],
-                    "data_plane": "arrays",
-                }
-            )
-        )
+class Repeating(Recovery):
+    """Recovers nothing."""
+
+    def __init__(self, host: Host, parameters: NoParameters, routing: Routing) -> None:
+        super().__init__(host, routing)
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "nodes build their overlay themselves": {
+        "topology": {"name": "full-mesh"},
+        "overlay": {"name": "graph"},
+    },
+    "routing 'broadcast' has no rule on arrays": {"routing": {"name": "broadcast"}},
+    "recovery 'repeating' works on the objects of events": {"recovery": {"name": "repeating"}},
+    "notes are taken by objects": {"record": ["notes"]},
+    "it knows patterns only": {
+        "workload": {
+            "script": [
+                {"at": 0.1, "node": 0, "do": "subscribe", "filters": ["x > 1"]},
+                {"at": 0.2, "node": 0, "do": "publish", "attributes": {"x": 2}},
+            ]
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_arrays_that_cannot_be_are_refused_with_the_reason(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    registry.register("recovery", "repeating", Repeating)
+    run = {
+        "nodes": 10,
+        "duration": 1.0,
+        "topology": {"name": "static-graph", "degree": 3},
+        "routing": {"name": "flooding"},
+        **REFUSED[reason],
+    }
+    with pytest.raises(StackError, match=f"'arrays' cannot be: {reason}.*; use 'auto'"):
+        simulate(parse_config({**run, "data_plane": "arrays"}))
+    simulate(parse_config({**run, "data_plane": "auto"}))
+
+
+def test_a_dead_node_publishes_nothing_and_is_owed_nothing() -> None:
+    run = {
+        "nodes": 3,
+        "duration": 2.0,
+        "topology": {
+            "name": "abstract-tree",
+            "links": [[0, 1], [1, 2]],
+            "crashes": [[1.0, 2]],
+        },
+        "routing": {"name": "flooding"},
+        "workload": {
+            "script": [
+                *[
+                    {"at": 0.0, "node": node, "do": "subscribe", "patterns": [1]}
+                    for node in range(3)
+                ],
+                {"at": 0.5, "node": 2, "do": "publish", "patterns": [1]},
+                {"at": 1.5, "node": 2, "do": "publish", "patterns": [1]},
+                {"at": 1.5, "node": 0, "do": "publish", "patterns": [1]},
+            ]
+        },
+    }
+    both(run)
+    arrays = result(run, "arrays")
+    assert isinstance(arrays, RunResult)
+    publications = arrays.tables["publications"].to_pydict()
+    assert publications["publisher"] == [2, 0]
+    assert publications["owed"] == publications["received"] == [3, 2]

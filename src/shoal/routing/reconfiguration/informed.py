@@ -1,4 +1,4 @@
-"""Informed Link Activation (Frey, section 6.2; the asymmetric form: section 14.1).
+"""Informed Link Activation (Frey, section 6.2).
 
 Deferred unsubscription announces over the new link also what was wanted only across the old one.
 Here each end of the old link tells the end of the new link on its side, by ACTIVATE out of band,
@@ -6,9 +6,8 @@ which filters those are (P). They are *tagged*: held back for T_s, and released 
 the unsubscriptions have not removed them. T_s delays nobody by more than its value, and saves most
 if T_u + t_prop < T_s + t_rep (6.1).
 
-Asymmetric: only the end that repairs the tree acts. It knows both what only the far side wants (P1)
-and what only its own side wants (P2), and has the far end of the new link told P2 across it. There
-is no FLUSH then.
+Both ends of the old link must know which link replaces it. Where only one does, the asymmetric form
+(:mod:`~shoal.routing.reconfiguration.asymmetric`) does the same.
 """
 
 from __future__ import annotations
@@ -28,27 +27,23 @@ from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
 
 
 class Activate(Message, frozen=True, tag="activate"):
-    """ACTIVATE(rId, P, n): announce your table to ``far``, but hold these filters back.
-
-    ``far_filters`` (asymmetric form) is what ``far`` in its turn shall hold back.
-    """
+    """ACTIVATE(rId, P, n): announce your table to ``far``, but hold these filters back."""
 
     reconfiguration: int
     filters: tuple[AnyFilter, ...]
     far: NodeId
-    far_filters: tuple[AnyFilter, ...] | None = None
 
     def weight(self) -> float:
         """One per pattern carried (Frey, Table 7.2)."""
-        return float(len(self.filters) + len(self.far_filters or ()))
+        return float(len(self.filters))
 
     def size(self) -> int:
         """A payload per pattern carried."""
-        return HEADER_BYTES + PAYLOAD_BYTES * (len(self.filters) + len(self.far_filters or ()))
+        return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters)
 
 
 class InformedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """T_u and T_s in seconds; ``flush`` as in Notified; ``asymmetric``: one end acts for both."""
+    """T_u and T_s in seconds; ``flush`` as in Notified."""
 
     unsubscription_timer: Seconds = 0.15
     """Seconds from the break to the deferred unsubscriptions (T_u)."""
@@ -56,8 +51,6 @@ class InformedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Seconds from the activation until tagged patterns are subscribed to after all (T_s)."""
     flush: bool = True
     """Send FLUSH over the new link, which ends the timers early."""
-    asymmetric: bool = False
-    """Only one end knows the new link; it works out what both sides need (chapter 14)."""
 
 
 class Tagged:
@@ -73,10 +66,9 @@ class Informed(Notified):
     """The old link's ends tell the new link's ends what need not be announced."""
 
     def __init__(self, routing: SubscriptionForwarding, parameters: InformedParameters) -> None:
-        flush = parameters.flush and not parameters.asymmetric
-        super().__init__(routing, NotifiedParameters(parameters.unsubscription_timer, flush))
+        notified = NotifiedParameters(parameters.unsubscription_timer, parameters.flush)
+        super().__init__(routing, notified)
         self.subscription_timer = parameters.subscription_timer
-        self.asymmetric = parameters.asymmetric
         self.tagged: dict[NodeId, Tagged] = {}
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -103,21 +95,11 @@ class Informed(Notified):
         pending = self.pending.get(reconfiguration.id)
         lost = {} if pending is None else dict.fromkeys(pending.filters)
         only_old = tuple(f for f in lost if not self.routing.table.sources(f))
-        far_filters = None
-        if self.asymmetric:
-            if not self._repairs(old, reconfiguration):
-                return
-            far_filters = tuple(f for f in self.routing.table.filters() if f not in lost)
-        activate = Activate(reconfiguration.id, only_old, far, far_filters)  # type: ignore[arg-type]  # wire union
+        activate = Activate(reconfiguration.id, only_old, far)  # type: ignore[arg-type]  # wire union
         if near == self.host.node:
             self.on_activate(near, activate)
         else:
             self.host.send_direct(Contact(near), activate)
-
-    def _repairs(self, old: NodeId, reconfiguration: Reconfiguration) -> bool:
-        """Which end of the old link is in charge: the first of the path, else the lower id."""
-        first = reconfiguration.path[0] if reconfiguration.path else min(self.host.node, old)
-        return first == self.host.node
 
     def on_activate(self, sender: NodeId, message: Message) -> None:
         """Announce the table over the new link, holding back what only the lost link wanted."""
@@ -134,9 +116,6 @@ class Informed(Notified):
         routing.announce_table(far)
         tagged.timer = self.host.after(self.subscription_timer, lambda: self.release(tagged))
         self.send_flush(far, activate.reconfiguration)
-        if activate.far_filters is not None:
-            back = Activate(activate.reconfiguration, activate.far_filters, self.host.node)
-            self.host.send(far, back)
 
     def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
         """Whether a filter is tagged for this neighbour."""
@@ -175,7 +154,7 @@ register(
     "informed",
     Informed,
     InformedParameters,
-    needs={"links", "tables", "association"},
+    needs={"links", "tables", "association", "both ends"},
     provides={"reconfiguration"},
     warn=timers_violate_6_1,
 )

@@ -9,10 +9,12 @@ line of text. Steps overlap freely. Then the trouble ends, the network heals and
   reconfiguration protocol.
 * :mod:`~shoal.simulation.chaos.mesh`: nodes that start, crash and are cut off, for every overlay
   that builds itself and every routing on it.
+* :mod:`~shoal.simulation.chaos.recovery`: links that lose events, for every recovery on every
+  routing and overlay.
 * :mod:`~shoal.simulation.chaos.trials`: all stacks there are; random histories, and shorter ones.
 """
 
-from shoal.simulation.chaos.history import DOMAIN, History, Subject, failure
+from shoal.simulation.chaos.history import DOMAIN, History, ImpossibleStep, Subject, failure
 from shoal.simulation.chaos.mesh import MeshHistory
 from shoal.simulation.chaos.tree import TreeHistory
 from shoal.simulation.chaos.trials import (
@@ -30,6 +32,7 @@ from shoal.simulation.chaos.trials import (
 __all__ = [
     "DOMAIN",
     "History",
+    "ImpossibleStep",
     "MeshHistory",
     "Subject",
     "TreeHistory",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from shoal.content import AttributeFilter, Attributes, Event
@@ -16,6 +16,10 @@ DOMAIN = 5
 """Attribute values and constants are 0 to DOMAIN - 1: small, so that filters cover and overlap."""
 
 
+class ImpossibleStep(ValueError):  # noqa: N818  # it is one
+    """A step that cannot be carried out as things are: one that it needs was left out."""
+
+
 class Subject(NamedTuple):
     """The stack of every node of a history, by its protocols' names ("" where there is none)."""
 
@@ -23,9 +27,12 @@ class Subject(NamedTuple):
     routing: str
     reconfiguration: str = ""
     covering: bool = False
+    variant: str = ""
+    """Parameters of the routing, as ``name=value name=value``."""
 
     def __str__(self) -> str:
         names = " + ".join(name for name in self[:3] if name)
+        names = f"{names} ({self.variant})" if self.variant else names
         return f"{names} with covering" if self.covering else names
 
 
@@ -40,6 +47,9 @@ class History:
         routing: dict[str, Any] = {"name": subject.routing}
         if subject.covering:
             routing["covering"] = True
+        for setting in subject.variant.split():
+            name, _, value = setting.partition("=")
+            routing[name] = value
         self.simulation = Simulation(
             parse_config(
                 {
@@ -78,7 +88,9 @@ class History:
         """Carry out one line of a log."""
         what, _, rest = line.partition(" ")
         if what not in self.steps:
-            raise ValueError(f"unknown step '{line}'; it begins with one of: {_names(self.steps)}")
+            raise ImpossibleStep(
+                f"unknown step '{line}'; it begins with one of: {_names(self.steps)}"
+            )
         self.log.append(line)
         self.steps[what](rest)
 
@@ -192,12 +204,18 @@ class History:
                 )
 
 
-def failure(history: History) -> str | None:
-    """What the oracle objects to, if anything."""
+def failure(history: History, steps: Iterable[str] = ()) -> str | None:
+    """What the oracle objects to after some more steps, if anything; or how a protocol broke."""
     try:
+        for line in steps:
+            history.step(line)
         history.check()
     except InvariantViolation as violation:
         return str(violation)
+    except ImpossibleStep:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
     return None
 
 

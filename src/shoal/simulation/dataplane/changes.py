@@ -3,7 +3,8 @@
 A change is a row (what, node, source, a, b). Of a slot: ADD_SLOT (a: its channel), DROP_SLOT,
 POINT (a: another channel, -1 for none), PUT and CLEAR (a: level, b: pattern), IS_LEAF (a: whether),
 LEAF_WISH (a: pattern). Of a node: WISH (source: the pattern, a: whether it is wanted), LIMITS
-(source: horizon, a: links to use, b: links a publisher uses), HANG (source: parent, a: channel).
+(source: horizon, a: links to use, b: links a publisher uses), HANG (source: parent, a: channel),
+CRASH.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -15,7 +16,7 @@ from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.rules import ZERO, bit_of, kernel
 from shoal.simulation.dataplane.state import State
 
-ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG = range(10)
+ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG, CRASH = range(11)
 
 SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
 NEIGHBOUR, CHANNEL, VERSION = s.NEIGHBOUR, s.CHANNEL, s.VERSION
@@ -39,6 +40,14 @@ def carry_out(changes, state: State):
         if what == HANG:
             parent[node, 0] = source
             parent[node, 1] = a
+            continue
+        if what == CRASH:
+            state.nodes.crashed[node] = 1
+            for w in range(local.shape[1]):
+                local[node, w] = ZERO
+            for pattern in range(subscribers.shape[0]):
+                subscribers[pattern, node >> 6] &= ~bit_of(node)
+            now[VERSION] += 1
             continue
         if what == WISH:
             if a:

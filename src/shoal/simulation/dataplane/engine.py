@@ -46,6 +46,7 @@ SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLI
 SENT_COPIES, WANTED, MISSED = s.SENT_COPIES, s.WANTED, s.MISSED
 FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
 WHOLE, LONGEST = semiprobabilistic.WHOLE, adaptive.LONGEST
+ALL_OF_THEM, UNPUBLISHED = s.ALL_OF_THEM, s.UNPUBLISHED
 NEVER = 1 << 62
 PARENT = -1
 """Stands for the parent among the chosen slots."""
@@ -64,7 +65,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     limits, parent = nodes.limits, nodes.parent
     link, leaf = nodes.link, nodes.leaf
     leaf_mask, mask, local = nodes.leaf_mask, nodes.mask, nodes.local
-    component, reached_now = nodes.component, nodes.reached
+    component, reached_now, crashed = nodes.component, nodes.reached, nodes.crashed
     duplicates = nodes.duplicates
     ends, channel_times = channels.ends, channels.times
     quality, beyond = channels.quality, channels.beyond
@@ -148,13 +149,20 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
             hops = np.int64(0)
             deterministic = np.int64(0)
             following += 1
+            if crashed[node]:
+                reachable[event] = UNPUBLISHED
+                if following >= planned or times[following] > clock:
+                    following_order = posted
+                    if following < planned:
+                        posted += 1
+                continue
             for i in range(start[event], end[event]):
                 bits[event, numbers[i] >> 6] |= bit_of(numbers[i])
             receivers_of(owed, event, start, end, numbers, subscribers, owes_publisher, publisher)
             if now[COMPONENTS] > 1:
                 reachable[event] = count_in_component(owed, event, component, node)
             else:
-                reachable[event] = -1  # all of them
+                reachable[event] = ALL_OF_THEM
             version[event] = now[VERSION]
             if tree:
                 for w in range(owed.shape[1]):

@@ -60,9 +60,10 @@ def make_state(
     routing: Routing,
     nodes: int,
     workload: Workload,
-    patterns: int,
 ) -> s.State:
     """The arrays before anything has happened."""
+    wanted = [number for _, _, number, _ in workload.by_number()]
+    patterns = 1 + max(int(workload.numbers.max(initial=0)), *wanted, 0)
     node_words, pattern_words = s.words(nodes), s.pattern_words(patterns)
     levels = max(1, getattr(routing, "farthest", 1))
     events = len(workload.times)

@@ -16,6 +16,7 @@ from shoal.routing.table import TableWatcher
 from shoal.simulation.dataplane.changes import (
     ADD_SLOT,
     CLEAR,
+    CRASH,
     DROP_SLOT,
     HANG,
     IS_LEAF,
@@ -90,6 +91,10 @@ class Mirror:
         self.state = self.state._replace(
             nodes=nodes._replace(**larger), picks=np.zeros(2 * slots, np.int32)
         )
+
+    def crash(self, node: NodeId) -> None:
+        """A node publishes nothing any more, and nothing is owed to it."""
+        self.change(CRASH, node, LOCAL)
 
     # Channels
 

@@ -72,12 +72,12 @@ KINDS: dict[type[Routing], Kind] = {
 """The routings that have a rule on arrays; a subclass has not, unless it is listed."""
 
 
-def why_not(stack: Stack, record: tuple[str, ...], network: Network) -> str | None:
+def why_not(
+    stack: Stack, record: tuple[str, ...], network: Network, workload: Workload
+) -> str | None:
     """Why a stack's events cannot be forwarded on arrays; None if they can."""
     if network.connections is not None:
         return "nodes build their overlay themselves, on objects"
-    if getattr(stack.parameters["topology"], "crashes", ()):
-        return "nodes crash, which only objects do"
     node = network.nodes[0]
     if node is None or type(node.routing) not in KINDS:
         return f"routing '{stack.routing.name}' has no rule on arrays"
@@ -85,15 +85,15 @@ def why_not(stack: Stack, record: tuple[str, ...], network: Network) -> str | No
         return f"recovery '{stack.recovery.name}' works on the objects of events"
     if "notes" in record:
         return "notes are taken by objects"
+    if len(workload.by_number()) < len(workload.subscriptions) or workload.attributes:
+        return "it knows patterns only, and the script has filters or attributes"
     return None
 
 
 class DataPlane(Plane):
     """All events of a run, on arrays; everything else stays with the kernel and its objects."""
 
-    def __init__(
-        self, network: Network, recorder: Recorder, workload: Workload, patterns: int, seed: int
-    ) -> None:
+    def __init__(self, network: Network, recorder: Recorder, workload: Workload, seed: int) -> None:
         self.network = network
         self.kernel: Kernel = network.kernel
         self.recorder = recorder
@@ -103,7 +103,7 @@ class DataPlane(Plane):
         self.kind = KINDS[type(routing)]
         self.sample: Message = self.kind.message(Event(0, 0, Patterns(())), 1, 0, None)
         self.rule = make_rule(self.kind.rule, routing, network, recorder, self.sample, seed)
-        self.mirror = Mirror(make_state(self.rule, routing, len(network.hosts), workload, patterns))
+        self.mirror = Mirror(make_state(self.rule, routing, len(network.hosts), workload))
         self.due = int(workload.times[0]) if len(workload.times) else engine.NEVER
         """When the earliest event in flight arrives or is published."""
         self.kernel.orders = {}
@@ -123,6 +123,10 @@ class DataPlane(Plane):
     def disconnected(self, channel: Channel) -> None:
         """See :class:`Plane`."""
         self.mirror.drop_channel(channel.source, channel.target)
+
+    def crashed(self, node: int) -> None:
+        """See :class:`Plane`."""
+        self.mirror.crash(node)
 
     def transmit(self, channel: Channel, duration: int) -> int:
         """See :class:`Plane`."""
@@ -311,9 +315,11 @@ class DataPlane(Plane):
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Feed what was published and what it reached to a hash, for a run's fingerprint."""
         events = self.mirror.state.events
+        published = events.reachable != s.UNPUBLISHED
         for column in (events.time, events.publisher, events.sequence):
-            update(column.astype(np.int64).tobytes())
-        update(np.stack([events.owed, events.received], axis=1).astype("<u8").tobytes())
+            update(column[published].astype(np.int64).tobytes())
+        sets = np.stack([events.owed[published], events.received[published]], axis=1)
+        update(sets.astype("<u8").tobytes())
 
     def finish(self) -> None:
         """Take the taps off, and give the recorder its publications and deliveries as columns."""
@@ -323,25 +329,27 @@ class DataPlane(Plane):
         state = self.mirror.state
         events = state.events
         core = np.array(_as_words(self.recorder.core, events.owed.shape[1]), np.uint64)
-        owed = events.owed
-        got = owed & events.received
+        published = events.reachable != s.UNPUBLISHED
+        owed = events.owed[published]
+        got = owed & events.received[published]
+        reachable = events.reachable[published]
         count = np.bitwise_count
         self.recorder.columns["publications"] = [
-            events.publisher,
-            events.sequence,
-            events.time / NANOSECONDS,
+            events.publisher[published],
+            events.sequence[published],
+            events.time[published] / NANOSECONDS,
             count(owed).sum(axis=1, dtype=np.int32),
             count(got).sum(axis=1, dtype=np.int32),
             count(owed & core).sum(axis=1, dtype=np.int32),
             count(got & core).sum(axis=1, dtype=np.int32),
             count(owed & ~core).sum(axis=1, dtype=np.int32),
             count(got & ~core).sum(axis=1, dtype=np.int32),
-            np.where(events.reachable < 0, count(owed).sum(axis=1), events.reachable),
+            np.where(reachable == s.ALL_OF_THEM, count(owed).sum(axis=1), reachable),
         ]
         if self.recorder.keeps_deliveries:
             rows = int(state.now[s.DELIVERIES])
             event, node, hops = state.logs.delivery[:rows].T
-            bits = owed[event, node >> 6] >> (node & 63).astype(np.uint64)
+            bits = events.owed[event, node >> 6] >> (node & 63).astype(np.uint64)
             self.recorder.columns["deliveries"] = [
                 events.publisher[event],
                 events.sequence[event],

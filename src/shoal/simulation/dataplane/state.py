@@ -31,6 +31,10 @@ DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
 """Why ``advance`` returned: nothing left to do, end of a time bin, no room, a broken promise."""
 
 
+ALL_OF_THEM, UNPUBLISHED = -1, -2
+"""Of an event: links lead to all receivers; its publisher had crashed, so it is none."""
+
+
 class Rule(NamedTuple):
     """What does not change during a run."""
 
@@ -74,6 +78,7 @@ class Nodes(NamedTuple):
     """[node, slot, word]: what a leaf wants."""
     local: Words
     """[node, word]: what the node itself wants."""
+    crashed: Bytes
     component: Ints
     reached: Words
     """[word]: the nodes that an event was sent to in the current time bin."""
@@ -113,6 +118,7 @@ class Events(NamedTuple):
     version: Longs
     received: Words
     reachable: Ints
+    """How many of those it is owed to links led to; ALL_OF_THEM, or UNPUBLISHED."""
     in_flight: Ints
     before: Ints
     """The event that it carries along, which its publisher published before; -1: none."""
@@ -229,6 +235,7 @@ def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes
         mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
         leaf_mask=np.zeros((nodes, slots, pattern_words), np.uint64),
         local=np.zeros((nodes, pattern_words), np.uint64),
+        crashed=np.zeros(nodes, np.uint8),
         component=np.zeros(nodes, np.int32),
         reached=np.zeros(words(nodes), np.uint64),
         duplicates=np.zeros(nodes, np.int64),

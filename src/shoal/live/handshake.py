@@ -1,11 +1,11 @@
-"""How two programs get to know each other: dialling, answering, and agreeing on one link.
+"""The handshake: how two programs get to know each other, dialling and answering.
 
 A session epoch goes with every introduction; it tells one life of a broker from another, and is
-compared for equality alone, since clocks may go back and strangers may lie. A link is one
-connection. A broker that introduces itself and is linked already has to wait until the old
-connection is given up, if anything has come over that. If nothing has, the two have dialled each
-other at once: the connection of the one with the lower id stays, and the other one is closed (on
-both sides, for both sides' tables) before it counts.
+compared for equality alone, since clocks may go back and strangers may lie. Two brokers have one
+connection at most (:mod:`shoal.live.peers`). One that introduces itself and is connected already
+has to wait until the old connection is given up, if anything has come over that. If nothing has,
+the two have dialled each other at once, under addresses that neither knew for the other's: the
+connection of the one with the lower id stays.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import msgspec
 from shoal.live import security
 from shoal.live.connection import Connection
 from shoal.live.errors import DisconnectedError, LiveError, RefusedError, UnreachableError
+from shoal.live.heartbeat import PATIENCE
 from shoal.live.identity import node_id
 from shoal.live.messages import (
     VERSIONS,
@@ -31,9 +32,9 @@ from shoal.live.messages import (
     Challenge,
     Hello,
     Known,
+    Others,
     Proof,
     Refused,
-    Shuffle,
     Welcome,
 )
 from shoal.live.peer import Peer
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from shoal.live.settings import Limits
 
 log = logging.getLogger("shoal.live")
-CAPABILITIES: Final = ("window", "inspect", "shuffle")
+CAPABILITIES: Final = ("window", "inspect", "others")
 PEERS: Final = 256
 """Connections of other brokers."""
 SKEWS: Final = 4096
@@ -58,14 +59,14 @@ _proof = msgspec.msgpack.Decoder(Proof | Bye)
 
 
 class NoLinkError(RefusedError):
-    """A link was refused; others that may be asked are attached."""
+    """A connection was refused; who refused it is attached."""
 
     def __init__(self, refused: Refused) -> None:
         super().__init__(refused.code, refused.reason)
         self.others = refused.others
 
 
-class Greeter:
+class Handshakes:
     """Introductions of one broker, in both directions."""
 
     def __init__(self, broker: Broker) -> None:
@@ -73,9 +74,7 @@ class Greeter:
         self.skews: dict[int, float] = {}
         """By how many seconds other brokers' clocks are ahead, where that is a lot."""
 
-    def hello(
-        self, purpose: str, caller: Caller, *, urgent: bool, replaces: tuple[int, int] | None
-    ) -> Hello:
+    def hello(self, purpose: str, caller: Caller) -> Hello:
         """This broker's introduction."""
         broker = self.broker
         return Hello(
@@ -86,12 +85,8 @@ class Greeter:
             time.time(),
             broker.described,
             CAPABILITIES,
-            degree=len(broker.links),
-            urgent=urgent,
-            replaces=replaces,
             token_id=caller.token_id,
             nonce=caller.nonce,
-            root=broker.root,
         )
 
     def welcome(self, connection: Connection, nonce: bytes = b"", *, peer: bool = False) -> Welcome:
@@ -107,11 +102,9 @@ class Greeter:
             broker.me,
             time.time(),
             CAPABILITIES,
-            len(broker.links),
             broker.settings.limits.frame,
             token_id(token),
             proof,
-            broker.root,
         )
 
     # Who comes in
@@ -158,8 +151,7 @@ class Greeter:
                 self._refuse(connection, error)
 
     def _refuse(self, connection: Connection, error: RefusedError) -> None:
-        others = error.others if isinstance(error, NoLinkError) else (self.broker.me,)
-        connection.refuse(Refused(error.code, str(error)[:1000], 0, others))
+        connection.refuse(Refused(error.code, str(error)[:1000], 0, (self.broker.me,)))
 
     def _client(self, connection: Connection, hello: Hello, proven: Rule | None) -> None:
         broker = self.broker
@@ -178,13 +170,13 @@ class Greeter:
         connection.send(encode(self.welcome(connection)))
         others = broker.others()
         if others:
-            connection.send(encode(Shuffle(others)))
+            connection.send(encode(Others(others)))
 
     def _peer(
         self, connection: Connection, hello: Hello, proven: Rule | None, nonce: bytes
     ) -> None:
         broker = self.broker
-        if len(broker.links) + len(broker.talks) >= PEERS:
+        if len(broker.peers.connected) + len(broker.out_of_band) >= PEERS:
             raise RefusedError("full", f"{PEERS} brokers are connected; no more")
         principal = self.check(
             hello.who, connection, hello.time, proven, time.time() - broker.lateness()
@@ -196,25 +188,15 @@ class Greeter:
                 f"{broker.described}; there: {hello.stack}",
             )
         known = Known(*msgspec.structs.astuple(hello.who)[:4])
-        link = hello.purpose == "link"
-        if link:
+        talks = hello.purpose == "talk"
+        if not talks:
             self._room(known, dialled=False)
-            self._no_cycle(known, hello.root)
-            if broker.settings.overlay == "graph" and not broker.membership.accepts(hello.urgent):
-                others = broker.membership.sample(connection.loop.time(), known.node)
-                raise NoLinkError(Refused("full", "it has neighbours enough", 0, others))
-        peer = Peer(
-            broker,
-            connection,
-            known,
-            principal,
-            linked=link,
-            dialled=False,
-            degree=hello.degree,
-        )
+            if not broker.peers.gives_way(known):
+                raise RefusedError("duplicate", "this broker is just dialling that one")
+        peer = Peer(broker, connection, known, principal, talks=talks, dialled=False)
         connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
         connection.send(encode(self.welcome(connection, nonce, peer=True)))
-        broker.established(peer, hello.replaces)
+        self._established(peer, known.address)
 
     def check(
         self,
@@ -260,32 +242,30 @@ class Greeter:
         return principal
 
     def _room(self, who: Known, *, dialled: bool) -> None:
-        """Close an old link to the same broker, or refuse the new one: see above."""
-        old = self.broker.links.get(who.node)
+        """Close an old connection to the same broker, or refuse the new one: see above."""
+        old = self.broker.peers.connected.get(who.node)
         if old is None:
             return
         if old.who.epoch != who.epoch:
+            patience = PATIENCE * self.broker.settings.heartbeat
             raise RefusedError(
                 "epoch",
                 f"another session of '{who.name}' is linked and alive; if it was restarted, try on "
-                f"for {4 * self.broker.settings.heartbeat:g} s, else give one of the two another "
-                "--name",
+                f"for {patience:g} s, else give one of the two another --name",
             )
         mine_wins = self.broker.node < who.node
         if old.received_count or (old.dialled != dialled and old.dialled == mine_wins):
             # Both ends use it if something has come over it; events may be on their way.
-            raise RefusedError("duplicate", "there is a link already")
+            raise RefusedError("duplicate", "there is a connection already")
         old.connection.close("a newer connection takes over", polite=False)
         old.connection.settle()
 
-    def _no_cycle(self, who: Known, root: int) -> None:
-        """Refuse a configured link to a broker that is connected already over other links."""
-        if root >= 0 and root == self.broker.root:
-            raise RefusedError(
-                "cycle",
-                f"a link between '{self.broker.name}' and '{who.name}' would close a cycle of "
-                "configured links; leave out one link of the cycle",
-            )
+    def _established(self, peer: Peer, address: str) -> None:
+        """Both ends agree; this end dialled the address, or was dialled from it."""
+        if peer.talks:
+            self.broker.out_of_band.began(peer)
+        else:
+            self.broker.peers.opened(peer, address)
 
     # Whom we dial
 
@@ -294,8 +274,6 @@ class Greeter:
         address: str,
         purpose: str = "link",
         *,
-        urgent: bool = False,
-        replaces: tuple[int, int] | None = None,
         expect: int | None = None,
     ) -> Peer:
         """Connect to a broker, of this node id if one is expected.
@@ -309,9 +287,9 @@ class Greeter:
         connection.on_gone = broker.connection_gone
         connection.budget, connection.turns = broker.budget, broker.turns
         caller = Caller(broker.settings.token, connection)
-        dialling = _Dialling(self, connection, purpose, replaces, caller, expect)
+        dialling = _Dialling(self, connection, address, purpose, caller, expect)
         connection.taken_by(dialling, limits.frame + ENVELOPE)
-        hello = self.hello(purpose, caller, urgent=urgent, replaces=replaces)
+        hello = self.hello(purpose, caller)
         caller.introduced(hello)
         connection.send(encode(hello))
         try:
@@ -331,19 +309,19 @@ class _Proving:
 
     def __init__(
         self,
-        greeter: Greeter,
+        handshakes: Handshakes,
         connection: Connection,
         hello: Hello,
         verifier: Verifier,
         rule: Rule,
     ) -> None:
-        self.greeter = greeter
+        self.handshakes = handshakes
         self.connection = connection
         self.hello = hello
         self.verifier = verifier
         self.rule = rule
         self.nonce = secrets.token_bytes(32)
-        me = greeter.broker.me
+        me = handshakes.broker.me
         self.covered = transcript(connection, connection.hello, self.nonce, me.name)
         connection.send(encode(Challenge(me, self.nonce, verifier.knows(self.covered))))
         self._timer = connection.loop.call_later(
@@ -359,9 +337,9 @@ class _Proving:
                 raise RefusedError("bye", answer.reason)
             if not self.verifier.holds(CALLER, self.covered, answer.proof):
                 raise RefusedError("token", "the token was not proven; check --token")
-            self.greeter.admit(self.connection, self.hello, self.rule, self.nonce)
+            self.handshakes.admit(self.connection, self.hello, self.rule, self.nonce)
         except RefusedError as error:
-            self.greeter._refuse(self.connection, error)
+            self.handshakes._refuse(self.connection, error)
             return
         if frames and self.connection.user is not None:
             self.connection.user.received(frames)
@@ -379,19 +357,19 @@ class _Dialling:
 
     def __init__(
         self,
-        greeter: Greeter,
+        handshakes: Handshakes,
         connection: Connection,
+        address: str,
         purpose: str,
-        replaces: tuple[int, int] | None,
         caller: Caller,
         expect: int | None,
     ) -> None:
-        self.greeter = greeter
+        self.handshakes = handshakes
         self.caller = caller
         self.expect = expect
         self.connection = connection
+        self.address = address
         self.purpose = purpose
-        self.replaces = replaces
         self.since = time.time()
         self.peer: Peer | None = None
         self.done: asyncio.Future[Peer] = connection.loop.create_future()
@@ -421,31 +399,22 @@ class _Dialling:
             self.peer.received(frames)
 
     def _agree(self, answer: Welcome) -> Peer:
-        greeter = self.greeter
-        broker = greeter.broker
+        handshakes = self.handshakes
+        broker = handshakes.broker
         proven = None
         if answer.proof and broker.access.rules:
             verifier, rule = broker.access.token(answer.token_id)
             proven = rule if self.caller.proves(answer, verifier) else None
-        principal = greeter.check(answer.who, self.connection, answer.time, proven, self.since)
+        principal = handshakes.check(answer.who, self.connection, answer.time, proven, self.since)
         known = Known(*msgspec.structs.astuple(answer.who)[:4])
         if self.expect not in (None, known.node):
             raise RefusedError("identity", f"'{known.name}' is there, not the broker expected")
-        link = self.purpose == "link"
-        if link:
-            greeter._room(known, dialled=True)
-            greeter._no_cycle(known, answer.root)
-        peer = Peer(
-            broker,
-            self.connection,
-            known,
-            principal,
-            linked=link,
-            dialled=True,
-            degree=answer.degree,
-        )
+        talks = self.purpose == "talk"
+        if not talks:
+            handshakes._room(known, dialled=True)
+        peer = Peer(broker, self.connection, known, principal, talks=talks, dialled=True)
         self.connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
-        broker.established(peer, self.replaces)
+        handshakes._established(peer, self.address)
         return peer
 
     def congested(self, yes: bool) -> None:

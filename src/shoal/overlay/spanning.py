@@ -1,14 +1,13 @@
 """That configured links form a tree: cycles are refused where possible, and cut where not.
 
-Brokers that are connected agree on a *root*, the one with the lowest node id, and each knows which
-neighbour is nearer to it (its *parent*). Two brokers with the same root are connected already, so
+Nodes that are connected agree on a *root*, the one with the lowest node id, and each knows which
+neighbour is nearer to it (its *parent*). Two nodes with the same root are connected already, so
 a further link between them is refused. Links that are made at the same moment may still close a
-cycle; then there is a link between two brokers of the same root neither of which is the other's
+cycle; then there is a link between two nodes of the same root neither of which is the other's
 parent, and that link is cut.
 
 A neighbour is told one's position whenever it changes. Who has found a parent keeps it until a
-lower root is heard of or the link is lost, so that one cycle costs one link. Nothing here knows of
-sockets or clocks.
+lower root is heard of or the link is lost, so that one cycle costs one link.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from shoal.live.messages import Position
-from shoal.stack import NodeId
+from shoal.overlay.configured_messages import Position
+from shoal.stack.host import NodeId
 
 FARTHEST: Final = 128
 """Links to the root beyond which it is taken to be gone: news of it only goes round in a cycle."""
@@ -26,7 +25,7 @@ PATIENCE: Final = 2
 
 
 class Spanning:
-    """One broker's position in the tree."""
+    """One node's position in the tree."""
 
     def __init__(self, node: NodeId, tell: Callable[[NodeId, Position], None]) -> None:
         self._node = node

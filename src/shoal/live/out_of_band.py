@@ -1,0 +1,78 @@
+"""Messages out of band: to brokers that are not connected, over connections that soon end."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from shoal.live.errors import LiveError
+
+if TYPE_CHECKING:
+    from shoal.live.broker import Broker
+    from shoal.live.peer import Peer
+    from shoal.stack import Contact, Message, NodeId
+
+log = logging.getLogger("shoal.live")
+UNSENT: Final = 1024
+"""Messages that wait for one broker to answer; more are lost, as if it did not."""
+DIALLED: Final = 64
+"""Brokers that are dialled at a time to be sent something out of band."""
+
+
+class OutOfBand:
+    """One connection at most in each direction to a broker that is not connected otherwise."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._peers: dict[tuple[NodeId, bool], Peer] = {}
+        """By node, and by whether this end dialled."""
+        self._unsent: dict[str, list[Message]] = {}
+        """Per address that is being dialled, what is to be sent there."""
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def peers(self) -> list[Peer]:
+        """Who is connected just now."""
+        return list(self._peers.values())
+
+    def began(self, peer: Peer) -> None:
+        """A connection is there. An older one to the same broker is closed, or nobody would."""
+        key = (peer.node, peer.dialled)
+        before = self._peers.get(key)
+        self._peers[key] = peer
+        if before is not None:
+            before.connection.close("a newer connection takes over")
+
+    def ended(self, peer: Peer) -> None:
+        """A connection is gone."""
+        key = (peer.node, peer.dialled)
+        if self._peers.get(key) is peer:
+            del self._peers[key]
+
+    def send(self, to: Contact, message: Message) -> None:
+        """Send a message, over a new connection if there is none."""
+        peer = self._peers.get((to.node, True)) or self._peers.get((to.node, False))
+        address = self._broker.peers.address_of(to)
+        if peer is not None:
+            self._broker.send_to(peer, message)
+        elif not address:
+            log.warning("no address is known of node %d; a message to it is lost", to.node)
+        elif address in self._unsent:
+            if len(self._unsent[address]) < UNSENT:
+                self._unsent[address].append(message)
+        elif len(self._unsent) < DIALLED and address not in self._broker.peers.own:
+            self._unsent[address] = [message]
+            self._broker.spawn(self._dial(to.node, address))
+
+    async def _dial(self, node: NodeId, address: str) -> None:
+        expect = None if node < 0 else node
+        try:
+            peer = await self._broker.handshakes.dial(address, "talk", expect=expect)
+        except LiveError as error:
+            log.info("a message to %s is lost: %s", address, error)
+        else:
+            for message in self._unsent[address]:
+                self._broker.send_to(peer, message)
+        finally:
+            del self._unsent[address]

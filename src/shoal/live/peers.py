@@ -1,0 +1,188 @@
+"""Connections to other brokers, as the node's bottom layer asks for them.
+
+There is one at most to each broker. If two brokers dial each other at the same time, the one with
+the lower node id has its way: it refuses the other's connection, and the other one waits for it.
+
+To close a connection is to say :class:`~shoal.live.messages.Bye` and then to take what is still on
+its way: the other end answers once it has sent that. So a link that is given up loses no event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from shoal.live.errors import FATAL, LiveError, RefusedError
+from shoal.live.handshake import NoLinkError
+from shoal.live.messages import Bye
+from shoal.stack import Contact, NodeId
+
+if TYPE_CHECKING:
+    from shoal.live.broker import Broker
+    from shoal.live.messages import Known
+    from shoal.live.peer import Peer
+
+log = logging.getLogger("shoal.live")
+MET: Final = 4096
+"""Brokers whose addresses are remembered."""
+POLL: Final = 0.02
+
+
+class Peers:
+    """The connections of one broker to others."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.connected: dict[NodeId, Peer] = {}
+        self.own: set[str] = set()
+        """This broker's own addresses."""
+        self.addresses: dict[NodeId, str] = {}
+        """Where brokers are that were met."""
+        self._dialling: dict[NodeId | str, asyncio.Task[None]] = {}
+        """By node id or, where that is not known, by address."""
+        self._closing: set[Peer] = set()
+        """Connections whose last words are on their way."""
+        self._said: dict[str, str] = {}
+        """Per address, why there was no connection when that was last said."""
+
+    # Opening
+
+    def open(self, contact: Contact) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        key = contact.address if contact.node < 0 else contact.node
+        if contact.node not in self.connected and key not in self._dialling:
+            self._dialling[key] = self._broker.spawn(self._dial(key, contact))
+
+    def address_of(self, contact: Contact) -> str:
+        """Where a node is: as the contact says or, if it does not, where the node was met."""
+        return contact.address or self.addresses.get(contact.node, "")
+
+    def find(self, contact: Contact) -> Peer | None:
+        """The connection to a node, if there is one."""
+        if contact.node >= 0:
+            return self.connected.get(contact.node)
+        at = (peer for peer in self.connected.values() if peer.who.address == contact.address)
+        return next(at, None)
+
+    async def _dial(self, key: NodeId | str, contact: Contact) -> None:
+        layers = self._broker.layers
+        try:
+            connected = await self._connect(contact)
+        except LiveError as error:
+            self._say(self.address_of(contact), error)
+            self._dialled(key)
+            layers.unreachable(contact)
+            self._broker.departures.look_whole()
+        else:
+            self._dialled(key)
+            if connected is not None and contact.node < 0:
+                layers.opened(Contact(connected, contact.address))
+        finally:
+            self._dialled(key)
+
+    def _dialled(self, key: NodeId | str) -> None:
+        if self._dialling.get(key) is asyncio.current_task():
+            del self._dialling[key]
+
+    async def _connect(self, contact: Contact) -> NodeId | None:
+        """Connect to a broker; the answer is the node id of one that was connected already."""
+        address = self.address_of(contact)
+        if not address:
+            raise LiveError(f"no address is known of node {contact.node}")
+        if address in self.own:
+            raise RefusedError("self", "that is this broker itself")
+        peer = self.find(contact)
+        if peer is not None:
+            return peer.node
+        expect = None if contact.node < 0 else contact.node
+        try:
+            await self._broker.handshakes.dial(address, expect=expect)
+        except NoLinkError as error:
+            if error.code == "self":
+                self.own.add(address)
+            if error.code != "duplicate" or not error.others:
+                raise
+            node = error.others[0].node
+            await self._other_dials(node)
+            if node in self.connected:
+                return node
+            raise
+        return None
+
+    async def _other_dials(self, node: NodeId) -> None:
+        """Wait for a broker that has refused a connection since it dials this one."""
+        ends = self._broker.loop.time() + self._broker.settings.limits.handshake
+        while node not in self.connected and self._broker.loop.time() < ends:
+            await asyncio.sleep(POLL)
+
+    def gives_way(self, who: Known) -> bool:
+        """Whether a broker that dials this one may: its dialling ends this one's own."""
+        key = next((k for k in (who.node, who.address) if k in self._dialling), None)
+        if key is None:
+            return True
+        if self._broker.node < who.node:
+            return False
+        self._dialling.pop(key).cancel()
+        return True
+
+    def _say(self, address: str, error: LiveError) -> None:
+        """Log why there is no connection to a broker, once per reason."""
+        code = error.code if isinstance(error, RefusedError) else ""
+        text = str(error) if address in str(error) else f"{address}: {error}"
+        told_to = code != "self" and address in self._broker.settings.contacts()
+        if (told_to or code in FATAL) and self._said.get(address) != text:
+            self._said[address] = text
+            log.warning("no link: %s; trying on", text)
+        else:
+            log.debug("no link: %s", text)
+
+    def opened(self, peer: Peer, address: str) -> None:
+        """A connection is there; this end dialled it under an address, or was dialled."""
+        node = peer.node
+        self.connected[node] = peer
+        self.addresses.pop(node, None)
+        self.addresses[node] = peer.who.address
+        if len(self.addresses) > MET:
+            del self.addresses[next(iter(self.addresses))]
+        self._said.pop(address, None)
+        log.info("connected to '%s' (%s)", peer.who.name, peer.connection.remote)
+        if self._broker.layers.overlay is None:
+            self._broker.links[node] = peer
+        self._broker.layers.opened(Contact(node, address))
+
+    # Closing
+
+    def close(self, node: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
+        peer = self.connected.pop(node, None)
+        if peer is not None:
+            self._forget(peer)
+            peer.closing = True
+            self._closing.add(peer)
+            peer.tell(Bye("it closes the connection"))
+            patience = self._broker.settings.limits.handshake
+            self._broker.loop.call_later(patience, _end, peer)
+
+    def closed(self, peer: Peer, reason: str) -> None:
+        """A connection is gone."""
+        self._closing.discard(peer)
+        if self.connected.get(peer.node) is not peer:
+            return
+        del self.connected[peer.node]
+        self._forget(peer)
+        log.info("the connection to '%s' is gone: %s", peer.who.name, reason)
+        if not self._broker.host.closed:
+            self._broker.layers.closed(peer.node)
+
+    def closing(self) -> int:
+        """Connections that this end has closed, and whose other ends have not answered."""
+        return len(self._closing)
+
+    def _forget(self, peer: Peer) -> None:
+        self._broker.links.pop(peer.node, None)
+        self._broker.unsent += peer.dropped
+
+
+def _end(peer: Peer) -> None:
+    peer.connection.close("its last words took too long", polite=False)

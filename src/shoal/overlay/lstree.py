@@ -1,0 +1,210 @@
+"""LSTree (Frey, chapter 10): a tree of bounded degree that builds and heals itself.
+
+Each node looks for a parent when it joins and when it loses the one it has: it takes a candidate
+from its caches, strategy by strategy (:mod:`~shoal.overlay.lstree_strategies`), and sends it a
+PARENTREQUEST, until one accepts. If none does it declares itself root, under a new colour. A root
+looks for other trees, soon after it became one and now and then; of two trees one joins the other.
+
+* A request and its answer travel out of band. A candidate that accepts opens a connection and
+  says so over it; the requester *attaches*, or, if that is late or no longer safe, sends LEAVE.
+* A candidate that is itself searching and would have to lower its depth is *busy*; it is asked
+  again up to ``busy_retries`` times before the search goes on to the next strategy.
+* A root that grows old *recolours* its tree, which spreads depths again.
+* Nodes that no longer answer are remembered and asked now and then: after a partition, however
+  long, they lead the trees back to each other.
+
+How a node searches: :mod:`~shoal.overlay.lstree_search`. How a candidate answers, and the rule that
+prevents cycles: :mod:`~shoal.overlay.lstree_member`. Here: its life, merging, the Global cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.overlay.lstree_caches import Search, key_of
+from shoal.overlay.lstree_messages import (
+    Accept,
+    Attach,
+    Beat,
+    Drop,
+    Leave,
+    LSTreeParameters,
+    ParentRequest,
+    Ping,
+    Pong,
+    Refuse,
+    Regional,
+    Sighting,
+    Update,
+)
+from shoal.overlay.lstree_relation import BLANK, Colour, precedes
+from shoal.overlay.lstree_search import Searcher
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Handler, Routing
+from shoal.stack.message import Contact, Message
+from shoal.stack.registry import register
+
+SIGHTINGS: Final = 1.0
+"""Seconds within which a node passes on one sighting of another tree."""
+TRIES: Final = 2
+"""Nodes that no longer answered which a root asks all the same when it looks for other trees."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LSTree(Searcher):
+    """A tree of bounded degree without cycles at any instant."""
+
+    def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
+        super().__init__(host, parameters, routing)
+        silence = parameters.heartbeat * parameters.patience
+        self.heals_within = silence + 4 * (parameters.merge_period + parameters.global_period)
+        self._sighted = -1e9
+        """When this node last passed on a sighting."""
+        self._kept = 0
+        """Place of the node that was remembered and asked last."""
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """Requests and answers, regional and global data."""
+        return {
+            ParentRequest: self.on_request,
+            Accept: self.on_accept,
+            Refuse: self.on_refuse,
+            Attach: self.on_attach,
+            Leave: self.on_leave,
+            Drop: self.on_drop,
+            Regional: self.on_regional,
+            Sighting: self.on_sighting,
+            Update: self.on_update,
+            Ping: self.on_ping,
+            Pong: self.on_pong,
+            Beat: self.on_beat,
+        }
+
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """Any word of a neighbour is a sign of life; beats are no more than that."""
+        if sender in self.heard:
+            self.heard[sender] = self.host.now()
+        if type(message) is not Beat:
+            super().receive(sender, message)
+
+    # Life
+
+    def start(self) -> None:
+        """Look after caches and neighbours, each node at another moment."""
+        p = self.parameters
+        phase = self.uniform()
+        if p.heartbeat:
+            self.host.every(p.heartbeat, self.beat, phase * p.heartbeat)
+        if self.merges:
+            self.host.every(p.global_period, self.update, phase * p.global_period)
+        self.host.every(p.merge_period, self.grow, (0.5 + phase) * p.merge_period)
+
+    def join(self, contacts: tuple[Contact, ...]) -> None:
+        """Look for a parent among the nodes to begin with."""
+        self.contacts = contacts
+        for contact in contacts:
+            self.known.insert(contact)
+            self.known.remember(contact)
+        self._seek("join", LOCAL, -1)
+
+    def stop(self) -> None:
+        """Tell all neighbours that this node leaves."""
+        self._end_search("stopped")
+        for peer in list(self.heard):
+            self.host.send(peer, Leave(0, True))
+            self._close(peer)
+
+    # Merging trees
+
+    def grow(self) -> None:
+        """A root looks for other trees now and then, and recolours once in a long while."""
+        if self.root and self.host.now() - self._coloured >= self.parameters.recolour:
+            self._recolour()
+        self.merge()
+
+    def merge(self) -> None:
+        """A root asks the nodes that it knows whether they are of another tree."""
+        if self.root and self.search is None and self.merges:
+            self.search = Search("merge", self.host.now(), LOCAL, -1)
+            kept = list(self.known.remembered.values())
+            for _ in range(min(TRIES, len(kept))):
+                self._kept += 1
+                contact = kept[self._kept % len(kept)]
+                self.search.sighted[key_of(contact)] = contact
+            self._ask_next()
+
+    def sighted(self, contact: Contact, colour: Colour) -> None:
+        """A node of a tree that this one can join: the root is to ask it."""
+        if not self.merges or not precedes(self.colour, colour):
+            return
+        if self.root:
+            if self.search is None:
+                self.search = Search("merge", self.host.now(), LOCAL, -1)
+                self.search.asked[key_of(contact)] = None
+                self._ask("C", self.search, contact)
+            elif key_of(contact) not in self.search.asked:
+                self.search.sighted[key_of(contact)] = contact
+        elif self.parent != LOCAL and self.host.now() - self._sighted >= SIGHTINGS:
+            self._sighted = self.host.now()
+            self.host.send(self.parent, Sighting(contact, colour))
+
+    def on_sighting(self, sender: NodeId, message: Message) -> None:
+        """A child's, or one from below, on its way to the root."""
+        sighting = cast("Sighting", message)
+        if sender in self.children:
+            self.sighted(sighting.contact, sighting.colour)
+
+    # The Global cache
+
+    def update(self) -> None:
+        """Tell some nodes of some nodes, and see who is still there."""
+        me = self.host.contact()
+        count, bits = self.parameters.references, self.bits()
+        if self.colour != BLANK:
+            self._spread(Update((me, *self.known.some(count, bits & 0xFFFF))), bits >> 16)
+        if self.parameters.pings:
+            ping = Ping(me, self.colour)
+            for contact in self.known.to_ping(self.parameters.pings):
+                self.host.send_direct(contact, ping)
+
+    def _spread(self, update: Update, bits: int) -> None:
+        for contact in self.known.some(self.parameters.global_fanout, bits & 0xFFFF):
+            self.host.send_direct(contact, update)
+
+    def on_update(self, sender: NodeId, message: Message) -> None:
+        """Take in what is told; pass it on perhaps."""
+        update = cast("Update", message)
+        for contact in update.known:
+            self.known.insert(contact)
+        bits = self.bits()
+        if (bits & 0xFFFF) < self.parameters.global_repropagation * 0x10000:
+            self._spread(update, bits >> 16)
+
+    def on_ping(self, sender: NodeId, message: Message) -> None:
+        """Answer; a stranger's colour may be that of a tree to join."""
+        ping = cast("Ping", message)
+        if ping.contact.node == sender:
+            self.host.send_direct(ping.contact, Pong(self.host.contact(), self.colour))
+            if ping.colour != self.colour:
+                self.sighted(ping.contact, ping.colour)
+
+    def on_pong(self, sender: NodeId, message: Message) -> None:
+        """An entry is there, or there again."""
+        pong = cast("Pong", message)
+        if pong.contact.node == sender:
+            self.known.answered(pong.contact)
+            if pong.colour != self.colour:
+                self.sighted(pong.contact, pong.colour)
+
+
+register(
+    "overlay",
+    "lstree",
+    LSTree,
+    LSTreeParameters,
+    needs={"reach"},
+    provides={"links", "tree", "root", "association"},
+    summary="A tree of bounded degree that builds and heals itself, without cycles at any instant.",
+)

@@ -1,0 +1,134 @@
+"""The caches from which a node of LSTree takes candidates (Frey, section 10.3.1, Table 10.1).
+
+The Regional cache (Ancestor Chain and Sibling Set) comes from the parent, the Global cache from
+nodes anywhere. The others belong to one search, and fill with refusals. What caches hold may be
+out of date: that can delay a repair, and never breaks the tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from shoal.stack.host import NodeId, Timer
+from shoal.stack.message import Contact
+
+REMEMBERED: Final = 16
+"""Nodes kept for good that no longer answer: after a long partition they lead back."""
+
+
+def key_of(contact: Contact) -> Any:
+    """What a node is known by: its id or, before it has been met, its address."""
+    return contact.address if contact.node < 0 else contact.node
+
+
+class GlobalCache:
+    """References to nodes anywhere. The oldest gives way to a newer one."""
+
+    def __init__(self, node: NodeId, size: int) -> None:
+        self.node = node
+        self.size = size
+        self.entries: dict[Any, Contact] = {}
+        self.unanswered: dict[Any, None] = {}
+        """Entries that were pinged and have not answered yet."""
+        self.remembered: dict[Any, Contact] = {}
+        """Contacts to begin with, and entries that were purged."""
+        self._turn = 0
+
+    def insert(self, contact: Contact) -> None:
+        """A node is, or was lately, part of the overlay."""
+        key = key_of(contact)
+        if contact.node == self.node or key in self.entries:
+            return
+        self.entries[key] = contact
+        if len(self.entries) > self.size:
+            oldest = next(iter(self.entries))
+            del self.entries[oldest]
+            self.unanswered.pop(oldest, None)
+
+    def remember(self, contact: Contact) -> None:
+        """Keep a node for good, in place of the one kept longest."""
+        key = key_of(contact)
+        if contact.node != self.node and key not in self.remembered:
+            self.remembered[key] = contact
+            if len(self.remembered) > REMEMBERED:
+                del self.remembered[next(iter(self.remembered))]
+
+    def purge(self, key: Any) -> None:
+        """A node does not answer."""
+        self.unanswered.pop(key, None)
+        contact = self.entries.pop(key, None)
+        if contact is not None:
+            self.remember(contact)
+
+    def answered(self, contact: Contact) -> None:
+        """A node is there."""
+        key = key_of(contact)
+        self.unanswered.pop(key, None)
+        self.remembered.pop(key, None)
+        if contact.address and contact.address in self.remembered:
+            del self.remembered[contact.address]
+        self.insert(contact)
+
+    def to_ping(self, count: int) -> list[Contact]:
+        """The next entries in turn, and one of those remembered."""
+        for key in list(self.unanswered):
+            self.purge(key)
+        chosen = self.some(count, self._turn)
+        self._turn += count
+        for contact in chosen:
+            self.unanswered[key_of(contact)] = None
+        if self.remembered:
+            kept = list(self.remembered.values())
+            chosen.append(kept[self._turn % len(kept)])
+        return chosen
+
+    def some(self, count: int, start: int) -> list[Contact]:
+        """So many entries, from a place on and round."""
+        all_entries = list(self.entries.values())
+        size = len(all_entries)
+        if count >= size:
+            return all_entries
+        return [all_entries[(start + i) % size] for i in range(count)]
+
+
+class Search:
+    """One search for a parent: whom it asked, what they said, whom to ask next."""
+
+    def __init__(self, cause: str, started: float, lost: NodeId, repair: int) -> None:
+        self.cause = cause
+        """Why: ``join``, ``lost`` (the parent) or ``merge`` (a root looks for another tree)."""
+        self.started = started
+        self.lost = lost
+        """The parent that was lost; LOCAL if none."""
+        self.repair = repair
+        """Number of the reconfiguration in which the lost link is replaced; -1 for none."""
+        self.downstream: dict[Any, Contact] = {}
+        self.upstream: dict[Any, Contact] = {}
+        self.break_max: dict[Any, Contact] = {}
+        self.break_min: dict[Any, Contact] = {}
+        self.sighted: dict[Any, Contact] = {}
+        """Nodes of other trees that somebody has seen."""
+        self.asked: dict[Any, None] = {}
+        """Everybody asked so far, with the limits in force."""
+        self.busy: dict[Any, Busy] = {}
+        """Candidates that were busy and will be asked again."""
+        self.next_busy: Busy | None = None
+        self.candidate: Contact | None = None
+        """Who is being asked."""
+        self.strategy = ""
+        self.request = 0
+        """Number of the request that is under way."""
+        self.timer: Timer | None = None
+        self.trail: list[tuple[str, Any, str]] = []
+        """Strategy, candidate and answer of every request."""
+
+
+class Busy:
+    """A candidate that was itself searching."""
+
+    def __init__(self, contact: Contact, strategy: str) -> None:
+        self.contact = contact
+        self.strategy = strategy
+        self.retries = 0
+        self.ready_at = 0.0
+        """When it may be asked again."""

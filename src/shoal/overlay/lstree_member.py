@@ -1,0 +1,359 @@
+"""A node's place in an LSTree: its colour and depth, its parent and children (Frey, section 10.2).
+
+The rule that prevents cycles: every child → its parent, at every instant
+(:func:`~shoal.overlay.lstree_relation.can_connect`). It is kept by two habits. A node's colour and
+depth only ever advance in the order of the relation; and they never pass what its parent is known
+to have had. So what a parent told last, however long ago, is a safe bound.
+
+This half of the protocol answers requests (*candidate*) and looks after neighbours; the other half,
+:mod:`~shoal.overlay.lstree`, looks for a parent (*requester*).
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.overlay.lstree_caches import GlobalCache, Search
+from shoal.overlay.lstree_messages import (
+    Accept,
+    Attach,
+    Beat,
+    Drop,
+    Leave,
+    LSTreeParameters,
+    ParentRequest,
+    Refuse,
+    Regional,
+)
+from shoal.overlay.lstree_relation import BLANK, GAP, LONGEST, Colour, can_connect, precedes
+from shoal.stack.chance import Chance
+from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.layer import Overlay, Reconfiguration, Routing
+from shoal.stack.message import Contact, Message
+
+
+class Child:
+    """A node that was accepted; a neighbour once it has attached."""
+
+    def __init__(self, contact: Contact, epoch: int, request: int) -> None:
+        self.contact = contact
+        self.epoch = epoch
+        self.request = request
+        self.attached = False
+        self.timer: Timer | None = None
+        """Gives up a child that does not attach."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Member(Overlay):
+    """Colour, depth, parent and children; what a candidate answers."""
+
+    def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
+        super().__init__(host, routing)
+        self.parameters = parameters
+        self.node: NodeId = host.node
+        self.colour: Colour = BLANK
+        self.depth = 0.0
+        self.parent: NodeId = LOCAL
+        self.parent_epoch = 0
+        """Which life of the parent this is."""
+        self.parent_depth = 0.0
+        """The parent's depth, as last heard."""
+        self.root = False
+        self.children: dict[NodeId, Child] = {}
+        self.ancestors: tuple[Contact, ...] = ()
+        """The Ancestor Chain, nearest first."""
+        self.siblings: tuple[Contact, ...] = ()
+        """The Sibling Set: all children of the parent."""
+        self.known = GlobalCache(host.node, parameters.global_size)
+        self.search: Search | None = None
+        self.heard: dict[NodeId, float] = {}
+        """Per open connection, when its other end was last heard."""
+        self.max_degree = parameters.max_degree
+        self.min_degree = parameters.least()
+        self.chain = parameters.ancestors
+        self.real = parameters.depth == "real"
+        # A seed of this life's own, so that one number names a draw.
+        chance: Chance = host.chance("lstree")
+        self._chance = Chance(chance.bits(host.node, host.epoch), "lstree")
+        self._draws = 0
+        self._beaten = -1.0
+
+    def bits(self) -> int:
+        """64 random bits."""
+        self._draws += 1
+        return self._chance.bits(self._draws)
+
+    def uniform(self) -> float:
+        """A random number in [0, 1)."""
+        self._draws += 1
+        return self._chance.uniform(self._draws)
+
+    # The requester's half
+
+    def lose_parent(self, why: str) -> None:
+        """There is no parent any more."""
+        raise NotImplementedError
+
+    def begin_anew(self) -> None:
+        """Forget the colour, which cannot be extended any more."""
+        raise NotImplementedError
+
+    def sighted(self, contact: Contact, colour: Colour) -> None:
+        """Another tree was seen, one that this tree can join."""
+        raise NotImplementedError
+
+    # A candidate
+
+    def degree(self) -> int:
+        """Neighbours; a root, and a node that searches, keep a place for a parent."""
+        return len(self.children) + 1
+
+    def on_request(self, sender: NodeId, message: Message) -> None:
+        """PARENTREQUEST: step 4 of the protocol."""
+        request = cast("ParentRequest", message)
+        if request.requester.node != sender:
+            return  # in somebody else's name
+        known = self.children.get(sender)
+        if known is not None:
+            if (request.epoch, request.request) <= (known.epoch, known.request):
+                return  # late
+            self._forget_child(sender)  # it has lost the link, or lives again
+            self._close(sender)
+        if sender == self.parent and request.epoch > self.parent_epoch:
+            self._close(sender)
+            self.lose_parent("it lives again")
+        lower = self.depth
+        reason = "self" if sender == self.node else ""
+        candidates: tuple[Contact, ...] = ()
+        if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
+            lower, reason = self._lowered(request)
+        if not reason and self.colour[0] >= LONGEST and self.parent == LOCAL:
+            reason = "busy"  # about to forget that colour
+        if not reason and not request.break_max and 0 < self.max_degree <= self.degree():
+            reason, candidates = "full", self._some_children()
+        if not reason and not request.break_min and self._is_leaf():
+            reason, candidates = "leaf", self.ancestors[:1] if self.parent != LOCAL else ()
+        if reason:
+            refusal = Refuse(request.request, reason, candidates)  # type: ignore[arg-type]  # one of them
+            self.host.send_direct(request.requester, refusal)
+            return
+        self.depth = lower
+        self._accept(request)
+
+    def _lowered(self, request: ParentRequest) -> tuple[float, str]:
+        """A depth at which the requester can connect; or why there is none."""
+        if self.colour != request.colour:
+            if precedes(self.colour, request.colour):
+                self.sighted(request.requester, request.colour)
+            return self.depth, "colour"
+        if self.parent == LOCAL:
+            return self.depth, "colour" if self.root else "busy"
+        if not self.real or request.depth - self.parent_depth < GAP:
+            return self.depth, "colour"
+        return (self.parent_depth + request.depth) / 2, ""
+
+    def _is_leaf(self) -> bool:
+        return not self.root and self.degree() < self.min_degree
+
+    def _some_children(self) -> tuple[Contact, ...]:
+        """Children for a requester's Downstream cache."""
+        able = [child.contact for child in self.children.values() if child.attached]
+        count = self.parameters.references
+        if len(able) > count:
+            start = self.bits() % len(able)
+            able = [able[(start + i) % len(able)] for i in range(count)]
+        return tuple(able)
+
+    def _accept(self, request: ParentRequest) -> None:
+        """Keep a place for the child, and open a connection to it."""
+        contact = request.requester
+        child = Child(contact, request.epoch, request.request)
+        self.children[contact.node] = child
+        child.timer = self.host.after(
+            2 * self.parameters.request_timeout, lambda: self._give_up(contact.node, child)
+        )
+        if contact.node in self.heard:
+            self._tell_accepted(child)
+        else:
+            self.host.open(contact)
+
+    def _tell_accepted(self, child: Child) -> None:
+        """ACCEPT, over a connection: only so does it come from this life of this node."""
+        known = tuple(self.known.some(self.parameters.references, self.bits() & 0xFFFF))
+        self.host.send(
+            child.contact.node,
+            Accept(
+                *(child.epoch, child.request, self.host.contact(), self.host.epoch),
+                *(self.colour, self.depth, self.ancestors, self._siblings(), known),
+            ),
+        )
+
+    def opened(self, peer: Contact) -> None:
+        """A connection: to a child to be, or of the candidate that accepts."""
+        self.heard[peer.node] = self.host.now()
+        child = self.children.get(peer.node)
+        if child is not None and not child.attached:
+            self._tell_accepted(child)
+
+    def _give_up(self, node: NodeId, child: Child) -> None:
+        """A node that was accepted does not attach."""
+        if self.children.get(node) is child and not child.attached:
+            child.timer = None
+            self._forget_child(node)
+            self._close(node)
+
+    def on_attach(self, sender: NodeId, message: Message) -> None:
+        """The child has chosen this node: there is a link from now on."""
+        attach = cast("Attach", message)
+        child = self.children.get(sender)
+        if sender not in self.heard:
+            return
+        if child is None or child.attached or child.request != attach.request:
+            if child is None:
+                self.host.send(sender, Drop())
+                self._close(sender)
+            return
+        child.attached = True
+        if child.timer is not None:
+            child.timer.cancel()
+            child.timer = None
+        repair = None if attach.repair < 0 else Reconfiguration(attach.repair)
+        self.link_up(sender, repair)
+        self.push()
+
+    def on_leave(self, sender: NodeId, message: Message) -> None:
+        """A child, or one to be, is none; or a parent stops."""
+        leave = cast("Leave", message)
+        child = self.children.get(sender)
+        if child is not None and leave.request in (0, child.request):
+            self._forget_child(sender)
+            self._close(sender)
+        elif sender == self.parent and leave.request == 0:
+            self._close(sender)
+            self.lose_parent("it left")
+        if leave.goes:
+            self.known.entries.pop(sender, None)
+
+    def _forget_child(self, node: NodeId) -> None:
+        """A node is no child any more, nor one to be."""
+        child = self.children.pop(node)
+        if child.timer is not None:
+            child.timer.cancel()
+        if child.attached:
+            self.link_down(node)
+            self.push()
+
+    # Regional data
+
+    def _siblings(self) -> tuple[Contact, ...]:
+        return tuple([child.contact for child in self.children.values() if child.attached])
+
+    def push(self) -> None:
+        """Tell all children colour, depth, ancestors and siblings."""
+        to = tuple([node for node, child in self.children.items() if child.attached])
+        if to:
+            data = Regional(self.colour, self.depth, self.ancestors, self._siblings())
+            self.host.send_all(to, data)
+
+    def on_regional(self, sender: NodeId, message: Message) -> None:
+        """The parent's news; a node that is none is told so."""
+        data = cast("Regional", message)
+        if sender != self.parent:
+            if sender in self.heard and sender not in self.children:
+                self.host.send(sender, Leave())
+                self._close(sender)
+            return
+        same = data.colour == self.colour
+        if (same and data.depth >= self.depth) or (
+            not same and not precedes(self.colour, data.colour)
+        ):
+            self.host.send(sender, Leave())  # no honest parent goes back
+            self._close(sender)
+            self.lose_parent("it broke the order")
+            return
+        contact = self.ancestors[0]
+        if self.adopt(contact, data.colour, data.depth, data.ancestors):
+            self.push()
+        self.siblings = data.siblings
+
+    def adopt(
+        self, parent: Contact, colour: Colour, depth: float, ancestors: tuple[Contact, ...]
+    ) -> bool:
+        """Follow a parent's colour, depth and ancestors; whether the children must know."""
+        chain = (parent, *ancestors[: self.chain - 1])
+        changed = chain[: self.chain - 1] != self.ancestors[: self.chain - 1]
+        self.ancestors = chain
+        self.parent_depth = depth
+        before = self.depth
+        if colour != self.colour:
+            self.colour = colour
+            self.depth = depth + 1.0 - self.uniform() if self.real else depth + 1.0
+            return True
+        if not self.real:
+            self.depth = min(before, depth + 1.0)  # a hop count follows the parent's
+        return changed or self.depth != before
+
+    # Connections and beats
+
+    def _close(self, peer: NodeId) -> None:
+        if self.heard.pop(peer, None) is not None:
+            self.host.close(peer)
+
+    def on_drop(self, sender: NodeId, message: Message) -> None:
+        """The parent has given this node up."""
+        if sender == self.parent:
+            self._close(sender)
+            self.lose_parent("it dropped this node")
+            if cast("Drop", message).anew and self.parent == LOCAL and not self.root:
+                self.begin_anew()
+
+    def beat(self) -> None:
+        """Send a sign of life over every connection, and give up those who have sent none."""
+        now = self.host.now()
+        heartbeat = self.parameters.heartbeat
+        if now - self._beaten > 2 * heartbeat and self._beaten >= 0:
+            for peer in self.heard:  # this node itself was held up: nobody else is to blame
+                self.heard[peer] = now
+        self._beaten = now
+        silent = now - heartbeat * self.parameters.patience
+        for peer in [peer for peer, heard in self.heard.items() if heard < silent]:
+            self.host.send(peer, Drop() if peer in self.children else Leave())
+            self._close(peer)
+            self.gone(peer, "it fell silent")
+        if self.heard:
+            self.host.send_all(tuple(self.heard), Beat())
+
+    def on_beat(self, sender: NodeId, message: Message) -> None:
+        """See :meth:`LSTree.receive`."""
+
+    def closed(self, peer: NodeId) -> None:
+        """The connection broke, or its other end closed it."""
+        if self.heard.pop(peer, None) is not None:
+            self.gone(peer, "the connection broke")
+
+    def unreachable(self, contact: Contact) -> None:
+        """A node that was accepted cannot be reached."""
+        child = self.children.get(contact.node)
+        if child is not None and not child.attached:
+            self._forget_child(contact.node)
+
+    def gone(self, peer: NodeId, why: str) -> None:
+        """There is no connection to a node any more."""
+        if peer in self.children:
+            self._forget_child(peer)
+        if peer == self.parent:
+            self.lose_parent(why)
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`~shoal.stack.layer.Overlay`."""
+        length, node, life = self.colour
+        return {
+            "colour": f"{length}:{node}.{life}" if length else "none",
+            "depth": round(self.depth, 6),
+            "parent": "root" if self.root else "searching" if self.parent == LOCAL else self.parent,
+            "children": len(self.children),
+            "known": len(self.known.entries),
+        }

@@ -1,0 +1,184 @@
+"""Messages and parameters of LSTree (a compiled module cannot define structs)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from shoal.overlay.lstree_relation import LONGEST
+from shoal.overlay.lstree_strategies import BREAK_MIN, check_sequence
+from shoal.stack.message import Contact, Message
+
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Depth: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LONGEST)]
+WireColour: TypeAlias = tuple[Length, Count, Count]
+Contacts: TypeAlias = Annotated[tuple[Contact, ...], msgspec.Meta(max_length=4096)]
+Reason: TypeAlias = Literal["colour", "busy", "full", "leaf", "self"]
+
+
+class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The instance, the limits on degree, and how often a node looks after itself."""
+
+    instance: Annotated[str, msgspec.Meta(min_length=1, max_length=16)] = "RDGM"
+    """Strategies in order: see :mod:`~shoal.overlay.lstree_strategies`."""
+    max_degree: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 5
+    """Neighbours from which on a node refuses children; 0 for no limit."""
+    min_degree: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 2
+    """Neighbours below which a node refuses children, where the instance has BreakMinDegree."""
+    depth: Literal["real", "integer"] = "real"
+    """Real depths that candidates may lower, or hop counts."""
+    ancestors: Annotated[int, msgspec.Meta(ge=1, le=64)] = 3
+    """Length of the Ancestor Chain."""
+    ancestor_probability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    """How often Regional asks an ancestor rather than a sibling."""
+    global_size: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    """Entries of the Global cache."""
+    global_period: Seconds = 30.0
+    """Seconds between updates, and between pings, of the Global cache."""
+    global_fanout: Annotated[int, msgspec.Meta(ge=0, le=10)] = 2
+    """Nodes that an update goes to."""
+    global_repropagation: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.3
+    """How often an update is passed on."""
+    references: Annotated[int, msgspec.Meta(ge=0, le=64)] = 3
+    """Nodes named in an update, or by a full candidate."""
+    pings: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
+    """Entries of the Global cache that are pinged in a period, in turn."""
+    busy_retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
+    """How often a busy candidate is asked again."""
+    busy_wait: Seconds = 0.1
+    """Seconds before it is."""
+    request_timeout: Seconds = 0.5
+    """Seconds after which a candidate that does not answer is given up."""
+    early_merge: Seconds = 1.0
+    """Seconds after which a new root looks for another tree for the first time."""
+    merge_period: Seconds = 10.0
+    """Seconds between its later attempts."""
+    recolour: Seconds = 3600.0
+    """Seconds after which a root spreads depths again by a new colour."""
+    heartbeat: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
+    """Seconds between signs of life; 0 where the driver tells of every failure."""
+    patience: Annotated[float, msgspec.Meta(ge=2, le=1000)] = 4.0
+    """Heartbeats after which a silent neighbour is taken for dead."""
+
+    def __post_init__(self) -> None:
+        check_sequence(self.instance, self.max_degree, self.least())
+
+    def least(self) -> int:
+        """The limit MINDEGREE, 0 if it is off."""
+        return self.min_degree if BREAK_MIN in self.instance else 0
+
+
+class Control(Message, frozen=True):
+    """What LSTree sends; no part of a reconfiguration of tables."""
+
+    def involves(self) -> bool:
+        """Repairing the tree is not repairing tables."""
+        return False
+
+
+class ParentRequest(Control, frozen=True, tag="lstree request"):
+    """PARENTREQUEST, out of band: may the sender be your child?"""
+
+    requester: Contact
+    epoch: Count
+    request: Count
+    """Number of this request in the requester's life."""
+    colour: WireColour
+    depth: Depth
+    break_max: bool = False
+    break_min: bool = False
+
+
+class Accept(Control, frozen=True, tag="lstree accept"):
+    """First over the connection that the sender has opened: the receiver may be its child."""
+
+    epoch: Count
+    """The life of the requester that asked."""
+    request: Count
+    parent: Contact
+    parent_epoch: Count
+    colour: WireColour
+    depth: Depth
+    ancestors: Contacts
+    siblings: Contacts
+    known: Contacts
+    """Some of the sender's Global cache."""
+
+
+class Refuse(Control, frozen=True, tag="lstree refuse"):
+    """It may not, and why; a full candidate names children, a leaf its parent."""
+
+    request: Count
+    reason: Reason
+    candidates: Contacts = ()
+
+
+class Attach(Control, frozen=True, tag="lstree attach"):
+    """In answer to it: the sender is the receiver's child from now on."""
+
+    request: Count
+    repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)] = -1
+
+
+class Leave(Control, frozen=True, tag="lstree leave"):
+    """The sender is not, or no longer, the receiver's child or parent; ``goes``: it stops."""
+
+    request: Count = 0
+    """The request whose acceptance comes too late; 0 for a connection that is there."""
+    goes: bool = False
+
+
+class Drop(Control, frozen=True, tag="lstree drop"):
+    """The sender no longer has the receiver for a child; ``anew``: nor its colour a future."""
+
+    anew: bool = False
+
+
+class Regional(Control, frozen=True, tag="lstree regional"):
+    """From a parent: its colour, depth and ancestors, and all its children."""
+
+    colour: WireColour
+    depth: Depth
+    ancestors: Contacts
+    siblings: Contacts
+
+
+class Sighting(Control, frozen=True, tag="lstree sighting"):
+    """Towards the root: a node of another tree, one that this tree can join."""
+
+    contact: Contact
+    colour: WireColour
+
+
+class _Routine(Control, frozen=True):
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class Update(_Routine, frozen=True, tag="lstree update"):
+    """Nodes for the Global cache, the one that begins it first."""
+
+    known: Contacts
+
+
+class Ping(_Routine, frozen=True, tag="lstree ping"):
+    """Is the receiver there?"""
+
+    contact: Contact
+    colour: WireColour
+
+
+class Pong(_Routine, frozen=True, tag="lstree pong"):
+    """The sender is."""
+
+    contact: Contact
+    colour: WireColour
+
+
+class Beat(_Routine, frozen=True, tag="lstree beat"):
+    """The sender is alive."""

@@ -1,0 +1,378 @@
+"""How a node of LSTree finds a parent (Frey, section 10.1, figure 10.1).
+
+Step 1, a parent is needed; 2, choose a candidate from the first strategy that has one; 3, send it a
+PARENTREQUEST; 4, it decides (:mod:`~shoal.overlay.lstree_member`); 5, attach to it, or try another;
+6, if none is left, be root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.overlay.lstree_caches import Busy, Search, key_of
+from shoal.overlay.lstree_member import Member
+from shoal.overlay.lstree_messages import (
+    Accept,
+    Attach,
+    Drop,
+    Leave,
+    LSTreeParameters,
+    ParentRequest,
+    Refuse,
+)
+from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
+from shoal.overlay.lstree_strategies import NAMES
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Layer, Reconfiguration, Routing
+from shoal.stack.message import Contact, Message
+
+REPAIRS: Final = 2**20
+"""Repairs of one node that have numbers of their own."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Searcher(Member):
+    """The requester's half of the protocol."""
+
+    def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
+        super().__init__(host, parameters, routing)
+        self.sequence = list(parameters.instance)
+        self.merges = "G" in parameters.instance
+        """Whether roots look for other trees."""
+        self.contacts: tuple[Contact, ...] = ()
+        """The nodes to begin with."""
+        self.last: Search | None = None
+        """The search that ended last."""
+        self.outcome = ""
+        """How it ended."""
+        self._requests = 0
+        self._repairs = 0
+        self._coloured = 0.0
+        """When this root took its colour."""
+
+    def merge(self) -> None:
+        """Look for other trees."""
+        raise NotImplementedError
+
+    # Step 1: a parent is needed
+
+    def lose_parent(self, why: str) -> None:
+        """The link to the parent is gone: look for another."""
+        lost = self.parent
+        self.parent = LOCAL
+        self._repairs += 1
+        repair = self.node * REPAIRS + self._repairs % REPAIRS
+        self.link_down(lost, Reconfiguration(repair))
+        self.parent_changed(LOCAL)
+        if self.host.watched:
+            self.host.note("parent lost", lost, why)
+        self._seek("lost", lost, repair)
+
+    def _seek(self, cause: str, lost: NodeId, repair: int) -> None:
+        """Begin a search."""
+        self._end_search("replaced by another search")
+        self.search = Search(cause, self.host.now(), lost, repair)
+        self._ask_next()
+
+    def _end_search(self, outcome: str) -> None:
+        search = self.search
+        if search is not None:
+            if search.timer is not None:
+                search.timer.cancel()
+            self._let_go(search)
+            self.search = None
+            self.last = search
+            self.outcome = outcome
+
+    def _let_go(self, search: Search) -> None:
+        """Close the connection that the candidate of a search may have opened."""
+        candidate = search.candidate
+        search.candidate = None
+        if candidate is not None:
+            node = candidate.node
+            if node in self.heard and node != self.parent and node not in self.children:
+                self.host.send(node, Leave(search.request))
+                self._close(node)
+
+    # Step 2: a candidate
+
+    def _ask_next(self) -> None:
+        """Ask the next candidate; nobody left: step 6."""
+        search = self.search
+        assert search is not None
+        search.timer = None
+        self._let_go(search)
+        for step in self.sequence:
+            if self._ask_from(step, search):
+                return
+        if search.cause != "lost":
+            for contact in (*search.sighted.values(), *self.contacts):
+                if self._ask_new("C", search, contact):
+                    return
+        self._nobody(search)
+
+    def _ask_from(self, step: str, search: Search) -> bool:
+        """Ask a candidate of one strategy, or wait for a busy one; False if it has none."""
+        if step == "M":
+            return self._ask_again(step, search, search.break_max)
+        if step == "m":
+            return self._ask_again(step, search, search.break_min)
+        if step == "R" or step == "A":
+            if self._ask_regional(step, search):
+                return True
+        elif step == "D" or step == "U":
+            cache = search.downstream if step == "D" else search.upstream
+            while cache:
+                contact = cache.pop(next(iter(cache)))
+                if self._ask_new(step, search, contact):
+                    return True
+        else:
+            for contact in self.known.some(self.known.size, self.bits() & 0xFFFF):
+                if self._ask_new(step, search, contact):
+                    return True
+        return self._await_busy(step, search)
+
+    def _ask_regional(self, step: str, search: Search) -> bool:
+        """The nearest ancestor or a sibling; which of the two, chance decides."""
+        above = [c for c in self.ancestors if self._is_new(search, c)]
+        beside = [c for c in self.siblings if self._is_new(search, c)] if step == "R" else []
+        if above and beside:
+            upwards = self.uniform() < self.parameters.ancestor_probability
+        else:
+            upwards = bool(above)
+        if upwards:
+            return self._ask_new(step, search, above[0])
+        if beside:
+            return self._ask_new(step, search, beside[self.bits() % len(beside)])
+        return False
+
+    def _is_new(self, search: Search, contact: Contact) -> bool:
+        node = contact.node
+        if node >= 0 and (node == self.node or node == search.lost):
+            return False
+        return key_of(contact) not in search.asked
+
+    def _ask_new(self, step: str, search: Search, contact: Contact) -> bool:
+        """Ask a node that was not asked before; one's own children need not be."""
+        if not self._is_new(search, contact) or contact.node in self.children:
+            return False
+        search.asked[key_of(contact)] = None
+        self._ask(step, search, contact)
+        return True
+
+    def _ask_again(self, step: str, search: Search, cache: dict[Any, Contact]) -> bool:
+        """Ask who refused for its degree first, with the limits lifted."""
+        if not cache:
+            return False
+        self._ask(step, search, cache.pop(next(iter(cache))))
+        return True
+
+    def _await_busy(self, step: str, search: Search) -> bool:
+        """Ask a busy candidate of this strategy again, once its time has come."""
+        for busy in search.busy.values():
+            if busy.strategy == step:
+                search.next_busy = busy
+                wait = max(0.0, busy.ready_at - self.host.now())
+                search.timer = self.host.after(wait, self._ask_busy)
+                return True
+        return False
+
+    def _ask_busy(self) -> None:
+        search = self.search
+        if search is not None and search.next_busy is not None:
+            self._ask(search.next_busy.strategy, search, search.next_busy.contact)
+
+    # Step 3: the request
+
+    def _ask(self, step: str, search: Search, contact: Contact) -> None:
+        """PARENTREQUEST."""
+        self._requests += 1
+        search.candidate = contact
+        search.strategy = step
+        search.request = self._requests
+        search.timer = self.host.after(self.parameters.request_timeout, self._unanswered)
+        request = ParentRequest(
+            *(self.host.contact(), self.host.epoch, self._requests, self.colour, self.depth),
+            *(step == "M", step == "m" or step == "M"),
+        )
+        self.host.send_direct(contact, request)
+
+    def _unanswered(self) -> None:
+        """A candidate is dead, or out of reach."""
+        search = self.search
+        if search is None or search.candidate is None:
+            return
+        self._answered(search, "no answer")
+        key = key_of(search.candidate)
+        search.busy.pop(key, None)
+        self.known.purge(key)
+        self._ask_next()
+
+    def _answered(self, search: Search, answer: str) -> None:
+        assert search.candidate is not None
+        search.trail.append((search.strategy, key_of(search.candidate), answer))
+
+    def on_refuse(self, sender: NodeId, message: Message) -> None:
+        """Steps 4 and 5, refused: the reason fills caches, and the search goes on."""
+        refuse = cast("Refuse", message)
+        search = self.search
+        if search is None or search.candidate is None or refuse.request != search.request:
+            return
+        contact = search.candidate
+        if contact.node >= 0 and contact.node != sender:
+            return
+        if search.timer is not None:
+            search.timer.cancel()
+        if contact.node < 0:  # met by its address: now it has an id
+            self._met(search, contact, sender)
+            contact = Contact(sender, contact.address)
+        self._answered(search, refuse.reason)
+        key = key_of(contact)
+        busy = search.busy.pop(key, None)
+        if refuse.reason == "busy":
+            if busy is None:
+                busy = Busy(contact, search.strategy)
+            if busy.retries < self.parameters.busy_retries:
+                busy.retries += 1
+                busy.ready_at = self.host.now() + self.parameters.busy_wait
+                search.busy[key] = busy
+        elif refuse.reason == "full":
+            search.break_max[key] = contact
+            for named in refuse.candidates:
+                search.downstream[key_of(named)] = named
+        elif refuse.reason == "leaf":
+            search.break_min[key] = contact
+            for named in refuse.candidates:
+                search.upstream[key_of(named)] = named
+        self._ask_next()
+
+    def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
+        """Who answers under an address; one's own address is forgotten."""
+        search.asked[node] = None
+        self.known.entries.pop(contact.address, None)
+        self.known.remembered.pop(contact.address, None)
+        met = Contact(node, contact.address)
+        if node == self.node:
+            self.contacts = tuple([c for c in self.contacts if c.address != contact.address])
+        else:
+            self.known.insert(met)
+            self.known.remember(met)
+
+    # Step 5: accepted
+
+    def on_accept(self, sender: NodeId, message: Message) -> None:
+        """Attach over the connection that the candidate has opened, if that is safe and in time."""
+        accept = cast("Accept", message)
+        search = self.search
+        if accept.parent.node != sender or sender not in self.heard:
+            return
+        late = (
+            search is None
+            or search.candidate is None
+            or accept.request != search.request
+            or accept.epoch != self.host.epoch
+        )
+        if late or sender in self.children:
+            if sender != self.parent:
+                self.host.send(sender, Leave(accept.request))
+                if sender not in self.children:
+                    self._close(sender)
+            return
+        assert search is not None
+        assert search.candidate is not None
+        if search.timer is not None:
+            search.timer.cancel()
+        if search.candidate.node < 0:
+            self._met(search, search.candidate, sender)
+        search.candidate = accept.parent
+        if not can_connect(self.colour, self.depth, accept.colour, accept.depth):
+            self._answered(search, "no longer safe")
+            self._ask_next()
+        else:
+            self._attach(search, accept)
+
+    def _attach(self, search: Search, accept: Accept) -> None:
+        """Be the candidate's child."""
+        parent = accept.parent.node
+        self._answered(search, "accepted")
+        self.parent = parent
+        self.parent_epoch = accept.parent_epoch
+        self.root = False
+        self._end_search(f"attached to {parent} by {NAMES[search.strategy]}")
+        self.adopt(accept.parent, accept.colour, accept.depth, accept.ancestors)
+        self.siblings = accept.siblings
+        for contact in accept.known:
+            self.known.insert(contact)
+        self.host.send(parent, Attach(accept.request, search.repair))
+        repair = None if search.repair < 0 else Reconfiguration(search.repair)
+        self.link_up(parent, repair)
+        self.parent_changed(parent)
+        if repair is not None:
+            self.link_replaced(search.lost, self.node, parent, repair)
+        if self.host.watched:
+            took = self.host.now() - search.started
+            how = f"{search.cause} {search.strategy} {took:.6f} {len(search.trail)} {search.lost}"
+            self.host.note("attached", parent, how)
+        self.push()
+
+    # Step 6: nobody accepts
+
+    def _nobody(self, search: Search) -> None:
+        """Be root: for the first time, or still."""
+        self._end_search("no candidate is left: root")
+        if search.cause == "merge":
+            return
+        if self.colour[0] >= LONGEST:
+            self.begin_anew()
+            return
+        self.root = True
+        self.ancestors = ()
+        self.siblings = ()
+        self._recolour()
+        if self.host.watched:
+            self.host.note("root", search.lost, search.cause)
+        if self.merges:
+            self.host.after(self.parameters.early_merge, self.merge)
+
+    def _recolour(self) -> None:
+        """Extend the colour by this node, and tell all below."""
+        self.colour = (self.colour[0] + 1, self.node, self.host.epoch)
+        self._coloured = self.host.now()
+        self.push()
+
+    def begin_anew(self) -> None:
+        """A liar has used up the colours: all below part, as after a crash, and join again."""
+        for node in list(self.children):
+            self.host.send(node, Drop(True))
+            self._forget_child(node)
+            self._close(node)
+        self.colour = BLANK
+        self.depth = 0.0
+        self._seek("join", LOCAL, -1)
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """There is one root, and each node has the parent's colour and is not above its limit."""
+        if self.search is not None and self.search.cause != "merge":
+            return "it looks for a parent"
+        if self.parent == LOCAL:
+            others = [n for n, layer in running.items() if cast("Member", layer).root]
+            return None if others == [self.node] else f"it is root, beside {others}"
+        above = cast("Member", running[self.parent])
+        if self.colour != above.colour:
+            return f"its colour is {self.colour}, that of its parent {above.colour}"
+        if above.depth >= self.depth:
+            return f"its depth is {self.depth}, that of its parent {above.depth}"
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`~shoal.stack.layer.Overlay`."""
+        seen = super().describe()
+        search = self.search if self.search is not None else self.last
+        if search is not None:
+            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
+            outcome = "under way" if search is self.search else self.outcome
+            seen["last search"] = "; ".join([search.cause, *steps[-6:], outcome])
+        return seen

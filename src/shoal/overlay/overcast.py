@@ -1,0 +1,61 @@
+"""Overcast (Jannotti et al., OSDI 2000) as Frey compares it with LSTree (section 10.4.1).
+
+An orphan asks its ancestors, nearest first, and nobody limits its degree. With ``overcast-g`` it
+asks nodes of a Global cache when no ancestor is left, as LSTree does, and separate trees merge.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from mypy_extensions import mypyc_attr
+
+from shoal.overlay.lstree import LSTree
+from shoal.overlay.lstree_messages import LSTreeParameters, Seconds
+from shoal.stack.host import Host
+from shoal.stack.layer import Routing
+from shoal.stack.registry import register
+
+
+class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As LSTree's parameters of the same names."""
+
+    ancestors: Annotated[int, msgspec.Meta(ge=1, le=64)] = 3
+    request_timeout: Seconds = 0.5
+    heartbeat: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
+    patience: Annotated[float, msgspec.Meta(ge=2, le=1000)] = 4.0
+    global_size: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    global_period: Seconds = 30.0
+    merge_period: Seconds = 10.0
+
+    def instance(self, strategies: str) -> LSTreeParameters:
+        """The parameters of the instance that this is."""
+        return LSTreeParameters(instance=strategies, max_degree=0, **msgspec.structs.asdict(self))
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Overcast(LSTree):
+    """A tree whose orphans ask their ancestors; it falls apart where too many fail at once."""
+
+    def __init__(self, host: Host, parameters: OvercastParameters, routing: Routing) -> None:
+        super().__init__(host, parameters.instance("A"), routing)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OvercastG(LSTree):
+    """A tree whose orphans ask their ancestors, then nodes anywhere."""
+
+    def __init__(self, host: Host, parameters: OvercastParameters, routing: Routing) -> None:
+        super().__init__(host, parameters.instance("AG"), routing)
+
+
+for name, make in (("overcast", Overcast), ("overcast-g", OvercastG)):
+    register(
+        "overlay",
+        name,
+        make,
+        OvercastParameters,
+        needs={"reach"},
+        provides={"links", "tree", "root", "association"},
+    )

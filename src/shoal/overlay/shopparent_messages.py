@@ -1,0 +1,192 @@
+"""Messages and parameters of ShopParent (a compiled module cannot define structs)."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from shoal.content import AnyFilter
+from shoal.overlay.graph_messages import Sample
+from shoal.stack.message import Message
+
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Units: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Path: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=1024)]
+
+
+class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which node is the root, how parents are compared, and how often nodes speak up."""
+
+    root: Id = 0
+    """The node that all events come from."""
+    heirs: Literal["anyone"] | Annotated[tuple[Id, ...], msgspec.Meta(max_length=64)] = "anyone"
+    """Who takes the root's place when it is gone: the first of these that is there, or, of all
+    nodes, the one with the smallest id. An empty list: nobody."""
+    metric: Literal["NHOP", "OVHD", "COMBO", "RANDOM"] = "COMBO"
+    """Hops to the root; overhead for the parent; their product; any parent, kept."""
+    merge: Literal["union", "hull"] = "union"
+    """How interests add up: as a disjunction, or as one interval that covers them."""
+    overlap: Literal["axis", "sample"] = "sample"
+    """How interests are compared: by length on a number axis, or by recent events that match."""
+    attribute: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] = "x"
+    """The attribute of events that is the number axis."""
+    receive: Units = 1.0
+    """r: units of work to receive an event."""
+    forward: Units = 1.0
+    """f: units of work to forward an event."""
+    error: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    """Standard deviation of a relative error put on each overhead: 0.2 is 20% (COMBOerr)."""
+    error_terms: Literal["shared", "independent"] = "independent"
+    """Whether the overhead with and without the child have one error or two."""
+    discovery: Literal["radio", "sampling"] = "sampling"
+    """How nodes find parents: whoever hears a broadcast, or nodes known by peer sampling."""
+    period: Seconds = 1.0
+    """Seconds between two PARENT-ADVERTISE of a node, and between two looks for a better parent."""
+    timeout: Seconds = 3.5
+    """Seconds of silence after which a parent or child is expired."""
+    collect: Seconds = 0.1
+    """Seconds that a newcomer waits for answers to its PARENT-PROBE."""
+    hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    """The share by which a parent must be cheaper than the present one."""
+    probes: Annotated[int, msgspec.Meta(ge=1, le=32)] = 3
+    """With sampling: known nodes asked for an advertisement in each period."""
+    forget: Seconds = 30.0
+    """With sampling: seconds after which a node that nobody hears from is forgotten."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"{name} must be a number, not {value}")
+        if len(set(self.roots)) < len(self.roots):
+            raise ValueError("a tree has one root: name each of root and heirs once")
+        if self.timeout <= self.period:
+            raise ValueError("timeout must be longer than period, else every parent expires")
+        if self.merge == "hull" and self.overlap == "sample":
+            raise ValueError("merge = 'hull' needs overlap = 'axis': a sample has no intervals")
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The nodes that are named to be the root, first choice first."""
+        return (self.root, *(() if self.heirs == "anyone" else self.heirs))
+
+
+class Wanted(msgspec.Struct, frozen=True, array_like=True):
+    """An interest as nodes tell it: intervals of the number axis, or filters."""
+
+    intervals: Annotated[tuple[tuple[float, float], ...], msgspec.Meta(max_length=1024)] = ()
+    filters: Annotated[tuple[AnyFilter, ...], msgspec.Meta(max_length=256)] = ()
+
+    def __post_init__(self) -> None:
+        for low, high in self.intervals:
+            if not low <= high:  # also if one of them is no number
+                raise ValueError(f"an interval from {low} to {high} ends before it starts")
+
+
+class Hop(msgspec.Struct, frozen=True, array_like=True):
+    """A node on a route, and what it and its other branches want besides this one."""
+
+    node: Id
+    rest: Wanted
+
+
+class Child(msgspec.Struct, frozen=True, array_like=True):
+    """A child, and its effective subscription."""
+
+    node: Id
+    wanted: Wanted
+
+
+class Probe(Message, frozen=True, tag="parent-probe"):
+    """PARENT-PROBE: the sender looks for a parent. Itself and others that it knows."""
+
+    known: Sample = ()
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Repeated while a node is alone."""
+        return True
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``parent-probe``."""
+        return "parent-probe"
+
+
+class Advertise(Message, frozen=True, tag="parent-advertise"):
+    """PARENT-ADVERTISE: what a parent would cost.
+
+    ``route`` leads from the root to the sender's parent, so its length is the sender's hop count.
+    ``rank`` is the root's place among those that may be it. ``own`` is the inherent subscription.
+    """
+
+    rank: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+    route: Annotated[tuple[Hop, ...], msgspec.Meta(max_length=1024)]
+    own: Wanted
+    children: Annotated[tuple[Child, ...], msgspec.Meta(max_length=4096)]
+    known: Sample = ()
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``parent-advertise``."""
+        return "parent-advertise"
+
+
+class Join(Message, frozen=True, tag="parent-join"):
+    """The first node of ``path`` asks to be a child of the second; climbs to the root.
+
+    ``moves``: it has a parent, which it would leave.
+    """
+
+    path: Path
+    request: Id
+    moves: bool
+
+
+class Answer(Message, frozen=True, tag="parent-answer"):
+    """What became of a request to join; takes the way back."""
+
+    path: Path
+    request: Id
+    moves: bool
+    granted: bool
+
+
+class Welcome(Message, frozen=True, tag="parent-welcome"):
+    """The receiver is the sender's child from now on."""
+
+    advertise: Advertise
+    request: Id
+
+
+class Moved(Message, frozen=True, tag="parent-moved"):
+    """The sender has another parent from now on."""
+
+    parent: Id
+    request: Id
+
+
+class Stray(Message, frozen=True, tag="parent-stray"):
+    """The sender has no route to the root, and so the receiver, its child, has none."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Repeated while it is so."""
+        return True
+
+
+class Here(Message, frozen=True, tag="parent-here"):
+    """A child is alive."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True

@@ -1,0 +1,320 @@
+"""The subscriber's side of noticing losses: which events should have come, and did not.
+
+Per publisher and own filter there is a :class:`Stream`: the last number that was heard, and what
+came since. The next number says how many events there were in between; if fewer came, there is a
+:class:`Lost` of as many. It is struck by any arrival of such an event, whichever way it comes
+(late, recovered, or a second copy), and given up after a time.
+
+Numbers may be forged by whoever can forge events. A number too large makes a false loss, which
+ends as a false gap; the next true number is smaller, and counting starts again from it. A loss is a
+range of numbers, so that a large one takes no more memory or work than a small one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shoal.content import AnyFilter, Event, Filter
+    from shoal.content.tables import FilterTable
+    from shoal.recovery.messages import Start
+    from shoal.stack import NodeId
+
+MOST_LOSSES = 10_000
+"""Losses that are kept; if there are more, the oldest are given up."""
+MOST_LATER = 4096
+"""Events beyond the last number that are remembered; of more, the older half is forgotten."""
+
+
+class Wanted:
+    """A filter of this node's application."""
+
+    def __init__(self, number: int, filter: Filter, since: float) -> None:
+        self.number = number
+        self.filter = filter
+        self.since = since
+        """When it was subscribed to."""
+
+
+class Stream:
+    """The events of one publisher that match one filter."""
+
+    __slots__ = ("asked", "count", "first", "index", "later", "sequence")
+
+    def __init__(self) -> None:
+        self.asked = float("-inf")
+        """When the publisher was last asked to number them."""
+        self.index = -1
+        """The publisher's name for the filter; -1 while it has not answered."""
+        self.first = -1
+        """All is known from beyond this sequence number of the publisher ..."""
+        self.sequence = -1
+        """... up to this sequence number of the publisher ..."""
+        self.count = 0
+        """... and so many events matched up to there."""
+        self.later: set[int] = set()
+        """Sequence numbers beyond it that came."""
+
+
+class Lost:
+    """Events that should have come: so many, between two sequence numbers of a publisher."""
+
+    __slots__ = ("after", "asked", "before", "count", "have", "noticed", "publisher", "wanted")
+
+    def __init__(
+        self, publisher: NodeId, wanted: Wanted, after: int, before: int, count: int, now: float
+    ) -> None:
+        self.publisher = publisher
+        self.wanted = wanted
+        self.after = after
+        self.before = before
+        self.count = count
+        self.have: set[int] = set()
+        """Sequence numbers in between that came."""
+        self.noticed = now
+        self.asked = -1.0
+        """When others were last asked for it."""
+
+
+class Losses:
+    """What this node wants, what it has, and what it lacks."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[Filter, Wanted] = {}
+        """The application's filters."""
+        self._by_number: dict[int, Wanted] = {}
+        self._table: FilterTable | None = None
+        self._numbers = 0
+        self.streams: dict[NodeId, dict[int, Stream]] = {}
+        """Per publisher and number of a filter."""
+        self.lost: dict[NodeId, list[Lost]] = {}
+        """Per publisher, the oldest first."""
+        self._reach: dict[NodeId, int] = {}
+        """Per publisher of which something is missing: beyond this sequence number nothing is."""
+        self.noticed = 0
+        """Events found missing so far."""
+
+    # What is wanted
+
+    def want(self, filter: Filter, now: float) -> None:
+        """The application wants this from now on."""
+        if filter not in self.wanted:
+            wanted = Wanted(self._numbers, filter, now)
+            self._numbers += 1
+            self.wanted[filter] = wanted
+            self._by_number[wanted.number] = wanted
+            if self._table is None:
+                self._table = filter.table()
+            self._table.insert(wanted.number, filter)
+
+    def unwant(self, filter: Filter) -> None:
+        """It no longer does; what is missing for it is missing no more."""
+        wanted = self.wanted.pop(filter, None)
+        if wanted is None or self._table is None:
+            return
+        self._table.remove(wanted.number, filter)
+        del self._by_number[wanted.number]
+        for streams in self.streams.values():
+            streams.pop(wanted.number, None)
+        for publisher, lost in list(self.lost.items()):
+            self._keep(publisher, [one for one in lost if one.wanted is not wanted])
+
+    def matching(self, event: Event) -> list[int]:
+        """The numbers of the filters that an event matches."""
+        return [] if self._table is None else self._table.match(event.content)
+
+    def since(self, numbers: list[int], published: float) -> bool:
+        """Whether one of these filters was wanted already when an event was published."""
+        return any(self._by_number[number].since <= published for number in numbers)
+
+    def earliest(self, filters: tuple[AnyFilter, ...]) -> float:
+        """Since when one of these filters has been wanted; never, if none is."""
+        times = [self.wanted[filter].since for filter in filters if filter in self.wanted]
+        return min(times, default=float("inf"))
+
+    # What came
+
+    def arrived(self, event: Event, numbers: list[int], now: float, room: bool) -> bool:
+        """An event that is wanted came. True if its publisher should be asked to number filters.
+
+        ``room``: its publisher could have put another mark on it.
+        """
+        publisher = event.publisher
+        if event.sequence < self._reach.get(publisher, -1):
+            self.strike(event, numbers)
+        streams = self.streams.get(publisher)
+        if streams is None:
+            streams = {}
+            self.streams[publisher] = streams
+        marks = event.marks
+        unknown = False
+        for number in numbers:
+            stream = streams.get(number)
+            if stream is None:
+                stream = Stream()
+                streams[number] = stream
+            if event.sequence <= stream.sequence and stream.index >= 0:
+                continue
+            count = -1
+            for index, told in marks:
+                if index == stream.index:
+                    count = told
+                    break
+            if count >= 0 and stream.index >= 0:
+                stream.later.add(event.sequence)
+                self._heard(publisher, number, stream, count, event.sequence, now)
+            else:
+                stream.later.add(event.sequence)
+                if len(stream.later) > MOST_LATER:
+                    stream.later = set(sorted(stream.later)[MOST_LATER // 2 :])
+                if room and stream.index >= 0:
+                    stream.index = -1  # the publisher has forgotten this filter
+                unknown = unknown or stream.index < 0
+        return unknown
+
+    def strike(self, event: Event, numbers: list[int]) -> None:
+        """An event is here: it is missing no more."""
+        publisher, sequence = event.publisher, event.sequence
+        struck = False
+        for one in self.lost.get(publisher, ()):
+            if (
+                one.after < sequence < one.before
+                and one.wanted.number in numbers
+                and sequence not in one.have
+            ):
+                one.have.add(sequence)
+                one.count -= 1
+                struck = struck or not one.count
+        if struck:
+            self._keep(publisher, [one for one in self.lost[publisher] if one.count])
+
+    def started(self, publisher: NodeId, start: Start, now: float) -> bool:
+        """A publisher says how it numbers a filter; said again, it is as good as an event.
+
+        True if counting begins with this.
+        """
+        wanted = self.wanted.get(start.filter)
+        stream = None
+        if wanted is not None:
+            stream = self.streams.get(publisher, {}).get(wanted.number)
+        if wanted is None or stream is None or start.sequence < stream.sequence:
+            return False
+        begins = stream.index != start.index and start.first >= stream.sequence
+        if begins:
+            stream.index = start.index
+            self._begin(stream, start.before, start.first)
+        if stream.index == start.index and start.index >= 0:
+            self._heard(publisher, wanted.number, stream, start.count, start.sequence, now)
+        return begins
+
+    def told(self, publisher: NodeId, index: int, count: int, sequence: int, now: float) -> None:
+        """A publisher tells its last number for a filter."""
+        if index < 0:
+            return
+        for number, stream in self.streams.get(publisher, {}).items():
+            if stream.index == index and sequence > stream.sequence:
+                self._heard(publisher, number, stream, count, sequence, now)
+
+    def _heard(
+        self, publisher: NodeId, number: int, stream: Stream, count: int, sequence: int, now: float
+    ) -> None:
+        """Up to a sequence number, so many events matched: are they all here?"""
+        if count < stream.count:  # numbered anew, or the last number was forged
+            self._begin(stream, count, sequence)
+            return
+        came = {number for number in stream.later if number <= sequence}
+        missing = min(count - stream.count, sequence - stream.sequence) - len(came)
+        if missing > 0:
+            lost = Lost(
+                publisher, self._by_number[number], stream.sequence, sequence + 1, missing, now
+            )
+            lost.have = came
+            self.lost.setdefault(publisher, []).append(lost)
+            self._reach[publisher] = max(sequence + 1, self._reach.get(publisher, -1))
+            self.noticed += missing
+        stream.count = count
+        stream.sequence = sequence
+        stream.later -= came
+
+    def _begin(self, stream: Stream, count: int, sequence: int) -> None:
+        stream.count = count
+        stream.first = stream.sequence = sequence
+        stream.later = {number for number in stream.later if number > sequence}
+
+    def _keep(self, publisher: NodeId, lost: list[Lost]) -> None:
+        if lost:
+            self.lost[publisher] = lost
+        else:
+            self.lost.pop(publisher, None)
+            self._reach.pop(publisher, None)
+
+    # What is missing
+
+    def __len__(self) -> int:
+        return sum(len(lost) for lost in self.lost.values())
+
+    def all(self) -> Iterator[Lost]:
+        """Everything that is missing."""
+        for lost in self.lost.values():
+            yield from lost
+
+    def lacks(self, event: Event) -> bool:
+        """Whether an event is missing."""
+        numbers = None
+        for one in self.lost.get(event.publisher, ()):
+            if one.after < event.sequence < one.before and event.sequence not in one.have:
+                numbers = self.matching(event) if numbers is None else numbers
+                if one.wanted.number in numbers:
+                    return True
+        return False
+
+    def give_up(self, before: float) -> list[Lost]:
+        """What was noticed before a time, or is too much to remember: it is missing no more."""
+        given_up: list[Lost] = []
+        excess = len(self) - MOST_LOSSES
+        for publisher, lost in list(self.lost.items()):
+            keep = []
+            for one in lost:
+                if one.noticed < before or len(given_up) < excess:
+                    given_up.append(one)
+                else:
+                    keep.append(one)
+            if len(keep) < len(lost):
+                self._keep(publisher, keep)
+        return given_up
+
+    def complete(self, publisher: NodeId) -> tuple[int, int]:
+        """Between which sequence numbers of a publisher nothing is missing, the second included."""
+        streams = self.streams.get(publisher, {})
+        if len(streams) < len(self.wanted) or not streams:
+            return (-1, -1)
+        first = max([stream.first for stream in streams.values()])
+        last = min([s.sequence if s.index >= 0 else -1 for s in streams.values()])
+        for one in self.lost.get(publisher, ()):
+            if one.before > first:
+                last = min(last, one.after)
+        return (first, last)
+
+    # Whom to ask for numbers
+
+    def unfollowed(self, publisher: NodeId, before: float) -> list[Filter]:
+        """Filters that a publisher does not number, as far as known, and was not asked lately."""
+        streams = self.streams.setdefault(publisher, {})
+        found: list[Filter] = []
+        for filter, wanted in self.wanted.items():
+            stream = streams.get(wanted.number)
+            if stream is None or (stream.index < 0 and stream.asked < before):
+                found.append(filter)
+        return found
+
+    def ask(self, publisher: NodeId, filter: Filter, now: float) -> int:
+        """A publisher is asked to number a filter: from which sequence number on?"""
+        streams = self.streams.setdefault(publisher, {})
+        wanted = self.wanted[filter]
+        stream = streams.get(wanted.number)
+        if stream is None:
+            stream = Stream()
+            streams[wanted.number] = stream
+        stream.asked = now
+        return stream.sequence

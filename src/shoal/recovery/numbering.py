@@ -1,0 +1,154 @@
+"""The publisher's side of noticing losses: events are numbered per filter, for those who follow it.
+
+A subscriber must see that an event is missing without seeing events that it did not ask for. One
+number per publisher cannot do that: to a subscriber that wants every hundredth event, 99 of 100
+numbers are missing. So events are numbered per (publisher, filter), and the question is where the
+numbers travel.
+
+* *With the event*, or a loss would not be noticed by the next event. What carries an event, by
+  whatever path, carries its ``marks`` unchanged; no node on the way needs to understand them.
+* *For filters that are followed.* A publisher cannot know every filter: under event forwarding and
+  flooding subscriptions stay at home, hierarchical forwarding tells only the root, covering hides
+  the narrower filters, a horizon the distant ones. So a node that gets a first event of a publisher
+  asks it, out of band, to number its filters (:class:`~shoal.recovery.messages.Follow`). This needs
+  nothing of the routing and serves all content models alike. Until the answer is there, and where
+  the publisher is out of reach, losses are found by comparing with other nodes only.
+* *Under names of the publisher's own.* A mark is (index, count): this event is the count-th of mine
+  that matches the filter with this index. Indices are told to those who ask for that very filter.
+  Others learn that some filter matches the event, and how often it did so, but not which.
+* *At most* ``marks`` *of them*, whatever number of filters match. If more do, those whose number
+  was told least recently go first. A count says how many events there were since *any* earlier
+  mark, so that a loss is noticed at the next mark, not only when every event has one.
+
+What is missing is then named as a hole: *three events of publisher 7 that match x > 2, between its
+sequence numbers 40 and 61, which are not 52*. A node that holds such events finds them by matching,
+and need not have heard of the index. An event without followers carries an empty list: one byte.
+
+A publisher that starts again has forgotten its followers. They notice by events that match, have
+room for another mark and lack theirs, and ask again.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from shoal.recovery.messages import LONGEST
+
+if TYPE_CHECKING:
+    from shoal.content import Event, Filter
+    from shoal.content.tables import FilterTable
+    from shoal.stack import NodeId
+
+MOST_FILTERS = 4096
+"""Filters that a publisher numbers; a follower of more is told so."""
+MOST_FOLLOWERS = 4096
+"""Followers of a filter that are told the last number."""
+
+
+class Followed:
+    """A filter whose events are numbered."""
+
+    def __init__(self, filter: Filter, index: int) -> None:
+        self.filter = filter
+        self.index = index
+        self.count = 0
+        """Events that matched."""
+        self.sequence = -1
+        """The sequence number of the last of them."""
+        self.matched = 0.0
+        """When that was."""
+        self.marked = 0
+        """The number of the event that last carried a mark of this filter."""
+        self.followers: dict[NodeId, float] = {}
+        """Who asked for the numbers, and when it last did."""
+
+
+class Numbering:
+    """The filters that a publisher numbers its events for."""
+
+    def __init__(self, epoch: int, most: int) -> None:
+        self._next = (epoch & 0x7FFF) << 16
+        """The next index; a publisher that starts again uses others than before."""
+        self._most = most
+        self._filters: dict[Filter, Followed] = {}
+        self._by_index: dict[int, Followed] = {}
+        self._table: FilterTable | None = None
+        self._quiet: dict[int, None] = {}
+        """Indices whose last number was not told yet, the one longest without an event first."""
+        self._events = 0
+        self.sequence = -1
+        """The last event's sequence number."""
+
+    def follow(self, filter: Filter, follower: NodeId, now: float) -> Followed | None:
+        """Number the events that match from now on; None if there are too many filters already."""
+        followed = self._filters.get(filter)
+        if followed is None:
+            if len(self._filters) >= MOST_FILTERS:
+                return None
+            followed = Followed(filter, self._next)
+            self._next += 1
+            if self._table is None:
+                self._table = filter.table()
+            self._table.insert(followed.index, filter)
+            self._filters[filter] = followed
+            self._by_index[followed.index] = followed
+        if follower in followed.followers or len(followed.followers) < MOST_FOLLOWERS:
+            followed.followers[follower] = now
+        return followed
+
+    def filters(self) -> list[Filter]:
+        """The filters that somebody follows."""
+        return list(self._filters)
+
+    def forget(self, before: float) -> None:
+        """Drop the followers that were last heard of before a time, and filters without any."""
+        for followed in list(self._filters.values()):
+            for follower, heard in list(followed.followers.items()):
+                if heard < before:
+                    del followed.followers[follower]
+            if not followed.followers:
+                assert self._table is not None
+                self._table.remove(followed.index, followed.filter)
+                del self._filters[followed.filter], self._by_index[followed.index]
+                self._quiet.pop(followed.index, None)
+
+    def marks(self, event: Event, now: float) -> tuple[tuple[int, int], ...]:
+        """Count an event that is published, and say which numbers it carries."""
+        self._events += 1
+        self.sequence = event.sequence
+        if self._table is None:
+            return ()
+        matched: list[Followed] = []
+        for index in self._table.match(event.content):
+            followed = self._by_index[index]
+            followed.count += 1
+            followed.sequence = event.sequence
+            followed.matched = now
+            self._quiet.pop(index, None)
+            self._quiet[index] = None
+            matched.append(followed)
+        if len(matched) > self._most:
+            matched = nsmallest(self._most, matched, key=_last_marked)
+        for followed in matched:
+            followed.marked = self._events
+        return tuple([(followed.index, followed.count) for followed in matched])
+
+    def tails(self, before: float) -> dict[NodeId, list[tuple[int, int, int]]]:
+        """Per follower the numbers to tell it: of filters that nothing matched since a time."""
+        told: dict[NodeId, list[tuple[int, int, int]]] = {}
+        while self._quiet:
+            index = next(iter(self._quiet))
+            followed = self._by_index[index]
+            if followed.matched > before:
+                break
+            del self._quiet[index]
+            for follower in followed.followers:
+                numbers = told.setdefault(follower, [])
+                if len(numbers) < LONGEST:
+                    numbers.append((index, followed.count, followed.sequence))
+        return told
+
+
+def _last_marked(followed: Followed) -> int:
+    return followed.marked

@@ -1,0 +1,440 @@
+"""DPS: subscribers that organise themselves by what they want (Anceaume et al., ICDCS 2006).
+
+Subscribers of one attribute form a tree of groups. A group holds those who joined by the same
+label; its predecessor is the tightest group whose label includes its own. An event goes down each
+tree of its attributes as far as labels match. There is no overlay below: the groups are the routes.
+This class is the node as its neighbours in the stack see it; the rules are in the other modules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mypy_extensions import mypyc_attr
+
+from shoal.routing.dps.choice import Choosing
+from shoal.routing.dps.departures import Departures
+from shoal.routing.dps.epidemic import Epidemic
+from shoal.routing.dps.healing import Healing
+from shoal.routing.dps.labels import ROOT, Label, LabelError, labels_of, trees_of
+from shoal.routing.dps.leadership import Leadership
+from shoal.routing.dps.messages import (
+    Adopted,
+    Beat,
+    BeatAnswer,
+    Branch,
+    Created,
+    CreateGroup,
+    FindGroup,
+    Gone,
+    GossipSub,
+    Handover,
+    Here,
+    Leader,
+    Leave,
+    Left,
+    Owner,
+    Placed,
+    Pointer,
+    Probe,
+    Publish,
+    PublishGroup,
+    Report,
+    ReportAnswer,
+    Request,
+    Root,
+    Shuffle,
+    State,
+    SubscribeTo,
+    Sync,
+    Where,
+)
+from shoal.routing.dps.promises import broken_promise
+from shoal.routing.dps.publishing import Publishing
+from shoal.routing.dps.traversal import Traversal
+from shoal.routing.dps.trees import Trees
+from shoal.routing.seen import Seen
+from shoal.routing.table import SubscriptionTable
+from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.layer import Handler, Layer, Reconfiguration, Routing
+from shoal.stack.message import Contact, Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from shoal.content import Event, Filter
+    from shoal.routing.dps.parameters import DpsParameters
+    from shoal.routing.dps.views import Group
+
+FEW: Final = 16
+"""Subscriptions that are tried one by one."""
+HEALING: Final = 60.0
+"""Longest intervals between signs of life after which all is in order again, whatever happened."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Dps(Routing):
+    """Subscribers form one tree of groups per attribute, by what they want, and heal it."""
+
+    def __init__(self, host: Host, parameters: DpsParameters) -> None:
+        super().__init__(host)
+        self.generic = parameters.traversal == "generic"
+        self.epidemic = parameters.communication == "epidemic"
+        self.coleaders = parameters.coleaders
+        self.view = parameters.view
+        self.groupview = parameters.groupview
+        self.fanout = parameters.fanout
+        self.next_level = parameters.next_level
+        self.subscription_fanout = parameters.subscription_fanout
+        self.decay = parameters.decay
+        self.filter_at_sender = parameters.filter_at_sender
+        self.interval = parameters.interval
+        self.timeout = parameters.timeout
+        self.shuffle_period = parameters.shuffle
+        self.table = SubscriptionTable(host)
+        """What this node's application wants."""
+        self.joined: dict[Filter, list[Label]] = {}
+        """Per subscription the groups it joins: one per disjunct."""
+        self.groups: dict[tuple[str, str], Group] = {}
+        """The groups that this node is in, by attribute and text."""
+        self.by_tree: dict[str, dict[str, Group]] = {}
+        """The same groups, per tree."""
+        self.owned: dict[str, Group] = {}
+        """The roots that this node leads."""
+        self.delivered = Seen()
+        self.shown = Seen()
+        """Events that the recovery above has been shown."""
+        self.choosing = Choosing(host, parameters.attribute)
+        self.trees = Trees(self)
+        self.traversal = Traversal(self)
+        self.publishing: Publishing = Epidemic(self) if self.epidemic else Publishing(self)
+        self.leadership = Leadership(self)
+        self.departures = Departures(self)
+        self.healing = Healing(self)
+        self.heals_within = HEALING * self.interval[1]
+        self._chance = host.chance("dps")
+        self._draws = 0
+        self._round: Timer | None = None
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """Each message with the module that has its rule."""
+        trees, traversal = self.trees, self.traversal
+        publishing, healing = self.publishing, self.healing
+        leadership, departures = self.leadership, self.departures
+        return {
+            Shuffle: trees.on_shuffle,
+            Where: trees.on_where,
+            Here: trees.on_here,
+            Owner: trees.on_owner,
+            Probe: trees.on_probe,
+            FindGroup: traversal.on_find_group,
+            Request: traversal.on_find_group,
+            SubscribeTo: traversal.on_subscribe_to,
+            CreateGroup: traversal.on_create_group,
+            Created: traversal.on_created,
+            Placed: traversal.on_placed,
+            Adopted: traversal.on_adopted,
+            GossipSub: publishing.on_gossip_sub,
+            Publish: publishing.on_publish,
+            PublishGroup: publishing.on_publish_group,
+            Leader: leadership.on_leader,
+            Sync: leadership.on_sync,
+            Handover: departures.on_handover,
+            Leave: departures.on_leave,
+            Left: departures.on_left,
+            Gone: departures.on_gone,
+            Beat: healing.on_beat,
+            BeatAnswer: healing.on_beat_answer,
+            Report: healing.on_report,
+            ReportAnswer: healing.on_report_answer,
+        }
+
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """A message whose label is none is dropped: only a faulty node sends one."""
+        try:
+            super().receive(sender, message)
+        except LabelError as error:
+            self.host.note("dps refused", sender, str(error))
+
+    # Life
+
+    def start(self) -> None:
+        """Begin to beat and to exchange contact points."""
+        self._schedule()
+        phase = self.draw() % 1024 / 1024
+        self.host.every(self.shuffle_period, self.trees.shuffle, phase * self.shuffle_period)
+
+    def _schedule(self) -> None:
+        low, high = self.interval
+        delay = low + (high - low) * (self.draw() >> 11) * (1.0 / (1 << 53))
+        self._round = self.host.every(delay, self._next_round)
+
+    def _next_round(self) -> None:
+        """Each interval is drawn anew; a periodic timer lets a simulation come to rest."""
+        assert self._round is not None
+        self._round.cancel()
+        self._schedule()
+        self.healing.round()
+
+    def later(self, delay: float, callback: Callable[[], None]) -> None:
+        """Call back once, without keeping a simulation from rest."""
+        timer: list[Timer] = []
+
+        def call() -> None:
+            timer[0].cancel()
+            callback()
+
+        timer.append(self.host.every(delay, call))
+
+    def join(self, contacts: tuple[Contact, ...]) -> None:
+        """Begin with these nodes."""
+        self.trees.join(contacts)
+
+    def stop(self) -> None:
+        """Leave every group in good order."""
+        for group in list(self.groups.values()):
+            group.filters.clear()
+            if not self.leads(group):
+                self.departures.leave(group)
+            else:
+                self.departures.retire(group)
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """See :mod:`.promises`."""
+        others = {n: layer for n, layer in running.items() if isinstance(layer, Dps)}
+        return broken_promise(self, others)
+
+    def certain(self) -> bool:
+        """Gossip may miss somebody."""
+        return not self.epidemic
+
+    # The application
+
+    def publish(self, event: Event) -> None:
+        """Deliver it here if it is wanted, and enter the tree of each attribute."""
+        self.saw(event)
+        self.offer(event, 0)
+        for attribute in trees_of(event.content):
+            self.publishing.enter(attribute, event)
+
+    def subscribe(self, filter: Filter) -> None:
+        """Join one group per disjunct, by the label that is chosen among its attributes."""
+        if not self.table.add(LOCAL, filter):
+            return
+        chosen = [self.choosing.choose(labels) for labels in labels_of(filter)]
+        self.joined[filter] = chosen
+        for label in chosen:
+            self.traversal.want(label, filter)
+
+    def unsubscribe(self, filter: Filter) -> None:
+        """Leave the groups that no other subscription needs."""
+        if not self.table.remove(LOCAL, filter):
+            return
+        for label in self.joined.pop(filter, ()):
+            group = self.groups.get((label.attribute, label.text))
+            self.traversal.unwant(label, filter)
+            if group is not None and filter in group.filters:
+                del group.filters[filter]
+                if not group.filters:
+                    self.departures.unsubscribed(group)
+
+    def offer(self, event: Event, hops: int) -> None:
+        """Deliver an event that matches a subscription, once."""
+        self.choosing.saw(event)
+        if self.delivered.first((event.publisher, event.sequence)) and self._wants(event):
+            self.deliver(event, hops)
+
+    def _wants(self, event: Event) -> bool:
+        """Whether a subscription matches; an index is worth its while for many only."""
+        content = event.content
+        if len(self.joined) > FEW:
+            return bool(self.table.match(content))
+        return any(filter.matches(content) for filter in self.joined)
+
+    def saw(self, event: Event) -> None:
+        """An event has come to this node, wanted here or not."""
+        if self.recovery is not None and self.shown.first((event.publisher, event.sequence)):
+            self.recovery.seen(event)
+
+    def filters(self) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return list(self.joined)
+
+    def next_hops(self, filter: Filter) -> list[NodeId]:
+        """The leaders of the groups that a filter is in."""
+        found: dict[NodeId, None] = {}
+        for label in self.joined.get(filter, ()):
+            group = self.groups.get((label.attribute, label.text))
+            if group is not None and not self.leads(group):
+                found[group.leader.node] = None
+        return list(found)
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """There is no overlay below."""
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """There is no overlay below."""
+
+    def found(self, attribute: str, root: Root | None) -> None:
+        """A walk in search of a tree has ended."""
+        self.traversal.found(attribute, root is not None)
+        self.publishing.found(attribute, attribute in self.trees.roots)
+
+    # Groups
+
+    def leads(self, group: Group) -> bool:
+        """Whether this node is a group's leader."""
+        return group.leader.node == self.host.node
+
+    def add_group(self, group: Group) -> None:
+        """This node is in a group from now on."""
+        attribute, text = group.label.attribute, group.text
+        self.groups[attribute, text] = group
+        self.by_tree.setdefault(attribute, {})[text] = group
+        if text == ROOT and self.leads(group):
+            self.owned[attribute] = group
+        self.traversal.settled(group)
+
+    def remove_group(self, group: Group) -> None:
+        """This node is no longer in a group."""
+        attribute, text = group.label.attribute, group.text
+        self.traversal.forget(group)
+        del self.groups[attribute, text]
+        del self.by_tree[attribute][text]
+        if not self.by_tree[attribute]:
+            del self.by_tree[attribute]
+        if text == ROOT:
+            self.owned.pop(attribute, None)
+            self._not_owner(attribute)
+
+    def set_leader(self, group: Group, leader: Contact) -> None:
+        """A group has another leader."""
+        group.leader = leader
+        if group.is_root():
+            if self.leads(group):
+                self.owned[group.label.attribute] = group
+            else:
+                self.owned.pop(group.label.attribute, None)
+                self._not_owner(group.label.attribute)
+                self.trees.hear(Root(group.label.attribute, group.term, leader))
+
+    def _not_owner(self, attribute: str) -> None:
+        root = self.trees.roots.get(attribute)
+        if root is not None and root.owner.node == self.host.node:
+            del self.trees.roots[attribute]
+
+    def group_for(self, attribute: str, text: str) -> Group | None:
+        """The group that a message is for; what is for the root, any other group can pass on."""
+        group = self.groups.get((attribute, text))
+        if group is None and text == ROOT:
+            tree = self.by_tree.get(attribute)
+            if tree:
+                group = next(iter(tree.values()))
+        return group
+
+    def staff(self, group: Group) -> int:
+        """How many co-leaders a group should have; each node of an epidemic root needs views."""
+        return self.groupview if self.epidemic and group.is_root() else self.coleaders
+
+    # Views
+
+    def state(self, group: Group) -> State:
+        """A group as a regular member knows it: leader and co-leaders."""
+        return State(
+            *(group.label.attribute, group.text, group.term),
+            *(group.leader, group.coleaders),
+        )
+
+    def epidemic_state(self, group: Group) -> State:
+        """A group as a member in epidemic communication knows it: partial views."""
+        if self.leads(group):
+            self._sample_known(group)
+        here = self.host.contact()
+        return State(
+            *(group.label.attribute, group.text, group.term),
+            *(group.leader, group.coleaders),
+            members=(here, *group.known)[: self.groupview + 1],
+            predview=group.predview,
+            branches=tuple(s.branch() for s in group.successors.values()),
+        )
+
+    def _sample_known(self, group: Group) -> None:
+        """A leader's partial view: a random part of all members."""
+        contacts = [member.contact for member in group.members.values()]
+        if len(contacts) > self.groupview:
+            bits = self.draw()
+            size = len(contacts)
+            chosen: dict[NodeId, Contact] = {}
+            step = 0
+            while len(chosen) < self.groupview and step < 4 * self.groupview:
+                one = contacts[bits % size]
+                chosen[one.node] = one
+                bits = bits // size if bits >= size else self.draw()
+                step += 1
+            contacts = list(chosen.values())
+        group.known = tuple(contacts)
+
+    def take_state(self, group: Group, state: State) -> None:
+        """A group as its leader, or another member, knows it."""
+        here = self.host.node
+        group.term = max(group.term, state.term)
+        group.coleaders = state.coleaders
+        if self.epidemic:
+            known = [c for c in state.members if c.node != here]
+            group.known = tuple(known[: self.groupview])
+            group.predview = state.predview
+            texts = {branch.text for branch in state.branches}
+            for branch in state.branches:
+                self.leadership.take_branch(group, branch)
+            for text in [t for t in group.successors if t not in texts]:
+                del group.successors[text]
+
+    def view_below(self, group: Group) -> tuple[Pointer, ...]:
+        """The predview of a group's successors: this group first, then its own predview."""
+        mine: tuple[Pointer, ...] = (Pointer(group.text, self.host.contact()),)
+        if self.epidemic:
+            mine += tuple(Pointer(group.text, c) for c in group.known[: self.next_level - 1])
+        return (*mine, *group.predview)[: self.view]
+
+    def succview_of(self, group: Group) -> tuple[Pointer, ...]:
+        """The succview that leads into a group: its leader, or members, then the next level."""
+        here = self.host.contact()
+        view: list[Pointer] = [Pointer(group.text, here)]
+        if self.epidemic:
+            self._sample_known(group)
+            view += [Pointer(group.text, c) for c in group.known]
+        for successor in group.successors.values():
+            if len(view) >= self.view:
+                break
+            view.append(Pointer(successor.label.text, successor.leader))
+        return tuple(view[: self.view])
+
+    def adopt(self, group: Group, branch: Branch, view: tuple[Pointer, ...]) -> None:
+        """Tell a group that this one is its predecessor now."""
+        self.send(branch.leader, Adopted(group.label.attribute, branch.text, view))
+
+    def leader_message(self, group: Group) -> Leader:
+        """What is told of a group's leader."""
+        return Leader(
+            *(group.label.attribute, group.text, group.term),
+            *(group.leader, group.coleaders),
+        )
+
+    # The world
+
+    def send(self, to: Contact, message: Message) -> None:
+        """Send to a node, which may be this one."""
+        if to.node == self.host.node:
+            self.receive(to.node, message)
+        else:
+            self.host.send_direct(to, message)
+
+    def draw(self) -> int:
+        """64 random bits."""
+        self._draws += 1
+        return self._chance.bits(self.host.node, self.host.epoch, self._draws)
+
+    def pick(self, view: tuple[Pointer, ...]) -> Pointer:
+        """A random pointer of the nearest level."""
+        nearest = [pointer for pointer in view if pointer.text == view[0].text]
+        return nearest[self.draw() % len(nearest)]

@@ -1,0 +1,186 @@
+"""Epidemic communication (section 4.2.2): every member acts for its group, on partial views.
+
+An infected member sends an event to k others that it knows, and to k' nodes of each adjacent group;
+it does so once. A change of the views is gossiped to F_s members, who pass it on with a probability
+that falls with every hop. Each member's beat is answered with fresh views, which replaces dead
+entries and lets groups of the same label that were created at the same time grow together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from shoal.routing.dps.labels import ROOT
+from shoal.routing.dps.messages import DOWN, START, UP, Branch, GossipSub, Publish, PublishGroup
+from shoal.routing.dps.publishing import Publishing
+from shoal.routing.dps.traversal import MAX_HOPS
+
+if TYPE_CHECKING:
+    from shoal.content import Event
+    from shoal.routing.dps.dps import Dps
+    from shoal.routing.dps.views import Group
+    from shoal.stack.host import NodeId
+    from shoal.stack.message import Contact
+
+T = TypeVar("T")
+
+
+class Epidemic(Publishing):
+    """Events and view changes are gossiped."""
+
+    def __init__(self, node: Dps) -> None:
+        super().__init__(node)
+        self._chance = node.host.chance("epidemic")
+
+    # Events
+
+    def on_publish(self, sender: NodeId, message: Publish) -> None:
+        """An event comes from another group: this member is an entry node."""
+        node = self.node
+        node.saw(message.event)
+        if message.hops > MAX_HOPS:
+            node.host.stopped(message.event, "too many hops", message.hops, message.hops)
+            return
+        group = node.group_for(message.attribute, message.at)
+        if group is not None:
+            self._infect(
+                *(group, message.event, message.came, message.direction),
+                *(message.hops, 0, True),
+            )
+            return
+        root = node.trees.roots.get(message.attribute)
+        if (
+            message.direction == START
+            and root is not None
+            and root.owner.node
+            not in (
+                sender,
+                node.host.node,
+            )
+        ):
+            self._redirect(message, ROOT, root.owner)
+        else:
+            node.host.stopped(message.event, "no such group", message.hops, message.hops)
+
+    def on_publish_group(self, sender: NodeId, message: PublishGroup) -> None:
+        """An event comes from a member of the same group."""
+        self.node.saw(message.event)
+        group = self.node.groups.get((message.attribute, message.at))
+        if group is None:
+            self.node.offer(message.event, message.hops)
+        else:
+            self._infect(
+                *(group, message.event, message.came, message.direction),
+                *(message.hops, message.rounds, False),
+            )
+
+    def _infect(
+        self,
+        group: Group,
+        event: Event,
+        came: str,
+        direction: int,
+        hops: int,
+        rounds: int,
+        entry: bool,
+    ) -> None:
+        node = self.node
+        attribute, text = group.label.attribute, group.text
+        if not self.seen.first((event.publisher, event.sequence, attribute, text)):
+            node.host.stopped(event, "again", hops, hops)
+            return
+        matches = group.label.matches(event.content)
+        spreads = entry or node.fanout >= 2
+        bits = self._chance.bits(node.host.node, event.publisher, event.sequence, len(text), rounds)
+        if direction != DOWN and spreads and group.predview:
+            nearest = group.predview[0].text
+            above = tuple(p for p in group.predview if p.text == nearest)
+            for pointer in _some(above, node.next_level, bits):
+                up = Publish(event, attribute, pointer.text, text, UP, hops + 1)
+                node.send(pointer.contact, up)
+        if not matches:
+            node.host.stopped(event, "no match", hops, hops)
+            return
+        node.offer(event, hops)
+        if node.decay and rounds:
+            coin = (bits >> 11) * (1.0 / (1 << 53))
+            if coin * (1 + node.decay * rounds) >= 1:
+                return
+        inside = PublishGroup(event, attribute, text, came, direction, hops + 1, rounds + 1)
+        for contact in _some(group.known, node.fanout, bits >> 7):
+            node.send(contact, inside)
+        if not spreads:
+            return
+        but = came if direction == UP else None
+        for below, successor in group.successors.items():
+            if below == but:
+                continue
+            if node.filter_at_sender and not successor.label.matches(event.content):
+                node.host.stopped(event, "filtered at sender", hops, hops)
+                continue
+            down = Publish(event, attribute, below, text, DOWN, hops + 1)
+            nodes = tuple(p for p in successor.view if p.text == below)
+            for pointer in _some(nodes or successor.view, node.next_level, bits >> 13):
+                node.send(pointer.contact, down)
+
+    # Views
+
+    def gossip_change(
+        self,
+        group: Group,
+        members: tuple[Contact, ...],
+        branches: tuple[Branch, ...],
+        gone: tuple[str, ...],
+        hops: int,
+    ) -> None:
+        """Tell F_s members of a change; what was passed on before is so less and less often."""
+        node = self.node
+        bits = node.draw()
+        if hops and (bits >> 11) * (1.0 / (1 << 53)) * (1 + hops) >= 1:
+            return
+        known = group.known
+        self._take(group, members, branches, gone)
+        message = GossipSub(
+            group.label.attribute, group.text, members, branches[:64], gone[:64], hops + 1
+        )
+        for contact in _some(known, node.subscription_fanout, bits):
+            node.send(contact, message)
+
+    def on_gossip_sub(self, sender: NodeId, message: GossipSub) -> None:
+        """The views of a group have changed."""
+        group = self.node.groups.get((message.attribute, message.at))
+        if group is None:
+            return
+        self._take(group, message.members, message.branches, message.gone)
+        self.gossip_change(group, message.members, message.branches, message.gone, message.hops)
+
+    def _take(
+        self,
+        group: Group,
+        members: tuple[Contact, ...],
+        branches: tuple[Branch, ...],
+        gone: tuple[str, ...],
+    ) -> None:
+        node = self.node
+        for contact in members:
+            if contact.node != node.host.node and contact not in group.known:
+                # A newcomer takes the place of a random entry of a full view.
+                kept = list(group.known)
+                if len(kept) >= node.groupview:
+                    kept[node.draw() % len(kept)] = contact
+                else:
+                    kept.append(contact)
+                group.known = tuple(kept)
+        if not node.leads(group):
+            for branch in branches:
+                node.leadership.take_branch(group, branch)
+            for text in gone:
+                group.successors.pop(text, None)
+
+
+def _some(items: tuple[T, ...], count: int, bits: int) -> tuple[T, ...]:
+    """Some neighbours of a random place, which are a random choice as views are in random order."""
+    if len(items) <= count:
+        return items
+    start = bits % len(items)
+    return (items[start:] + items[:start])[:count]

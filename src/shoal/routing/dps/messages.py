@@ -1,0 +1,377 @@
+"""The messages of DPS, in the order of the paper (a compiled module cannot define structs).
+
+A group is named by its tree's attribute and the text of its label. ``at`` is the text of the group
+that a message is for, as its receiver may be in many.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from shoal.content import Event
+from shoal.stack.message import Contact, Hops, Message
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=8_192)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
+START, DOWN, UP = 0, 1, 2
+"""Where an event came from: its publisher, the predecessor, or a successor."""
+
+
+class Pointer(msgspec.Struct, frozen=True, array_like=True):
+    """A node, and the text of the group it is known to be in."""
+
+    text: Text
+    contact: Contact
+
+
+Pointers: TypeAlias = Annotated[tuple[Pointer, ...], msgspec.Meta(max_length=64)]
+Contacts: TypeAlias = Annotated[tuple[Contact, ...], msgspec.Meta(max_length=64)]
+
+
+class Branch(msgspec.Struct, frozen=True, array_like=True):
+    """A successor group: who leads it, and the succview that leads into it."""
+
+    text: Text
+    term: Count
+    leader: Contact
+    pointers: Pointers
+
+
+Branches: TypeAlias = Annotated[tuple[Branch, ...], msgspec.Meta(max_length=65_536)]
+
+
+class Root(msgspec.Struct, frozen=True, array_like=True):
+    """A tree and its owner; of two owners the one with the larger term counts."""
+
+    attribute: Name
+    term: Count
+    owner: Contact
+
+
+Roots: TypeAlias = Annotated[tuple[Root, ...], msgspec.Meta(max_length=256)]
+
+
+class Peer(msgspec.Struct, frozen=True, array_like=True):
+    """A node that somebody has heard of, and how many seconds ago."""
+
+    contact: Contact
+    age: Age
+
+
+# Contact points (section 4.1)
+
+
+class Shuffle(Message, frozen=True, tag="dps shuffle"):
+    """Nodes, trees and contact points that the sender knows; some are wanted in return."""
+
+    sender: Contact
+    peers: Annotated[tuple[Peer, ...], msgspec.Meta(max_length=64)]
+    roots: Roots
+    member_of: Annotated[tuple[Name, ...], msgspec.Meta(max_length=64)]
+    """Trees that the sender is in."""
+    answer: bool
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class Where(Message, frozen=True, tag="dps where"):
+    """A random walk in search of a tree."""
+
+    attribute: Name
+    origin: Contact
+    steps: Annotated[int, msgspec.Meta(ge=0, le=64)]
+
+
+class Here(Message, frozen=True, tag="dps here"):
+    """The end of a walk: the tree's owner and a node of the tree, or nothing."""
+
+    attribute: Name
+    root: Root | None
+    point: Contact | None
+
+
+class Owner(Message, frozen=True, tag="dps owner"):
+    """A tree has an owner: news that spreads."""
+
+    root: Root
+
+
+class Probe(Message, frozen=True, tag="dps probe"):
+    """An owner asks whether the receiver owns the same tree."""
+
+    attribute: Name
+    origin: Contact
+
+
+# Subscriptions (section 4.1, Subscription Scheme)
+
+
+class FindGroup(Message, frozen=True, tag="dps find_group"):
+    """Somebody looks for its place in a tree: a subscriber, or the leader of a whole group."""
+
+    attribute: Name
+    at: Text
+    text: Text
+    origin: Contact
+    term: Count
+    """0 for a subscriber; the term of a leader that asks for its group."""
+    hops: Hops
+
+
+class Request(FindGroup, frozen=True, tag="dps request"):
+    """FIND_GROUP as the subscriber itself sends it, recorded apart from what others pass on."""
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """A group as its leader tells it to a member; views only where the member keeps them."""
+
+    attribute: Name
+    text: Text
+    term: Count
+    leader: Contact
+    coleaders: Contacts
+    members: Contacts = ()
+    predview: Pointers = ()
+    branches: Branches = ()
+
+
+class SubscribeTo(Message, frozen=True, tag="dps subscribe_to"):
+    """The subscriber's group exists: it is a member now."""
+
+    state: State
+
+
+class CreateGroup(Message, frozen=True, tag="dps create_group"):
+    """The subscriber's group does not exist: it creates it below the sender's."""
+
+    attribute: Name
+    text: Text
+    predview: Pointers
+    adopted: Branches
+    """Groups below the sender's that the new one includes."""
+
+
+class Created(Message, frozen=True, tag="dps created"):
+    """The new group is there, or will not be: its predecessor may go on."""
+
+    attribute: Name
+    at: Text
+    text: Text
+    leader: Contact
+    accepted: bool
+
+
+class Placed(Message, frozen=True, tag="dps placed"):
+    """A group's place is below the sender's."""
+
+    attribute: Name
+    text: Text
+    predview: Pointers
+
+
+class Adopted(Message, frozen=True, tag="dps adopted"):
+    """A group has a new predecessor, which knows it already."""
+
+    attribute: Name
+    text: Text
+    predview: Pointers
+
+
+class GossipSub(Message, frozen=True, tag="dps gossip_sub"):
+    """A change of the views, gossiped among the members of a group."""
+
+    attribute: Name
+    at: Text
+    members: Contacts
+    branches: Branches
+    gone: Annotated[tuple[Text, ...], msgspec.Meta(max_length=64)]
+    """Successor groups that are no longer below this one."""
+    hops: Hops
+
+
+# Publications (section 4.1, Publication Scheme)
+
+
+class Publish(Message, frozen=True, tag="dps publish"):
+    """An event on its way between groups."""
+
+    event: Event
+    attribute: Name
+    at: Text
+    came: Text
+    """The group that it came from, if it came from one."""
+    direction: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    hops: Hops
+
+    def events(self) -> tuple[Event, ...]:
+        """The event."""
+        return (self.event,)
+
+    def involves(self) -> bool:
+        """Carrying an event is not repair."""
+        return False
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``event``."""
+        return "event"
+
+
+class PublishGroup(Message, frozen=True, tag="dps publish_group"):
+    """An event on its way inside a group."""
+
+    event: Event
+    attribute: Name
+    at: Text
+    came: Text
+    direction: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    hops: Hops
+    rounds: Hops
+    """How often it was forwarded in this group."""
+
+    def events(self) -> tuple[Event, ...]:
+        """The event."""
+        return (self.event,)
+
+    def involves(self) -> bool:
+        """Carrying an event is not repair."""
+        return False
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``event``."""
+        return "event"
+
+
+# Leaders (section 4.2.1)
+
+
+class Leader(Message, frozen=True, tag="dps leader"):
+    """A group has a leader: said to its members and to adjacent groups."""
+
+    attribute: Name
+    text: Text
+    term: Count
+    leader: Contact
+    coleaders: Contacts
+
+
+class Sync(Message, frozen=True, tag="dps sync"):
+    """The leader's views, or what has changed in them, for a co-leader."""
+
+    attribute: Name
+    text: Text
+    term: Count
+    joined: Annotated[tuple[Contact, ...], msgspec.Meta(max_length=65_536)]
+    left: Annotated[tuple[int, ...], msgspec.Meta(max_length=65_536)]
+    branches: Branches
+    gone: Annotated[tuple[Text, ...], msgspec.Meta(max_length=65_536)]
+    predview: Pointers
+
+
+class Handover(Message, frozen=True, tag="dps handover"):
+    """A leader that wants nothing any more asks a member to lead."""
+
+    attribute: Name
+    text: Text
+    term: Count
+
+
+class Leave(Message, frozen=True, tag="dps leave"):
+    """The sender is no longer a member."""
+
+    attribute: Name
+    text: Text
+
+
+class Left(Message, frozen=True, tag="dps left"):
+    """The group of this text is no longer below the receiver's: it moved, or is dissolved.
+
+    The groups below a dissolved one are the receiver's now.
+    """
+
+    attribute: Name
+    at: Text
+    text: Text
+    origin: Contact
+    dissolved: bool
+    branches: Branches
+
+
+class Gone(Message, frozen=True, tag="dps gone"):
+    """A dissolved group is no longer needed by its predecessor."""
+
+    attribute: Name
+    text: Text
+
+
+# Signs of life (section 4.3)
+
+
+class Membership(msgspec.Struct, frozen=True, array_like=True):
+    """A group that the sender is in, and whether it wants the group's events itself."""
+
+    attribute: Name
+    text: Text
+    subscribed: bool
+
+
+class Beat(Message, frozen=True, tag="dps beat"):
+    """A member lives: said to the leader of its groups."""
+
+    sender: Contact
+    groups: Annotated[tuple[Membership, ...], msgspec.Meta(max_length=65_536)]
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class BeatAnswer(Message, frozen=True, tag="dps beat answer"):
+    """The leader lives: the groups as they are, and those that it does not lead."""
+
+    states: Annotated[tuple[State, ...], msgspec.Meta(max_length=65_536)]
+    denied: Annotated[tuple[State, ...], msgspec.Meta(max_length=65_536)]
+    """With the leader as the sender knows it; term 0 if it knows none."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class Report(Message, frozen=True, tag="dps report"):
+    """A group lives: said by its leader to the leader of its predecessor."""
+
+    attribute: Name
+    at: Text
+    branch: Branch
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class ReportAnswer(Message, frozen=True, tag="dps report answer"):
+    """The predecessor lives. ``move``: the group's place is below this one now."""
+
+    attribute: Name
+    text: Text
+    accepted: bool
+    predview: Pointers
+    move: Pointer | None
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True

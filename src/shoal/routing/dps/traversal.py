@@ -1,0 +1,474 @@
+"""Tree traversal for subscriptions: FIND_GROUP, SUBSCRIBE_TO, CREATE_GROUP (section 4.1).
+
+A subscriber looks for its group from a contact point: the root, or (generic) any node of the tree,
+from where the request climbs until a label includes the wanted one. Then it descends into the
+successor that includes the wanted label, until it reaches the group with that label or its
+tightest predecessor. There a new group is created, which adopts the successors that it includes.
+
+While a successor is being created its predecessor holds back events, and requests for related
+groups; nothing is dropped. The leader of a whole group finds its place in the same way, when its
+predecessor is lost, when it is told to move, and from time to time to see whether it is right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from shoal.routing.dps.labels import ROOT, Label, label
+from shoal.routing.dps.messages import (
+    Adopted,
+    Created,
+    CreateGroup,
+    FindGroup,
+    Left,
+    Placed,
+    Pointer,
+    Publish,
+    Request,
+    SubscribeTo,
+)
+from shoal.routing.dps.trees import better
+from shoal.routing.dps.views import Creation, Group, Member, Successor, succview
+
+if TYPE_CHECKING:
+    from shoal.content import Filter
+    from shoal.routing.dps.dps import Dps
+    from shoal.stack.host import NodeId, Timer
+    from shoal.stack.message import Contact
+
+PATIENCE: Final = 6.0
+"""Timeouts that a request may take at first; twice as many each time it is repeated."""
+MISSES: Final = 3
+"""Requests without an answer after which a tree is taken for lost, and made anew."""
+ADOPTED: Final = 256
+"""Groups that a new one adopts at once; more are moved when they next report."""
+MAX_HOPS: Final = 4096
+"""Nodes that a request or an event passes at most: longer than any branch, shorter than a cycle."""
+
+
+class Seeking:
+    """A subscriber, or a group, on the way to its place."""
+
+    def __init__(self, wanted: Label) -> None:
+        self.label = wanted
+        self.filters: dict[Filter, None] = {}
+        """The subscriptions that wait for it; none if a whole group is looking."""
+        self.start: Pointer | None = None
+        """Where to begin, instead of at the root."""
+        self.attempts = 0
+        self.timer: Timer | None = None
+
+
+class Traversal:
+    """One node's subscriptions and groups, finding their places."""
+
+    def __init__(self, node: Dps) -> None:
+        self.node = node
+        self.joining: dict[tuple[str, str], Seeking] = {}
+        """Groups that this node is about to join."""
+        self.placing: dict[tuple[str, str], Seeking] = {}
+        """Groups that this node leads, and whose place is being looked for."""
+
+    # At the subscriber
+
+    def want(self, wanted: Label, filter: Filter) -> None:
+        """A subscription joins a group, which this node may be in already."""
+        key = (wanted.attribute, wanted.text)
+        group = self.node.groups.get(key)
+        if group is not None:
+            subscribed = bool(group.filters)
+            group.filters[filter] = None
+            if not subscribed and not self.node.leads(group):
+                self.node.healing.beat(group)
+            return
+        seeking = self.joining.get(key)
+        if seeking is not None:
+            seeking.filters[filter] = None
+            return
+        seeking = Seeking(wanted)
+        seeking.filters[filter] = None
+        self.joining[key] = seeking
+        self._seek(seeking)
+
+    def unwant(self, wanted: Label, filter: Filter) -> None:
+        """A subscription that has not found its group yet is taken back."""
+        key = (wanted.attribute, wanted.text)
+        seeking = self.joining.get(key)
+        if seeking is not None:
+            seeking.filters.pop(filter, None)
+            if not seeking.filters:
+                self._end(self.joining, seeking)
+
+    def place(self, group: Group, start: Pointer | None) -> None:
+        """Look for a group's place, from a node or from the root."""
+        key = (group.label.attribute, group.text)
+        if key not in self.placing:
+            seeking = Seeking(group.label)
+            seeking.start = start
+            self.placing[key] = seeking
+            self._seek(seeking)
+
+    def settled(self, group: Group) -> None:
+        """This node is in a group now, and so are the subscriptions that looked for it."""
+        seeking = self.joining.get((group.label.attribute, group.text))
+        if seeking is not None:
+            group.filters.update(seeking.filters)
+            self._end(self.joining, seeking)
+
+    def forget(self, group: Group) -> None:
+        """A group is no longer led by this node."""
+        seeking = self.placing.get((group.label.attribute, group.text))
+        if seeking is not None:
+            self._end(self.placing, seeking)
+
+    def _end(self, table: dict[tuple[str, str], Seeking], seeking: Seeking) -> None:
+        table.pop((seeking.label.attribute, seeking.label.text), None)
+        if seeking.timer is not None:
+            seeking.timer.cancel()
+            seeking.timer = None
+
+    def found(self, attribute: str, exists: bool) -> None:
+        """A walk in search of a tree has ended."""
+        for table in (self.joining, self.placing):
+            for seeking in list(table.values()):
+                if seeking.label.attribute == attribute and seeking.timer is None:
+                    if not exists and seeking.attempts == 0:
+                        self._make_tree(attribute)
+                        exists = True
+                    if table.get((attribute, seeking.label.text)) is seeking:
+                        self._ask(seeking)
+
+    def _seek(self, seeking: Seeking) -> None:
+        """Ask for the first time: a walk finds the tree if this node has not heard of it."""
+        attribute = seeking.label.attribute
+        trees = self.node.trees
+        if (
+            seeking.start is None
+            and attribute not in self.node.owned
+            and attribute not in trees.roots
+        ):
+            trees.look_for(attribute)
+        else:
+            self._ask(seeking)
+
+    def _ask(self, seeking: Seeking) -> None:
+        attribute, text = seeking.label.attribute, seeking.label.text
+        seeking.attempts += 1
+        if seeking.attempts > MISSES and attribute not in self.node.owned:
+            self._make_tree(attribute)
+            seeking.attempts = 1
+        if seeking.filters and (attribute, text) in self.node.groups:
+            return
+        delay = PATIENCE * self.node.timeout * 2.0 ** min(seeking.attempts - 1, 4)
+        seeking.timer = self.node.host.after(delay, lambda: self._again(seeking))
+        leading = self.node.groups.get((attribute, text)) if not seeking.filters else None
+        term = 0 if leading is None else leading.term
+        at, contact = self._start(seeking)
+        if contact is not None:
+            origin = self.node.host.contact()
+            make = FindGroup if term else Request
+            self.node.send(contact, make(attribute, at, text, origin, term, 1))
+
+    def _again(self, seeking: Seeking) -> None:
+        """No answer: the tree may have another owner by now."""
+        seeking.timer = None
+        seeking.start = None
+        attribute = seeking.label.attribute
+        if attribute not in self.node.owned:
+            self.node.trees.doubt(attribute)
+        self._ask(seeking)
+
+    def _make_tree(self, attribute: str) -> None:
+        if attribute not in self.node.owned:
+            self.node.leadership.give_up(attribute)
+            self.node.trees.create(attribute)
+
+    def _start(self, seeking: Seeking) -> tuple[str, Contact | None]:
+        """Where a request begins."""
+        attribute = seeking.label.attribute
+        if seeking.start is not None:
+            return seeking.start.text, seeking.start.contact
+        if attribute in self.node.owned:
+            return ROOT, self.node.host.contact()
+        if self.node.generic and seeking.filters and seeking.attempts == 1:
+            for group in self.node.by_tree.get(attribute, {}).values():
+                return group.text, group.leader
+            point = self.node.trees.point(attribute)
+            if point is not None:
+                return ROOT, point
+        root = self.node.trees.roots.get(attribute)
+        return ROOT, None if root is None else root.owner
+
+    # On the way
+
+    def on_find_group(self, sender: NodeId, message: FindGroup) -> None:
+        """A request comes to a group: it climbs, descends, or has arrived."""
+        node = self.node
+        if message.hops > MAX_HOPS:
+            return
+        if message.origin.node != node.host.node:
+            node.trees.add_point(message.attribute, message.origin)
+        group = node.group_for(message.attribute, message.at)
+        if group is None:
+            root = node.trees.roots.get(message.attribute)
+            away = root is not None and root.owner.node not in (node.host.node, sender)
+            if message.at == ROOT and root is not None and away:
+                self._forward(message, ROOT, root.owner)
+            return
+        wanted = label(message.attribute, message.text)
+        if not node.leads(group):
+            if node.epidemic and self._serve(group, message, wanted):
+                return
+            self._forward(message, group.text, group.leader)
+            return
+        self.route(group, message, wanted)
+
+    def _forward(self, message: FindGroup, at: str, to: Contact) -> None:
+        self.node.send(
+            to,
+            FindGroup(
+                *(message.attribute, at, message.text),
+                *(message.origin, message.term, message.hops + 1),
+            ),
+        )
+
+    def _serve(self, group: Group, message: FindGroup, wanted: Label) -> bool:
+        """A member acts on its own views, in epidemic communication; False if the leader must."""
+        if wanted.text == group.text:
+            if message.term or message.origin.node == self.node.host.node:
+                return False
+            self.node.send(message.origin, SubscribeTo(self.node.epidemic_state(group)))
+            self.node.publishing.gossip_change(group, (message.origin,), (), (), 0)
+            return True
+        if not group.label.precedes(wanted):
+            return self._climb(group, message)
+        best = group.best(wanted)
+        if best is None or (message.term and best.label.text == wanted.text):
+            return False
+        self._forward(message, best.label.text, self.node.pick(best.view).contact)
+        return True
+
+    def _climb(self, group: Group, message: FindGroup) -> bool:
+        if not group.predview:
+            return False
+        above = [p for p in group.predview if p.text == group.predview[0].text]
+        pointer = self.node.pick(tuple(above)) if self.node.epidemic else group.predview[0]
+        self._forward(message, pointer.text, pointer.contact)
+        return True
+
+    def route(self, group: Group, message: FindGroup, wanted: Label) -> None:
+        """At the leader of a group."""
+        self.node.leadership.recruit(group, message.origin)
+        if wanted.text == group.text:
+            self._arrived(group, message)
+            return
+        if not group.label.precedes(wanted):
+            if not self._climb(group, message) and not group.is_root():
+                root = self.node.trees.roots.get(message.attribute)
+                if root is not None and root.owner.node != self.node.host.node:
+                    self._forward(message, ROOT, root.owner)
+            return
+        best = group.best(wanted)
+        while best is not None and self._stale(best):
+            self.node.healing.drop_successor(group, best)
+            best = group.best(wanted)
+        if best is not None:
+            if best.label.text == wanted.text and best.leader.node == message.origin.node:
+                if message.term:
+                    self._accept(group, message, wanted)
+                    return
+                # It led the group in an earlier life, or has just left it: it creates it anew.
+                self.node.healing.drop_successor(group, best)
+                self.route(group, message, wanted)
+                return
+            to = best.leader
+            if self.node.epidemic and not message.term:
+                to = self.node.pick(best.view).contact
+            self._forward(message, best.label.text, to)
+        elif group.blocks(wanted):
+            group.waiting.append(message)
+        elif message.term:
+            self._accept(group, message, wanted)
+        else:
+            self._create(group, message, wanted)
+
+    def _stale(self, successor: Successor) -> bool:
+        """Whether a successor is said to be led by this node, which no longer leads it."""
+        if successor.leader.node != self.node.host.node:
+            return False
+        held = self.node.groups.get((successor.label.attribute, successor.label.text))
+        return held is None or not self.node.leads(held)
+
+    def _arrived(self, group: Group, message: FindGroup) -> None:
+        """The group with the wanted label: a subscriber joins, a second such group is merged."""
+        node = self.node
+        origin = message.origin
+        if origin.node == node.host.node:
+            self._stop(group)
+        elif not message.term:
+            self.join(group, origin)
+        elif better(message.term, origin.node, group.term, node.host.node):
+            node.send(origin, Placed(message.attribute, group.text, group.predview))
+            node.leadership.merge_into(group, origin, message.term)
+        else:
+            node.send(origin, node.leader_message(group))
+
+    def _stop(self, group: Group) -> None:
+        """This node's own request has come back to it."""
+        seeking = self.placing.get((group.label.attribute, group.text))
+        if seeking is not None:
+            self._end(self.placing, seeking)
+
+    # SUBSCRIBE_TO
+
+    def join(self, group: Group, origin: Contact) -> None:
+        """A subscriber becomes a member; the first K_c are co-leaders."""
+        node = self.node
+        group.members[origin.node] = Member(origin, node.host.now(), True)
+        promoted = node.leadership.promote(group)
+        if node.epidemic:
+            node.send(origin, SubscribeTo(node.epidemic_state(group)))
+            node.publishing.gossip_change(group, (origin,), (), (), 0)
+            return
+        node.send(origin, SubscribeTo(node.state(group)))
+        node.leadership.sync(group, (origin,), (), (), (), promoted)
+
+    def on_subscribe_to(self, sender: NodeId, message: SubscribeTo) -> None:
+        """This node's group exists; or the owner of a tree wants it on its staff."""
+        state = message.state
+        key = (state.attribute, state.text)
+        seeking = self.joining.get(key)
+        if key in self.node.groups or (seeking is None and state.text != ROOT):
+            return
+        if state.leader.node == self.node.host.node:
+            return
+        group = Group(label(state.attribute, state.text), state.leader, state.term)
+        self.node.add_group(group)
+        self.node.take_state(group, state)
+
+    # CREATE_GROUP
+
+    def _create(self, group: Group, message: FindGroup, wanted: Label) -> None:
+        """No group has this label: the subscriber creates it below this one."""
+        adopted = tuple(one.branch() for one in group.below(wanted)[:ADOPTED])
+        text = wanted.text
+        timer = self.node.host.after(2 * self.node.timeout, lambda: self._expired(group, text))
+        group.creations[text] = Creation(wanted, tuple(b.text for b in adopted), timer)
+        self.node.send(
+            message.origin,
+            CreateGroup(message.attribute, text, self.node.view_below(group), adopted),
+        )
+
+    def on_create_group(self, sender: NodeId, message: CreateGroup) -> None:
+        """This node is the first of its group, and leads it."""
+        key = (message.attribute, message.text)
+        host = self.node.host
+        above = message.predview[0]
+        accepted = key in self.joining
+        if accepted:
+            group = Group(label(*key), host.contact(), 1)
+            group.predview = message.predview
+            for branch in message.adopted:
+                self.node.leadership.take_branch(group, branch)
+            self.node.add_group(group)
+        self.node.send(
+            above.contact,
+            Created(message.attribute, above.text, message.text, host.contact(), accepted),
+        )
+        if accepted:
+            view = self.node.view_below(self.node.groups[key])
+            for branch in message.adopted:
+                self.node.send(branch.leader, Adopted(message.attribute, branch.text, view))
+
+    def on_created(self, sender: NodeId, message: Created) -> None:
+        """The successor is there: what was held back goes on."""
+        group = self.node.groups.get((message.attribute, message.at))
+        creation = None if group is None else group.creations.pop(message.text, None)
+        if group is None or creation is None:
+            return
+        creation.timer.cancel()
+        if message.accepted and self.node.leads(group):
+            now = self.node.host.now()
+            view = succview(message.leader, message.text, (), self.node.view)
+            made = Successor(creation.label, 1, message.leader, view, now)
+            group.add(made)
+            for text in creation.adopted:
+                group.successors.pop(text, None)
+            self.node.leadership.changed(group, (made.branch(),), creation.adopted)
+            self.node.leadership.recruit(group, message.leader)
+        self.release(group)
+
+    def _expired(self, group: Group, text: str) -> None:
+        """The subscriber does not answer: it is gone, and there is no group."""
+        if group.creations.pop(text, None) is not None:
+            self.release(group)
+
+    def release(self, group: Group) -> None:
+        """Handle what waited, in order, until another creation begins."""
+        while group.waiting and not group.creations:
+            waiting = group.waiting
+            group.waiting = []
+            for place, message in enumerate(waiting):
+                if isinstance(message, Publish):
+                    if group.creations:
+                        group.waiting = waiting[place:]
+                        return
+                    self.node.publishing.on_publish(self.node.host.node, message)
+                else:
+                    self.on_find_group(self.node.host.node, message)
+
+    def on_adopted(self, sender: NodeId, message: Adopted) -> None:
+        """A new group stands between this one and its predecessor."""
+        group = self.node.groups.get((message.attribute, message.text))
+        if group is None or not self.node.leads(group):
+            return
+        if message.predview and label(message.attribute, message.predview[0].text).precedes(
+            group.label
+        ):
+            group.predview = message.predview
+            self.node.leadership.changed(group, (), ())
+
+    # The place of a whole group
+
+    def _accept(self, group: Group, message: FindGroup, wanted: Label) -> None:
+        """A group's place is here, where it may be already."""
+        known = group.successors.get(wanted.text)
+        now = self.node.host.now()
+        view = succview(message.origin, wanted.text, (), self.node.view)
+        if known is None or known.leader.node != message.origin.node:
+            made = Successor(wanted, message.term, message.origin, view, now)
+            group.add(made)
+            self.node.leadership.changed(group, (made.branch(),), ())
+            self.node.leadership.recruit(group, message.origin)
+        else:
+            known.heard = now
+        self.node.send(
+            message.origin, Placed(message.attribute, wanted.text, self.node.view_below(group))
+        )
+
+    def on_placed(self, sender: NodeId, message: Placed) -> None:
+        """This node's group has a predecessor, perhaps the one it had."""
+        node = self.node
+        group = node.groups.get((message.attribute, message.text))
+        if group is None or not node.leads(group) or not message.predview:
+            return
+        above = message.predview[0]
+        if not label(message.attribute, above.text).precedes(group.label):
+            return
+        self.forget(group)
+        before = group.predview[0] if group.predview else None
+        group.predview = message.predview
+        group.rounds = 0
+        if before is None or before.text != above.text:
+            node.leadership.changed(group, (), ())
+            if before is not None:
+                node.send(
+                    before.contact,
+                    Left(
+                        *(message.attribute, before.text, group.text),
+                        node.host.contact(),
+                        False,
+                        (),
+                    ),
+                )
+            node.healing.report(group)

@@ -1,0 +1,337 @@
+"""Trees and their owners, and contact points in them (sections 3 and 4.1).
+
+Each node knows some others (peer sampling), for some trees the owner, and for some a node of the
+tree to start a generic traversal from. Two nodes exchange what they know every ``shuffle`` seconds.
+The news of an owner spreads at once, as a rumour. A tree that a node has not heard of is looked for
+by a random walk, which goes to owners first and ends there. If nobody has heard of the tree, it is
+created.
+
+Of two owners of the same tree the one with the larger term counts, then the smaller id. An owner
+that hears of another one asks it: if it is there, the trees merge (:mod:`.healing`); if not, the
+asking owner takes a larger term, which spreads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from shoal.routing.dps.labels import ROOT, label
+from shoal.routing.dps.messages import Here, Owner, Peer, Probe, Root, Shuffle, Where
+from shoal.routing.dps.views import Group
+
+if TYPE_CHECKING:
+    from shoal.routing.dps.dps import Dps
+    from shoal.stack.host import NodeId
+    from shoal.stack.message import Contact
+
+PEERS: Final = 32
+"""Nodes known besides those of views."""
+ROOTS: Final = 4096
+"""Trees whose owners are known."""
+SAMPLE: Final = 6
+"""Peers, and trees, told in one exchange."""
+POINTS: Final = 4
+"""Contact points kept per tree."""
+WALK: Final = 8
+"""Nodes that a random walk visits."""
+NEWS: Final = 5
+"""Peers that a new owner is told to; each tells as many."""
+NOWHERE: Final = 5.0
+"""Shuffle periods after which a tree that was not found is looked for again."""
+LOST: Final = 32
+"""Silent nodes that are tried again from time to time, as a cut network may be whole again."""
+
+
+def better(term: int, node: NodeId, other_term: int, other: NodeId) -> bool:
+    """Whether the first of two leaders of the same group counts."""
+    return term > other_term or (term == other_term and node < other)
+
+
+class Trees:
+    """What one node knows of the other trees and nodes."""
+
+    def __init__(self, node: Dps) -> None:
+        self.node = node
+        self.roots: dict[str, Root] = {}
+        self.points: dict[str, dict[NodeId, Contact]] = {}
+        """Per tree some nodes of it."""
+        self.peers: dict[NodeId, tuple[Contact, float]] = {}
+        """Per known node when it was last known to live."""
+        self.lost: dict[NodeId, Contact] = {}
+        self.walks: dict[str, int] = {}
+        """Walks under way, and how many went before in vain."""
+        self.nowhere: dict[str, float] = {}
+        """Trees that a walk did not find, and when."""
+        self.terms: dict[str, int] = {}
+        """Per tree the largest term of an owner heard of."""
+        self.probes: dict[str, Root] = {}
+        """Owners of this node's own trees that were asked whether they are there."""
+        self._partner: NodeId = -1
+
+    # Peer sampling
+
+    def join(self, contacts: tuple[Contact, ...]) -> None:
+        """Begin with these nodes."""
+        for contact in contacts:
+            if contact.node >= 0:
+                self.meet(contact, 0.0)
+            self.node.send(contact, self._shuffle(True))
+
+    def meet(self, contact: Contact, age: float) -> None:
+        """A node lived some seconds ago."""
+        number = contact.node
+        if number == self.node.host.node or number < 0:
+            return
+        heard = self.node.host.now() - age
+        known = self.peers.get(number)
+        if known is None or known[1] < heard:
+            self.peers[number] = (contact, heard)
+            if known is None and len(self.peers) > PEERS:
+                del self.peers[next(iter(self.peers))]
+        if age == 0.0:
+            self.lost.pop(number, None)
+
+    def forget(self, number: NodeId) -> None:
+        """A node did not answer."""
+        known = self.peers.pop(number, None)
+        if known is not None:
+            self.lost[number] = known[0]
+            if len(self.lost) > LOST:
+                del self.lost[next(iter(self.lost))]
+        for points in self.points.values():
+            points.pop(number, None)
+
+    def shuffle(self) -> None:
+        """Exchange what is known with a random node, now and then with one that was lost."""
+        if self._partner >= 0:
+            self.forget(self._partner)
+        self._partner = -1
+        bits = self.node.draw()
+        if self.lost and (not self.peers or bits % 4 == 0):
+            lost = list(self.lost.values())
+            self.node.send(lost[(bits >> 8) % len(lost)], self._shuffle(True))
+        elif self.peers:
+            numbers = list(self.peers)
+            self._partner = numbers[(bits >> 8) % len(numbers)]
+            self.node.send(self.peers[self._partner][0], self._shuffle(True))
+        for attribute in list(self.node.owned):
+            self._ask_rival(attribute)
+
+    def _shuffle(self, answer: bool) -> Shuffle:
+        host = self.node.host
+        now = host.now()
+        bits = self.node.draw()
+        numbers = list(self.peers)
+        start = bits % (len(numbers) or 1)
+        chosen = (numbers[start:] + numbers[:start])[:SAMPLE]
+        peers = tuple(
+            Peer(self.peers[number][0], max(0.0, now - self.peers[number][1])) for number in chosen
+        )
+        owned = [self.roots[attribute] for attribute in self.node.owned if attribute in self.roots]
+        names = list(self.roots)
+        first = (bits >> 16) % (len(names) or 1)
+        others = [self.roots[name] for name in (names[first:] + names[:first])[:SAMPLE]]
+        mine = list(self.node.by_tree)
+        at = (bits >> 32) % (len(mine) or 1)
+        member_of = tuple((mine[at:] + mine[:at])[:SAMPLE])
+        roots = tuple(dict.fromkeys((*owned[:SAMPLE], *others)))
+        return Shuffle(host.contact(), peers, roots, member_of, answer)
+
+    def on_shuffle(self, sender: NodeId, message: Shuffle) -> None:
+        """Remember what another node knows, and tell it some in return."""
+        if sender != message.sender.node:
+            return
+        if sender == self._partner:
+            self._partner = -1
+        self.meet(message.sender, 0.0)
+        for peer in message.peers:
+            self.meet(peer.contact, peer.age)
+        for root in message.roots:
+            self.hear(root)
+        for attribute in message.member_of:
+            self.add_point(attribute, message.sender)
+        if message.answer:
+            self.node.send(message.sender, self._shuffle(False))
+
+    def add_point(self, attribute: str, contact: Contact) -> None:
+        """A node is in a tree: a contact point for a generic traversal."""
+        points = self.points.setdefault(attribute, {})
+        points.pop(contact.node, None)
+        points[contact.node] = contact
+        if len(points) > POINTS:
+            del points[next(iter(points))]
+
+    # Owners
+
+    def hear(self, root: Root) -> None:
+        """A tree has, or had, an owner."""
+        node = self.node
+        attribute, mine = root.attribute, root.owner.node == node.host.node
+        if root.term > self.terms.get(attribute, 0):
+            self.terms[attribute] = root.term
+        owned = node.owned.get(attribute)
+        if owned is not None:
+            if not mine and better(root.term, root.owner.node, owned.term, node.host.node):
+                self.probes.setdefault(attribute, root)
+            elif not mine:
+                node.send(root.owner, node.leader_message(owned))
+            return
+        if mine:
+            return  # of an earlier life
+        known = self.roots.get(attribute)
+        if known is None or better(root.term, root.owner.node, known.term, known.owner.node):
+            if known is None and len(self.roots) >= ROOTS:
+                del self.roots[next(iter(self.roots))]
+            self.roots[attribute] = root
+            self.nowhere.pop(attribute, None)
+            self._pass_on(root)
+
+    def _ask_rival(self, attribute: str) -> None:
+        """Ask another owner of this node's tree whether it is there; take its place if not."""
+        rival = self.probes.pop(attribute, None)
+        owned = self.node.owned.get(attribute)
+        if rival is None or owned is None:
+            return
+        if not better(rival.term, rival.owner.node, owned.term, self.node.host.node):
+            return
+        self.node.send(rival.owner, Probe(attribute, self.node.host.contact()))
+        self.node.later(self.node.timeout, lambda: self._outlive(attribute, rival))
+
+    def _outlive(self, attribute: str, rival: Root) -> None:
+        owned = self.node.owned.get(attribute)
+        if owned is not None and better(
+            rival.term, rival.owner.node, owned.term, self.node.host.node
+        ):
+            owned.term = rival.term + 1
+            self.announce(owned)
+            self.node.leadership.announce(owned)
+
+    def on_probe(self, sender: NodeId, message: Probe) -> None:
+        """Another owner asks; a tree has one."""
+        owned = self.node.owned.get(message.attribute)
+        if owned is not None:
+            self.node.send(message.origin, self.node.leader_message(owned))
+
+    def create(self, attribute: str) -> Group:
+        """Nobody has a tree for this attribute: this node owns it from now on."""
+        host = self.node.host
+        term = self.terms.get(attribute, 0) + 1
+        self.terms[attribute] = term
+        group = Group(label(attribute, ROOT), host.contact(), term)
+        self.node.add_group(group)
+        self.announce(group)
+        return group
+
+    def announce(self, group: Group) -> None:
+        """This node owns a tree: let everybody know."""
+        contact = self.node.host.contact()
+        root = Root(group.label.attribute, group.term, contact)
+        before = self.roots.get(root.attribute)
+        self.roots[root.attribute] = root
+        if before is not None and before.owner.node != contact.node:
+            self.node.send(before.owner, Owner(root))
+        self._pass_on(root)
+
+    def doubt(self, attribute: str) -> None:
+        """The owner of a tree did not answer; somebody may know a later one."""
+        contact = self._next(attribute, self.node.host.node)
+        if contact is not None:
+            self.node.send(contact, Where(attribute, self.node.host.contact(), WALK))
+
+    def absent(self, attribute: str) -> bool:
+        """Whether a walk has lately found no such tree."""
+        since = self.nowhere.get(attribute)
+        return since is not None and (
+            self.node.host.now() - since < NOWHERE * self.node.shuffle_period
+        )
+
+    def point(self, attribute: str) -> Contact | None:
+        """Some node of a tree."""
+        points = self.points.get(attribute)
+        if not points:
+            return None
+        return list(points.values())[self.node.draw() % len(points)]
+
+    def _pass_on(self, root: Root) -> None:
+        """Tell some others of a new owner: soon everybody knows."""
+        numbers = list(self.peers)
+        start = self.node.draw() % (len(numbers) or 1)
+        for number in (numbers[start:] + numbers[:start])[:NEWS]:
+            if number != root.owner.node:
+                self.node.send(self.peers[number][0], Owner(root))
+
+    def on_owner(self, sender: NodeId, message: Owner) -> None:
+        """Another tree has an owner."""
+        self.hear(message.root)
+
+    # Random walks
+
+    def look_for(self, attribute: str) -> None:
+        """Send a walk in search of a tree; :meth:`Dps.found` is told of its end."""
+        if attribute in self.walks:
+            return
+        self.walks[attribute] = 0
+        self._walk(attribute)
+
+    def _walk(self, attribute: str) -> None:
+        attempt = self.walks.get(attribute)
+        if attempt is None:
+            return
+        contact = self._next(attribute, self.node.host.node)
+        if contact is None or attempt >= 3:
+            del self.walks[attribute]
+            self.nowhere[attribute] = self.node.host.now()
+            self.node.found(attribute, None)
+            return
+        self.walks[attribute] = attempt + 1
+        self.node.send(contact, Where(attribute, self.node.host.contact(), WALK))
+        patience = (2 + WALK) * self.node.timeout / 2
+        self.node.host.after(patience, lambda: self._again(attribute, attempt + 1))
+
+    def _again(self, attribute: str, attempt: int) -> None:
+        if self.walks.get(attribute) == attempt:
+            self._walk(attribute)
+
+    def _next(self, attribute: str, but: NodeId) -> Contact | None:
+        """Where a walk goes next: to an owner, or to any node."""
+        host = self.node.host
+        owners = {
+            root.owner.node: root.owner
+            for root in self.roots.values()
+            if root.owner.node != host.node and root.owner.node != but
+        }
+        bits = self.node.draw()
+        if owners:
+            chosen = list(owners.values())
+        else:
+            chosen = [contact for contact, _ in self.peers.values() if contact.node != but]
+        return chosen[(bits >> 8) % len(chosen)] if chosen else None
+
+    def on_where(self, sender: NodeId, message: Where) -> None:
+        """A walk comes by."""
+        attribute = message.attribute
+        root = self.roots.get(attribute)
+        if root is not None or message.steps <= 1 or self.node.owned:
+            point = None
+            if attribute in self.node.by_tree:
+                point = self.node.host.contact()
+            elif self.points.get(attribute):
+                point = next(iter(self.points[attribute].values()))
+            self.node.send(message.origin, Here(attribute, root, point))
+            return
+        contact = self._next(attribute, message.origin.node)
+        if contact is None:
+            self.node.send(message.origin, Here(attribute, None, None))
+        else:
+            self.node.send(contact, Where(attribute, message.origin, message.steps - 1))
+
+    def on_here(self, sender: NodeId, message: Here) -> None:
+        """A walk has ended."""
+        if message.root is not None and message.root.attribute == message.attribute:
+            self.hear(message.root)
+        if message.point is not None:
+            self.add_point(message.attribute, message.point)
+        if self.walks.pop(message.attribute, None) is not None:
+            if message.attribute not in self.roots:
+                self.nowhere[message.attribute] = self.node.host.now()
+            self.node.found(message.attribute, self.roots.get(message.attribute))

@@ -1,0 +1,139 @@
+"""What a node knows of a group it is in: groupview, predview and succviews (section 4).
+
+A predview or succview is an ordered list of at most K pointers, nearest level first, that reaches
+several levels so as to survive the loss of a whole group. There is one succview per successor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.routing.dps.labels import ROOT, Label
+from shoal.routing.dps.messages import Branch, Pointer
+
+if TYPE_CHECKING:
+    from shoal.content import Filter
+    from shoal.routing.dps.messages import FindGroup, Publish
+    from shoal.stack.host import NodeId, Timer
+    from shoal.stack.message import Contact
+
+
+class Member:
+    """A node of the group, as its leader knows it."""
+
+    def __init__(self, contact: Contact, heard: float, subscribed: bool) -> None:
+        self.contact = contact
+        self.heard = heard
+        self.subscribed = subscribed
+        """Whether it wants events; the staff of a root need not."""
+
+
+class Successor:
+    """A group immediately below this one, and the succview that leads into it."""
+
+    def __init__(
+        self, label: Label, term: int, leader: Contact, view: tuple[Pointer, ...], heard: float
+    ) -> None:
+        self.label = label
+        self.term = term
+        self.leader = leader
+        self.view = view
+        self.heard = heard
+        self.under = ""
+        """The text of another successor that it should be below of; empty if there is none."""
+
+    def branch(self) -> Branch:
+        """As others are told of it."""
+        return Branch(self.label.text, self.term, self.leader, self.view)
+
+
+class Creation:
+    """A successor that is being created; events and related requests wait for it."""
+
+    def __init__(self, label: Label, adopted: tuple[str, ...], timer: Timer) -> None:
+        self.label = label
+        self.adopted = adopted
+        self.timer = timer
+
+
+class Group:
+    """A node's part in one group."""
+
+    def __init__(self, label: Label, leader: Contact, term: int) -> None:
+        self.label = label
+        self.filters: dict[Filter, None] = {}
+        """This node's subscriptions that joined here."""
+        self.leader = leader
+        self.term = term
+        """Counts the leaders: a later one has a larger term."""
+        self.coleaders: tuple[Contact, ...] = ()
+        self.suspects: dict[NodeId, None] = {}
+        """Leaders that did not answer; forgotten when another is known."""
+        self.members: dict[NodeId, Member] = {}
+        """The groupview of a leader or co-leader: everybody else in the group."""
+        self.known: tuple[Contact, ...] = ()
+        """The partial groupview of a member in epidemic communication."""
+        self.predview: tuple[Pointer, ...] = ()
+        self.successors: dict[str, Successor] = {}
+        """Per text of a successor's label."""
+        self.creations: dict[str, Creation] = {}
+        self.waiting: list[Publish | FindGroup] = []
+        """What came while a successor was being created, in order."""
+        self.rounds = 0
+        """Signs of life since this group's place was last looked up."""
+
+    @property
+    def text(self) -> str:
+        """The label's text."""
+        return self.label.text
+
+    def is_root(self) -> bool:
+        """Whether this is the group at the top of a tree."""
+        return self.label.text == ROOT
+
+    def best(self, wanted: Label) -> Successor | None:
+        """The successor to descend into for a label: its own group, or the first to include it."""
+        same = self.successors.get(wanted.text)
+        if same is not None:
+            return same
+        found: Successor | None = None
+        for successor in self.successors.values():
+            if successor.label.precedes(wanted) and (
+                found is None or successor.label.order < found.label.order
+            ):
+                found = successor
+        return found
+
+    def add(self, successor: Successor) -> None:
+        """One more successor, or another leader of one; those that it includes should move."""
+        text = successor.label.text
+        known = self.successors.get(text)
+        self.successors[text] = successor
+        if known is not None:
+            successor.under = known.under
+            return
+        for other in self.successors.values():
+            if successor.label.precedes(other.label):
+                above = self.successors.get(other.under)
+                if above is None or successor.label.order < above.label.order:
+                    other.under = text
+
+    def below(self, wanted: Label) -> list[Successor]:
+        """The successors that a label includes."""
+        return [one for one in self.successors.values() if wanted.precedes(one.label)]
+
+    def blocks(self, wanted: Label) -> bool:
+        """Whether the creation of a related group is under way, or events wait for one."""
+        if self.waiting:
+            return True
+        return any(
+            creation.label.covers(wanted) or wanted.covers(creation.label)
+            for creation in self.creations.values()
+        )
+
+
+def succview(
+    leader: Contact, text: str, below: tuple[Pointer, ...], size: int
+) -> tuple[Pointer, ...]:
+    """A view that begins with a group's leader and goes on with nodes further away."""
+    return (Pointer(text, leader), *(p for p in below if p.contact.node != leader.node))[:size]

@@ -1,0 +1,199 @@
+"""Informed Link Activation, asymmetric (Frey, section 14.2.3): one end acts for both.
+
+Overlays such as LSTree tell only the end that repairs the tree which new link replaces the lost
+one. That end's table says what both ends of the new link need to know:
+
+* P1, the filters that only the far side of the lost link wanted;
+* P2, the filters of its table that the far side did not want. In stable conditions these are just
+  what the other end of the lost link would find only *this* side wanted.
+
+A filter wanted on both sides is in neither. The near end of the new link holds P1 back from the
+far end, and sends it ACTIVATE(P2) across the link; the far end holds P2 back in its turn. After
+T_s each releases what is wanted still. There is no FLUSH: unsubscriptions wait for T_u, also at a
+lost node's other neighbours, whose links nothing replaces.
+
+An end that expects an ACTIVATE and gets none within T_s announces its table all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, cast
+
+import msgspec
+
+from shoal.content import AnyFilter, Filter
+from shoal.routing.reconfiguration.informed import Tagged
+from shoal.routing.reconfiguration.timed import Seconds, Timed, TimedParameters
+from shoal.routing.subscription_forwarding import SubscriptionForwarding
+from shoal.stack import LOCAL, Contact, Message, NodeId, Reconfiguration, Timer, register
+from shoal.stack.layer import Handler
+from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
+
+REPAIRS: Final = 64
+"""Repairs that are remembered while they go on; some are never ended."""
+
+Filters = Annotated[tuple[AnyFilter, ...], msgspec.Meta(max_length=1 << 20)]
+
+
+class ActivateBoth(Message, frozen=True, tag="activate both"):
+    """ACTIVATE(P1, P2), to the near end of the new link if that is another node."""
+
+    filters: Filters
+    far: NodeId
+    far_filters: Filters
+
+    def weight(self) -> float:
+        """One per pattern carried (Frey, Table 7.2)."""
+        return float(len(self.filters) + len(self.far_filters))
+
+    def size(self) -> int:
+        """A payload per pattern carried."""
+        return HEADER_BYTES + PAYLOAD_BYTES * (len(self.filters) + len(self.far_filters))
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``activate``."""
+        return "activate"
+
+
+class ActivateFar(Message, frozen=True, tag="activate far"):
+    """ACTIVATE(P2), across the new link: announce your table, but hold these filters back."""
+
+    filters: Filters
+
+    def weight(self) -> float:
+        """One per pattern carried (Frey, Table 7.2)."""
+        return float(len(self.filters))
+
+    def size(self) -> int:
+        """A payload per pattern carried."""
+        return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters)
+
+    @classmethod
+    def kind(cls) -> str:
+        """Recorded as ``activate``."""
+        return "activate"
+
+
+class AsymmetricParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The two timers, in seconds."""
+
+    unsubscription_timer: Seconds = 1.5
+    """T_u: how long unsubscriptions wait after a break."""
+    subscription_timer: Seconds = 1.5
+    """T_s: how long filters are held back from the other end of a new link."""
+
+
+class AsymmetricInformed(Timed):
+    """The end that repairs a link tells the other end of the new one what to hold back."""
+
+    def __init__(self, routing: SubscriptionForwarding, parameters: AsymmetricParameters) -> None:
+        super().__init__(routing, TimedParameters(parameters.unsubscription_timer))
+        self.subscription_timer = parameters.subscription_timer
+        self.lost: dict[int, dict[Filter, None]] = {}
+        """Per repair going on here, what was wanted across the lost link."""
+        self.tagged: dict[NodeId, Tagged] = {}
+        """Per neighbour what is held back from it."""
+        self.waiting: dict[NodeId, Timer] = {}
+        """Neighbours over new links, of which ACTIVATE has not come yet."""
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """ACTIVATE, in its two forms."""
+        return {ActivateBoth: self.on_activate_both, ActivateFar: self.on_activate_far}
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """As Timed; and remember what a link that is being replaced was for."""
+        if reconfiguration is not None:
+            self.lost[reconfiguration.id] = dict.fromkeys(self.routing.table.filters_of(neighbour))
+            if len(self.lost) > REPAIRS:
+                del self.lost[next(iter(self.lost))]
+        tagged = self.tagged.pop(neighbour, None)
+        if tagged is not None and tagged.timer is not None:
+            tagged.timer.cancel()
+        self._stop_waiting(neighbour)
+        super().link_down(neighbour, reconfiguration)
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """Over a link that replaces another announce when ACTIVATE comes, else at once."""
+        self.routing.add_neighbour(neighbour)
+        if reconfiguration is None:
+            self.routing.announce_table(neighbour)
+        else:
+            self.waiting[neighbour] = self.host.after(
+                self.subscription_timer, lambda: self._activate(neighbour, ())
+            )
+
+    def _stop_waiting(self, neighbour: NodeId) -> None:
+        timer = self.waiting.pop(neighbour, None)
+        if timer is not None:
+            timer.cancel()
+
+    def link_replaced(
+        self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
+    ) -> None:
+        """At the end that repairs: work out P1 and P2, and activate both ends of the new link."""
+        lost = self.lost.pop(reconfiguration.id, {})
+        if reconfiguration.path and reconfiguration.path[0] != self.host.node:
+            return  # both ends were told, and the first of the path is in charge
+        table = self.routing.table
+        p1 = tuple(filter for filter in lost if not table.sources(filter))
+        p2 = tuple(filter for filter in table.filters() if filter not in lost)
+        activate = ActivateBoth(p1, far, p2)  # type: ignore[arg-type]  # wire union
+        if near == self.host.node:
+            self.on_activate_both(near, activate)
+        else:
+            self.host.send_direct(Contact(near), activate)
+
+    def on_activate_both(self, sender: NodeId, message: Message) -> None:
+        """At the near end: hold P1 back, and tell the far end P2."""
+        activate = cast("ActivateBoth", message)
+        if activate.far in self.routing.neighbours:
+            self.host.send(activate.far, ActivateFar(activate.far_filters))
+            self._activate(activate.far, activate.filters)
+
+    def on_activate_far(self, sender: NodeId, message: Message) -> None:
+        """At the far end: hold P2 back."""
+        if sender in self.routing.neighbours:
+            self._activate(sender, cast("ActivateFar", message).filters)
+
+    def _activate(self, neighbour: NodeId, filters: tuple[Filter, ...]) -> None:
+        """Announce the table over the new link, except these filters; they wait for T_s."""
+        self._stop_waiting(neighbour)
+        before = self.tagged.pop(neighbour, None)
+        if before is not None and before.timer is not None:
+            before.timer.cancel()
+        table = self.routing.table
+        held: dict[Filter, None] = {}
+        for filter in filters:
+            if table.sources(filter) and not table.has(LOCAL, filter):
+                held[filter] = None
+        if held:
+            tagged = Tagged(neighbour, held)
+            self.tagged[neighbour] = tagged
+            tagged.timer = self.host.after(self.subscription_timer, lambda: self.release(tagged))
+        self.routing.announce_table(neighbour)
+
+    def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
+        """Whether a filter is held back from this neighbour."""
+        tagged = self.tagged.get(neighbour)
+        return tagged is not None and filter in tagged.filters
+
+    def release(self, tagged: Tagged) -> None:
+        """The subscription timer: announce what was held back and is still wanted."""
+        if self.tagged.get(tagged.neighbour) is tagged:
+            del self.tagged[tagged.neighbour]
+            for filter in tagged.filters:
+                if self.routing.table.wanted_beside(filter, tagged.neighbour):
+                    if self.host.watched:
+                        self.host.note("released", tagged.neighbour, str(filter))
+                    self.routing.announce(tagged.neighbour, filter)
+
+
+register(
+    "reconfiguration",
+    "informed-asymmetric",
+    AsymmetricInformed,
+    AsymmetricParameters,
+    needs={"links", "tables", "association"},
+    provides={"reconfiguration"},
+)

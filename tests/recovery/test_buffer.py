@@ -1,0 +1,91 @@
+"""Buffers stay within their bounds and give up what they say they give up."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.content import Event, Pattern, Patterns
+from shoal.recovery.buffer import EventBuffer, size_of
+from shoal.recovery.delivered import Delivered
+
+
+def event(publisher: int, sequence: int, body: bytes = b"") -> Event:
+    return Event(publisher, sequence, Patterns((sequence % 3,)), body)
+
+
+ADDED = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 30), st.binary(max_size=40), st.booleans()),
+    max_size=60,
+)
+
+
+@given(ADDED, st.integers(1, 8), st.integers(60, 400), st.booleans())
+def test_it_never_holds_more_than_it_may_and_finds_what_it_holds(
+    added: list[tuple[int, int, bytes, bool]], most: int, size: int, least_spread: bool
+) -> None:
+    buffer = EventBuffer(most, size, 1e9, least_spread)
+    for time, (publisher, sequence, body, spread) in enumerate(added):
+        new = event(publisher, sequence, body)
+        known = new.id in buffer
+        assert buffer.add(new, time) == (not known and size_of(new) <= size)
+        if spread:
+            buffer.elsewhere(new.id)
+        held = [kept.event for kept in buffer.events()]
+        assert len(held) == len(buffer) <= most
+        assert sum(size_of(one) for one in held) == buffer.bytes <= size
+        for low, high in ((-1, 31), (3, 9), (9, 3)):
+            found = [kept.event.sequence for kept in buffer.between(publisher, low, high)]
+            assert found == sorted(
+                one.sequence
+                for one in held
+                if one.publisher == publisher and low < one.sequence < high
+            )
+        assert [kept.event for kept in buffer.matching(Pattern(1))] == [
+            one
+            for one in held
+            if 1 in one.content.numbers  # type: ignore[union-attr]
+        ]
+
+
+def test_first_in_first_out() -> None:
+    buffer = EventBuffer(2, 10**6, 1e9)
+    for sequence in range(4):
+        buffer.add(event(0, sequence), sequence)
+    assert [kept.event.sequence for kept in buffer.events()] == [2, 3]
+    assert buffer.evicted == 2
+
+
+def test_least_spread_first_keeps_what_fewest_others_have() -> None:
+    buffer = EventBuffer(3, 10**6, 1e9, least_spread_first=True)
+    for sequence in range(3):
+        buffer.add(event(0, sequence), sequence)
+    buffer.elsewhere((0, 1))
+    buffer.elsewhere((0, 2))
+    buffer.elsewhere((0, 2))
+    buffer.add(event(0, 3), 3)
+    assert [kept.event.sequence for kept in buffer.events()] == [0, 1, 3]
+    buffer.add(event(0, 4), 4)
+    assert [kept.event.sequence for kept in buffer.events()] == [0, 3, 4]
+
+
+def test_old_events_go() -> None:
+    buffer = EventBuffer(10, 10**6, 5.0, own=7)
+    for time in range(4):
+        buffer.add(event(7, time), time)
+    buffer.forget_old(6.5)
+    assert [kept.event.sequence for kept in buffer.events()] == [2, 3]
+    assert buffer.dropped[0] == 1
+    buffer.forget_old(100.0)
+    assert list(buffer.events()) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=200), st.integers(1, 20))
+def test_nothing_counts_as_new_twice_however_little_is_remembered(
+    ids: list[tuple[int, int]], generation: int
+) -> None:
+    delivered = Delivered(generation)
+    accepted = [key for key in ids if delivered.first(key)]
+    assert len(accepted) == len(set(accepted))
+    if len(set(ids)) <= generation:
+        assert set(accepted) == set(ids)

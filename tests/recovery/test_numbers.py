@@ -1,0 +1,156 @@
+"""Numbers per publisher and filter: what is missing is noticed, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.content import AnyFilter, AttributeFilter, Attributes, Event, Pattern, Patterns
+from shoal.recovery.losses import MOST_LOSSES, Losses
+from shoal.recovery.messages import Start
+from shoal.recovery.numbering import MOST_FILTERS, Numbering
+
+PUBLISHER, FOLLOWER = 7, 3
+FILTERS: list[AnyFilter] = [Pattern(number) for number in range(4)]
+WORDS: list[AnyFilter] = [AttributeFilter(text) for text in ("x > 1", "x < 4", "x = 2", "x >= 0")]
+
+
+def content(values: list[int], words: bool) -> Patterns | Attributes:
+    return Attributes({"x": values[0]}) if words else Patterns(tuple(values))
+
+
+def begin(numbering: Numbering, losses: Losses, filters: Sequence[AnyFilter]) -> None:
+    """The follower wants these filters, and the publisher numbers them."""
+    for filter in filters:
+        losses.want(filter, 0.0)
+    losses.streams[PUBLISHER] = {}
+    for filter in filters:
+        after = losses.ask(PUBLISHER, filter, 0.0)
+        followed = numbering.follow(filter, FOLLOWER, 0.0)
+        assert followed is not None
+        count, last = followed.count, numbering.sequence
+        assert after == -1
+        losses.started(PUBLISHER, Start(filter, followed.index, last, count, last, count), 0.0)
+
+
+HISTORY = st.lists(
+    st.tuples(st.lists(st.integers(0, 5), min_size=1, max_size=3), st.booleans(), st.booleans()),
+    max_size=60,
+)
+
+
+@given(HISTORY, st.integers(1, 4), st.booleans(), st.data())
+def test_after_the_last_number_exactly_what_is_missing_is_known_to_be(
+    history: list[tuple[list[int], bool, bool]], most: int, words: bool, data: st.DataObject
+) -> None:
+    filters = WORDS if words else FILTERS
+    numbering, losses = Numbering(1, most), Losses()
+    begin(numbering, losses, filters)
+    late: list[Event] = []
+    missing: list[Event] = []
+    for sequence, (values, lost, delayed) in enumerate(history):
+        made = Event(PUBLISHER, sequence, content(values, words))
+        made = Event(PUBLISHER, sequence, made.content, b"", numbering.marks(made, 1.0))
+        assert len(made.marks) <= most
+        numbers = losses.matching(made)
+        if not numbers:
+            continue
+        if lost:
+            missing.append(made)
+        elif delayed:
+            late.append(made)
+        else:
+            losses.arrived(made, numbers, 1.0, len(made.marks) < most)
+    for made in data.draw(st.permutations(late)):
+        losses.arrived(made, losses.matching(made), 1.0, len(made.marks) < most)
+    for index, count, sequence in numbering.tails(2.0).get(FOLLOWER, []):
+        losses.told(PUBLISHER, index, count, sequence, 2.0)
+    for filter in filters:
+        lacked = [made.sequence for made in missing if filter.matches(made.content)]
+        believed = [one for one in losses.all() if one.wanted.filter == filter]
+        assert sum(one.count for one in believed) == len(lacked)
+        for one in believed:
+            inside = [s for s in lacked if one.after < s < one.before and s not in one.have]
+            assert len(inside) == one.count
+    for made in data.draw(st.permutations(missing)):  # any arrival strikes
+        assert losses.lacks(made)
+        losses.arrived(made, losses.matching(made), 3.0, False)
+        assert not losses.lacks(made)
+    assert not len(losses)
+
+
+def test_other_filters_of_a_publisher_make_no_gaps() -> None:
+    numbering, losses = Numbering(0, 16), Losses()
+    begin(numbering, losses, [Pattern(1)])
+    numbering.follow(Pattern(2), 99, 0.0)
+    for sequence in range(100):
+        made = Event(PUBLISHER, sequence, Patterns((1,) if sequence % 10 == 0 else (2,)))
+        marks = numbering.marks(made, 0.0)
+        if sequence % 10 == 0:
+            losses.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], 0.0, True)
+    assert losses.noticed == 0
+
+
+def test_a_publisher_that_starts_again_is_asked_again() -> None:
+    numbering, losses = Numbering(0, 16), Losses()
+    begin(numbering, losses, [Pattern(1)])
+    first = Event(PUBLISHER, 0, Patterns((1,)))
+    losses.arrived(
+        Event(PUBLISHER, 0, first.content, b"", numbering.marks(first, 0.0)), [0], 0, True
+    )
+    assert losses.unfollowed(PUBLISHER, 100.0) == []
+    assert losses.arrived(Event(PUBLISHER, 1000, first.content), [0], 0.0, True)
+    assert losses.unfollowed(PUBLISHER, 100.0) == [Pattern(1)]
+
+
+def test_a_forged_number_makes_one_false_loss_and_no_more() -> None:
+    numbering, losses = Numbering(0, 16), Losses()
+    begin(numbering, losses, [Pattern(1)])
+    index = numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0)[0][0]
+    losses.arrived(Event(PUBLISHER, 10, Patterns((1,)), b"", ((index, 2**40),)), [0], 0.0, True)
+    assert [one.count for one in losses.all()] == [10]  # no more than there are sequence numbers
+    for sequence in range(11, 30):
+        made = Event(PUBLISHER, sequence, Patterns((1,)))
+        marks = numbering.marks(made, 0.0)
+        if sequence != 20:
+            losses.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], 0.0, True)
+    assert [(one.after, one.before, one.count) for one in losses.all()][1:] == [(19, 22, 1)]
+
+
+def test_a_forged_sequence_number_costs_no_memory() -> None:
+    numbering, losses = Numbering(0, 16), Losses()
+    begin(numbering, losses, [Pattern(1)])
+    index = numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0)[0][0]
+    far = Event(PUBLISHER, 2**61, Patterns((1,)), b"", ((index, 2**60),))
+    losses.arrived(far, [0], 0.0, True)
+    assert len(losses) == 1
+
+
+def test_too_many_losses_are_given_up_the_oldest_first() -> None:
+    losses = Losses()
+    numbering = Numbering(0, 16)
+    begin(numbering, losses, [Pattern(1)])
+    for sequence in range(2 * MOST_LOSSES + 10):
+        made = Event(PUBLISHER, sequence, Patterns((1,)))
+        marks = numbering.marks(made, 0.0)
+        if sequence % 2:
+            now = float(sequence)
+            losses.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], now, True)
+    given_up = losses.give_up(-1.0)
+    assert len(given_up) == 5
+    assert max(one.noticed for one in given_up) < min(one.noticed for one in losses.all())
+
+
+def test_a_publisher_numbers_so_many_filters_and_forgets_followers() -> None:
+    numbering = Numbering(0, 16)
+    for number in range(MOST_FILTERS):
+        assert numbering.follow(Pattern(number), FOLLOWER, 0.0) is not None
+    assert numbering.follow(Pattern(MOST_FILTERS), FOLLOWER, 0.0) is None
+    numbering.follow(Pattern(1), 4, 50.0)
+    numbering.forget(10.0)
+    assert numbering.filters() == [Pattern(1)]
+    assert numbering.marks(Event(PUBLISHER, 0, Patterns((1, 2))), 60.0) == ((1, 1),)
+    assert list(numbering.tails(61.0)) == [4]
+    assert numbering.tails(62.0) == {}

@@ -1,0 +1,238 @@
+"""Recoveries at work: losses are mended, bad input is refused, forged input does no harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from shoal.content import Event, Pattern, Patterns
+from shoal.recovery.gossip import Gossip
+from shoal.recovery.messages import Compare, Digest, Follow, Hole, Missing, Reply, Request, Tally
+from shoal.simulation import parse_config, simulate
+from shoal.simulation.chaos import recovery as trouble
+from shoal.simulation.run import Simulation
+from shoal.stack import Contact, StackError, protocols
+
+NAMES = [protocol.name for protocol in protocols("recovery")]
+
+
+def config(recovery: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+    """A small tree whose links lose a tenth of the events, quiet for a while at the end."""
+    return {
+        "nodes": 20,
+        "duration": 60.0,
+        "recovery": recovery,
+        "link": {"loss": 0.1},
+        "workload": {
+            "patterns": 10,
+            "patterns_per_subscriber": 2,
+            "patterns_per_event": 2,
+            "distinct": True,
+            "subscribers": 0.5,
+            "publish_rate": 2.0,
+            "publish_window": [2.0, 6.0],
+        },
+        "record": ["publications", "deliveries", "traffic"],
+        **more,
+    }
+
+
+def run(raw: dict[str, Any]) -> Simulation:
+    simulation = Simulation(parse_config(raw))
+    simulation.run()
+    return simulation
+
+
+def delivery(simulation: Simulation) -> float:
+    records = simulation.recorder.publications
+    owed = sum(record.owed.bit_count() for record in records)
+    return sum((record.received & record.owed).bit_count() for record in records) / owed
+
+
+def recovery_of(simulation: Simulation, node: int) -> Gossip:
+    found = simulation.network.nodes[node]
+    assert found is not None
+    assert isinstance(found.recovery, Gossip)
+    return found.recovery
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_links_lose_is_recovered(name: str) -> None:
+    without, mended = run(config(None)), run(config({"name": name}))
+    assert delivery(without) < 0.9
+    assert delivery(mended) > 0.99
+    rows = mended.recorder.deliveries
+    assert any(rows[6::7])
+    assert not any(
+        wanted < recovered for wanted, recovered in zip(rows[5::7], rows[6::7], strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "push"])
+def test_a_pull_without_losses_asks_for_nothing(name: str) -> None:
+    simulation = run(config({"name": name}, link={"loss": 0.0}))
+    kinds = {row[0] for row in simulation.recorder.traffic}
+    assert delivery(simulation) == 1.0
+    assert not kinds & {"missing", "request", "reply"}
+
+
+def test_an_idle_network_is_nearly_silent_and_a_busy_one_within_its_bound() -> None:
+    raw = config({"name": "push"}, duration=600.0)
+    simulation = run(raw)
+    for node in range(20):
+        recovery = recovery_of(simulation, node)
+        bound = recovery.parameters.rate * (600.0 + 10.0)
+        assert recovery.gossip_bytes < bound
+    late = sum(row[5] for row in simulation.recorder.traffic if row[1] > 3000 and row[0] != "event")
+    assert late / 20 / 300.0 < 100.0  # bytes per second and node
+
+
+def test_what_nobody_has_is_a_gap_within_the_patience() -> None:
+    raw = config({"name": "combined-pull", "buffer_age": 0.5, "patience": 5.0})
+    simulation = run(raw)
+    lacking: dict[tuple[int, int], int] = {}
+    for record in simulation.recorder.publications:
+        for node in range(20):
+            if (record.owed & ~record.received) >> node & 1:
+                lacking[node, record.publisher] = lacking.get((node, record.publisher), 0) + 1
+    assert sum(lacking.values()) > 20
+    for (node, publisher), count in lacking.items():
+        told = simulation.recorder.gaps_told.get((node, publisher), [])
+        heard = publisher in recovery_of(simulation, node).losses.streams
+        assert sum(told) >= count or 0 in told or not heard
+    assert simulation.recorder.gaps > 20
+    assert not any(len(recovery_of(simulation, node).losses) for node in range(20))
+
+
+def test_runs_repeat_exactly() -> None:
+    raw = parse_config(config({"name": "combined-pull"}))
+    assert simulate(raw).fingerprint == simulate(raw).fingerprint
+
+
+@pytest.mark.parametrize("stack", trouble.stacks(), ids="-".join)
+def test_whatever_a_reachable_buffer_holds_is_delivered_once(stack: tuple[str, str, str]) -> None:
+    history, found = trouble.trial(stack, trouble.stacks().index(stack), 60)
+    assert found is None, (found, trouble.describe(history, history.log))
+
+
+def test_the_oracle_finds_a_recovery_that_finds_nothing() -> None:
+    """Nodes whose clocks stand still gossip no more."""
+    for seed in range(20):
+        history = trouble.RecoveryChaos(("random-pull", "flooding", "given graph"), 5, seed, 40)
+        for node in range(5):
+            history.step(f"subscribe {node} x >= 0")
+            history.network.hosts[node].clock.stop()
+        for count in range(10):
+            history.step(f"publish {count % 5} x=1")
+            history.step("wait 0.1")
+        if trouble.failure(history) is not None:
+            return
+    pytest.fail("twenty histories without recovery, and the oracle is content")
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"buffer": 0}, "buffer"),
+        ({"buffer_bytes": 0}, "buffer_bytes"),
+        ({"period": 0}, "period"),
+        ({"period": 60.0}, "longest"),
+        ({"probability": 0.0}, "probability"),
+        ({"digest": 1_000_000}, "digest"),
+        ({"marks": 65}, "marks"),
+        ({"beta": 5}, "beta"),
+        ({"eviction": "random"}, "eviction"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(parameters: dict[str, Any], named: str) -> None:
+    with pytest.raises(StackError, match=named):
+        parse_config(config({"name": "push", **parameters}))
+
+
+def test_arrays_are_refused_with_the_reason() -> None:
+    with pytest.raises(StackError, match="recovery 'push' works on the objects of events"):
+        Simulation(parse_config(config({"name": "push"}, data_plane="arrays")))
+
+
+MILLION = tuple((1, n, 0.0) for n in range(1_000_000))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Digest(Contact(1), 1, Pattern(1), MILLION, 1),
+        Request(tuple((1, n) for n in range(1001)), ()),
+        Request((), (Pattern(1),) * 65),
+        Missing(Contact(1), 1, "random", (), (Hole(1, 0, 0, 9, 1),) * 1001, 1),
+        Missing(Contact(1), 1, "random", (), (Hole(1, 0, 0, 9, 1, tuple(range(257))),), 1),
+        Compare(Contact(1), 1, (), (), (), 65),
+        Compare(Contact(1), 1, (Pattern(1),), (-1.0,), (), 5),
+        Tally(((0, 0, 0),) * 1001),
+        Follow((Pattern(1),) * 65, (), ()),
+        Reply(((Event(1, 1, Patterns((1,))), 0.0),) * 65),
+        Reply(((Event(1, 1, Patterns((1,)), b"", ((0, 0),) * 65), 0.0),)),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_no_node_would_send_is_not_read_from_a_wire(message: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))
+
+
+def alone() -> tuple[Simulation, Gossip]:
+    """Node 1 of a pair, which wants pattern 1, once all is quiet."""
+    acts = [
+        {"at": 0.0, "node": 1, "do": "subscribe", "patterns": [1]},
+        {"at": 1.0, "node": 0, "do": "publish", "patterns": [1]},
+    ]
+    simulation = run(
+        {
+            "nodes": 2,
+            "duration": 5.0,
+            "recovery": {"name": "combined-pull"},
+            "workload": {"script": acts},
+            "record": ["publications", "deliveries"],
+        }
+    )
+    return simulation, recovery_of(simulation, 1)
+
+
+def test_copies_that_were_not_asked_for_are_dropped() -> None:
+    simulation, recovery = alone()
+    forged = Event(0, 17, Patterns((1,)))
+    recovery.receive(0, Reply(((forged, 0.0),)))
+    assert recovery.unasked == 1
+    assert len(simulation.recorder.deliveries) == 7
+    assert forged.id not in recovery.buffer
+
+
+def test_nobody_is_given_what_it_did_not_ask_for() -> None:
+    simulation, recovery = alone()
+    before = simulation.kernel.waiting
+    recovery.receive(0, Request(((0, 0),), (Pattern(2),)))
+    recovery.receive(0, Missing(Contact(0), 5, "random", (Pattern(2),), (Hole(0, 0, -1, 9, 9),), 1))
+    recovery.receive(0, Missing(Contact(0), 6, "random", (), (Hole(0, 0, -1, 9, 9),), 1))
+    sent = [
+        what
+        for bucket in simulation.kernel.buckets.values()
+        for _, _, what in bucket
+        if isinstance(what, Reply)
+    ]
+    assert simulation.kernel.waiting == before + 1
+    assert [(reply.copies, reply.declined) for reply in sent] == [((), ((0, 0),))]
+
+
+def test_replies_are_bounded_whoever_asks() -> None:
+    _, recovery = alone()
+    for number in range(5000):
+        seeker = Contact(0)
+        hole = Hole(0, 0, -1, 9, 9)
+        recovery.receive(0, Missing(seeker, 100 + number, "direct", (Pattern(1),), (hole,), 1))
+    rate = recovery.parameters.reply_rate
+    assert recovery.reply_bytes <= 10 * rate
+    assert len(recovery._passed) <= 10_000

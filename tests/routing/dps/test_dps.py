@@ -1,0 +1,246 @@
+"""DPS without failures: the paper's examples, roles, views and what is never delivered."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.content import Attributes, Event
+from shoal.routing.dps import Dps
+from shoal.routing.dps.messages import (
+    DOWN,
+    Branch,
+    CreateGroup,
+    FindGroup,
+    Leader,
+    Pointer,
+    Publish,
+    Report,
+)
+from shoal.simulation.dps_chaos import VARIANTS, DpsChaos, check_structure
+from shoal.stack import Contact
+
+LEADER = ("root", "leader")
+
+
+def world(
+    *lines: str, nodes: int = 12, variant: tuple[str, str] = LEADER, wait: float = 0.5
+) -> DpsChaos:
+    """A network in which nodes subscribe one after the other."""
+    chaos = DpsChaos(variant, nodes)
+    for line in lines:
+        chaos.step(line)
+        if not line.startswith("wait"):
+            chaos.step(f"wait {wait}")
+    return chaos
+
+
+def groups(chaos: DpsChaos, attribute: str = "x") -> dict[str, tuple[str, list[int]]]:
+    """Per group of a tree the text of its predecessor, and its subscribers, the leader first."""
+    found: dict[str, tuple[str, list[int]]] = {}
+    for node, routing in chaos.routings().items():
+        for (tree, text), group in routing.groups.items():
+            if tree == attribute and routing.leads(group) and text:
+                members = [n for n, m in group.members.items() if m.subscribed]
+                found[text] = (group.predview[0].text, [node, *members])
+    return found
+
+
+def parents(chaos: DpsChaos, attribute: str = "x") -> dict[str, str]:
+    return {text: above for text, (above, _) in groups(chaos, attribute).items()}
+
+
+FIGURE_2 = [
+    f"subscribe {node} {text}"
+    for node, text in enumerate(["x > 2", "x < 20", "x < 11", "x < 4", "x > 5", "x = 4"])
+]
+
+
+@pytest.mark.parametrize("traversal", ["root", "generic"])
+def test_a_new_group_is_created_below_its_tightest_predecessor(traversal: str) -> None:
+    """Figure 2, left: a = 3 is created below a > 2, whatever the contact point."""
+    chaos = world(*FIGURE_2, "subscribe 8 x = 3", variant=(traversal, "leader"))
+    assert groups(chaos)["x = 3"] == ("x > 2", [8])
+    assert parents(chaos) == {
+        "x > 2": "",
+        "x < 20": "",
+        "x < 11": "x < 20",
+        "x < 4": "x < 11",
+        "x > 5": "x > 2",
+        "x = 4": "x > 2",
+        "x = 3": "x > 2",
+    }
+    check_structure(chaos.routings())
+
+
+def test_a_subscriber_joins_the_group_that_is_there() -> None:
+    chaos = world(*FIGURE_2, "subscribe 8 x = 4")
+    assert groups(chaos)["x = 4"] == ("x > 2", [5, 8])
+
+
+def test_a_new_group_adopts_the_successors_that_it_includes() -> None:
+    chaos = world("subscribe 0 x > 5", "subscribe 1 x > 7", "subscribe 2 x > 2")
+    assert parents(chaos) == {"x > 2": "", "x > 5": "x > 2", "x > 7": "x > 5"}
+
+
+def test_an_equality_goes_below_greater_than_whatever_came_first() -> None:
+    """Constraints C1 and C2; a group that is further down finds out by itself."""
+    chaos = world(
+        "subscribe 0 x < 11", "subscribe 1 x = 4", "subscribe 2 x > 2", "subscribe 3 x > 3"
+    )
+    chaos.step("wait 30")
+    assert parents(chaos)["x = 4"] == "x > 3"
+    check_structure(chaos.routings())
+
+
+def test_the_first_subscriber_owns_the_tree() -> None:
+    chaos = world("subscribe 3 x > 2", "subscribe 1 x > 1", "subscribe 0 y = 1")
+    owners = {a: n for n, routing in chaos.routings().items() for a in routing.owned}
+    assert owners == {"x": 3, "y": 0}
+
+
+def test_leaders_and_co_leaders_have_the_views() -> None:
+    """Section 4.2.1: the creator leads, the next K_c that join are co-leaders."""
+    chaos = world(*(f"subscribe {node} x > 2" for node in (5, 3, 8, 1, 9)), "subscribe 6 x > 4")
+    routings = chaos.routings()
+    held = {node: routings[node].groups["x", "x > 2"] for node in (5, 3, 8, 1, 9)}
+    chaos.step("wait 5")
+    for group in held.values():
+        assert group.leader.node == 5
+        assert [c.node for c in group.coleaders] == [3, 8]
+    assert list(held[5].members) == [3, 8, 1, 9]
+    for node in (3, 8):
+        assert set(held[node].members) | {node} == {3, 8, 1, 9}
+        assert list(held[node].successors) == ["x > 4"]
+        assert [p.text for p in held[node].predview] == [""]
+    for node in (1, 9):
+        assert not held[node].members
+        assert not held[node].successors
+        assert not held[node].predview
+
+
+def test_views_are_bounded_and_reach_several_levels() -> None:
+    chaos = world(*(f"subscribe {node} x > {node}" for node in range(8)))
+    chaos.step("wait 30")
+    routings = chaos.routings()
+    for node in range(8):
+        group = routings[node].groups["x", f"x > {node}"]
+        expected = [f"x > {above}" for above in range(node - 1, -1, -1)] + [""]
+        assert [p.text for p in group.predview] == expected[:3]
+        for text, successor in group.successors.items():
+            assert text == f"x > {node + 1}"
+            below = [f"x > {n}" for n in range(node + 1, min(node + 3, 8))]
+            assert [p.text for p in successor.view] == below
+
+
+def test_the_lowest_co_leader_takes_over() -> None:
+    """Section 4.3, as an example with ids."""
+    chaos = world(*(f"subscribe {node} x > 2" for node in (0, 7, 4, 9, 10)), "subscribe 3 x > 4")
+    chaos.step("crash 0")
+    chaos.step("wait 4.1")  # an interval, a timeout and three hops
+    routings = chaos.routings()
+    for node in (4, 7, 9, 10):
+        group = routings[node].groups["x", "x > 2"]
+        assert group.leader.node == 4
+        assert {c.node for c in group.coleaders} == {7, 9}
+    assert routings[3].groups["x", "x > 4"].predview[0].contact.node == 4
+
+
+def test_who_remains_alone_leads() -> None:
+    chaos = world("subscribe 1 x > 2", "subscribe 2 x > 2", "subscribe 3 x > 2")
+    for node in (1, 2):
+        chaos.step(f"unsubscribe {node} x > 2")
+        chaos.step("wait 5")
+    assert groups(chaos) == {"x > 2": ("", [3])}
+
+
+def test_a_group_without_subscribers_is_dissolved() -> None:
+    chaos = world(
+        "subscribe 1 x > 2", "subscribe 2 x > 4", "subscribe 3 x > 6", "unsubscribe 2 x > 4"
+    )
+    chaos.step("wait 1")
+    assert parents(chaos) == {"x > 2": "", "x > 6": "x > 2"}
+    chaos.check_delivery()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_trees_of_one_attribute_created_at_once_become_one(variant: tuple[str, str]) -> None:
+    chaos = DpsChaos(variant, 6)
+    for node in range(6):
+        chaos.step(f"subscribe {node} x > {node % 3}")
+    chaos.step("wait 60")
+    check_structure(chaos.routings())
+    chaos.check_delivery()
+
+
+def test_events_wait_while_a_successor_is_created() -> None:
+    """Section 4.1: none slips past the new group, and none is lost if its creator dies."""
+    chaos = world("subscribe 0 x > 0", "subscribe 1 x > 1")
+    chaos.step("subscribe 2 x > 2")
+    group = chaos.routings()[1].groups["x", "x > 1"]
+    while "x > 2" not in group.creations:  # until the request has arrived
+        assert "x > 2" not in group.successors
+        chaos.step("wait 0.005")
+    chaos.step("crash 2")
+    chaos.step("subscribe 3 x > 1")
+    chaos.step("publish 5 x=4")
+    chaos.step("wait 0.1")
+    assert group.waiting
+    chaos.step("wait 3")
+    record = chaos.simulation.recorder.publications[-1]
+    assert record.received == record.owed
+    assert not group.waiting
+
+
+def test_filter_at_sender_reaches_the_same_with_fewer_messages() -> None:
+    counts = []
+    for at_sender in (False, True):
+        chaos = world(*FIGURE_2)
+        for routing in chaos.routings().values():
+            routing.filter_at_sender = at_sender
+        chaos.check_delivery()
+        recorder = chaos.simulation.recorder
+        recorder.close_bin()
+        counts.append(sum(row[2] for row in recorder.traffic if row[0] == "event"))
+    assert counts[1] < counts[0]
+
+
+# What may be wrong
+
+
+def test_ten_thousand_groups_under_one_parent() -> None:
+    chaos = world("subscribe 0 x >= 0")
+    owner: Dps = chaos.routings()[0]
+    group = owner.groups["x", "x >= 0"]
+    for number in range(10_000):
+        branch = Branch(f"x = {number}", 1, Contact(3), (Pointer(f"x = {number}", Contact(3)),))
+        owner.leadership.take_branch(group, branch)
+    chaos.step("subscribe 1 x >= 100")
+    chaos.step("wait 0.5")
+    made = chaos.routings()[1].groups["x", "x >= 100"]
+    assert len(made.successors) == 256, "the rest follows when it reports"
+    chaos.step("wait 60")
+    check_structure(chaos.routings())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        FindGroup("x", "", "not a filter (", Contact(2), 0, 1),
+        FindGroup("x", "x > 9", "x > 10", Contact(2), 0, 1),
+        FindGroup("x", "", "x > 3", Contact(2), 0, 5000),
+        Report("x", "x > 2", Branch("x < 1", 9, Contact(2), ())),
+        Report("x", "x > 2", Branch("y < 1", 9, Contact(2), ())),
+        Leader("x", "x > 2", 99, Contact(2), ()),
+        CreateGroup("x", "x > 7", (Pointer("", Contact(2)),), ()),
+        Publish(Event(2, 99, Attributes({"x": 1})), "x", "x > 77", "", DOWN, 5000),
+    ],
+)
+def test_a_node_that_lies_about_labels_is_found_out(message: object) -> None:
+    """It claims groups that it is not in; afterwards everything is as it was."""
+    chaos = world("subscribe 0 x > 2", "subscribe 1 x > 2", "subscribe 3 x > 4")
+    for victim in (0, 1, 3):
+        chaos.routings()[victim].receive(2, message)
+    chaos.step("wait 60")
+    check_structure(chaos.routings())
+    chaos.check_delivery()
+    assert set(parents(chaos)) == {"x > 2", "x > 4"}
