@@ -34,7 +34,9 @@ PORTION: Final = 1 << 16
 LARGE: Final = 1 << 15
 """Bytes of a part that is never copied: the events that wait for many connections are shared."""
 PARTIAL: Final = 1 << 16
-"""Bytes of an unfinished frame from which on they count against the broker's memory."""
+"""Bytes of frames that wait, to end or for their turn, from which on they count as memory."""
+VIEW: Final = 200
+"""Bytes that a frame takes beside its content while it waits."""
 _hello = msgspec.msgpack.Decoder(Hello)
 
 
@@ -148,11 +150,14 @@ class Connection(asyncio.Protocol):
         assert self.turns is not None
         self._later = frames
         self.pause()
+        self._pin()
         self.turns.wait(self, subscribing=subscribing)
 
     def take_turn(self, *, subscribing: bool) -> None:
         """It is this connection's turn."""
         frames, self._later = self._later, []
+        if self._pins:
+            self._pin()
         self.resume()
         if not self.gone:
             self.may_subscribe = subscribing
@@ -352,15 +357,18 @@ class Connection(asyncio.Protocol):
         size = 0
         if not self.gone:
             size = self.waiting() if self._paused else 0
-            if self._splitter.partial > PARTIAL:
-                size += self._splitter.partial
+            unhandled = (
+                self._splitter.partial + sum(map(len, self._later)) + VIEW * len(self._later)
+            )
+            if unhandled > PARTIAL:
+                size += unhandled
         self._pins = size > 0
         self.budget.pin(self, size)
 
     def give_up(self) -> None:
         """See :class:`~shoal.live.budget.Pinner`."""
         self.close(
-            "the broker's memory is full, and this end does not read, or end its frame",
+            "the broker's memory is full, and this end sends more than its share or does not read",
             polite=False,
         )
 
