@@ -83,7 +83,7 @@ def test_an_idle_network_is_nearly_silent_and_a_busy_one_within_its_bound() -> N
     simulation = run(raw)
     for node in range(20):
         recovery = recovery_of(simulation, node)
-        bound = recovery.parameters.idle * (600.0 + 10.0)
+        bound = recovery.parameters.rate * (600.0 + 10.0)
         assert recovery.gossip_bytes < bound
     late = sum(row[5] for row in simulation.recorder.traffic if row[1] > 3000 and row[0] != "event")
     assert late / 20 / 300.0 < 100.0  # bytes per second and node

@@ -14,7 +14,7 @@ algorithms differ in: :meth:`Gossip.round` and the messages it sends. Here is th
   walk over links. Each node on it that holds matching events, published since the subscription and
   beyond what the seeker knows to be complete, answers with their ids. A walk meets every node in
   the end; so whatever a reachable buffer holds and a subscriber lacks is found, whatever the round.
-* **Cost**: gossip stays below ``idle`` bytes per second plus ``share`` of the events that came by,
+* **Cost**: gossip stays below ``rate`` bytes per second plus ``share`` of the events that came by,
   copies below ``reply_rate``. Rounds that find nothing to do become rarer (``adaptive``).
 * **Gaps**: what is not found ``patience`` seconds after it was noticed is reported as a gap.
 
@@ -65,6 +65,8 @@ SLACK = 5.0
 and the seeker, who knows better, declines it."""
 ROUNDS = 10_000
 """Gossip messages remembered, so that one that comes twice is passed on once."""
+MOST_PUBLISHERS = 1000
+"""Publishers that are followed by hearsay; those whose events come are followed in any case."""
 MOST_ASKED = 10_000
 """Requests that are remembered."""
 
@@ -96,7 +98,7 @@ class Gossip(Recovery):
         self.comparing = Pace(
             parameters.compare, parameters.compare * (RARER if parameters.adaptive else 1)
         )
-        self.budget = Budget(parameters.idle, parameters.share)
+        self.budget = Budget(parameters.rate, parameters.share)
         self.replies = Budget(parameters.reply_rate)
         self.chance = host.chance("recovery")
         self.rounds = 0
@@ -182,13 +184,16 @@ class Gossip(Recovery):
                 self.pace.busy(now)
         return numbers
 
-    def recover(self, event: Event, age: float) -> None:
+    def recover(self, event: Event, age: float, giver: NodeId) -> None:
         """A copy that was asked for: deliver it, if it is wanted and was not delivered."""
         now = self.host.now()
         numbers = self._count(event, now)
         if not self.losses.since(numbers, now - age) or not self.delivered.first(event.id):
             return
         self.recovered += 1
+        if self.host.watched:
+            role = "publisher" if giver == event.publisher else "another"
+            self.host.note("recovered", giver, role)
         self.keep(event, now - age)
         self.host.deliver(event, 1, True)
 
@@ -222,7 +227,7 @@ class Gossip(Recovery):
             self._ask_for_numbers(now)
             for follower, numbers in self.numbering.tails(now - self.parameters.tail).items():
                 self.send_direct(follower, Tally(tuple(numbers)))
-        if self.parameters.compare and self.losses.wanted and self.comparing.comes(now):
+        if self.parameters.compare and self.comparing.comes(now):
             self.compare()
         if self.pace.comes(now):
             self.round(now)
@@ -356,7 +361,9 @@ class Gossip(Recovery):
     # Comparing
 
     def compare(self) -> None:
-        """Begin a walk with some of our filters."""
+        """Begin a walk with some of our filters; it also says which publishers there are."""
+        if not self.losses.wanted and self.numbering.sequence < 0:
+            return
         self.rounds += 1
         losses, now, node = self.losses, self.host.now(), self.host.node
         filters = list(losses.wanted)
@@ -364,6 +371,8 @@ class Gossip(Recovery):
             filters = self.chance.sample(filters, FILTERS, node, self.rounds, 3)
         self.compared = tuple(filters)  # type: ignore[arg-type]  # wire union
         complete: list[tuple[NodeId, int, int]] = []
+        if self.numbering.sequence >= 0:
+            complete.append((node, -1, self.numbering.sequence))
         for publisher in losses.streams:
             first, last = losses.complete(publisher)
             if first < last and len(complete) < LONGEST:
@@ -391,6 +400,8 @@ class Gossip(Recovery):
 
     def on_compare(self, sender: NodeId, message: Compare) -> None:
         """Answer with the ids of what the seeker may lack, and pass the walk on."""
+        for publisher, _, _ in message.complete:
+            self._hear_of(publisher)
         if message.seeker.node != self.host.node and len(message.ages) == len(message.filters):
             now = self.host.now()
             complete = {publisher: (first, last) for publisher, first, last in message.complete}
@@ -408,6 +419,18 @@ class Gossip(Recovery):
                 answer = self._digest(None, found, 0)
                 self.send_direct(message.seeker.node, answer)
         self._walk(message, sender)
+
+    def _hear_of(self, publisher: NodeId) -> None:
+        """There is such a publisher: its first event may be one of those that were lost."""
+        streams = self.losses.streams
+        if (
+            self.losses.wanted
+            and publisher not in streams
+            and publisher != self.host.node
+            and len(streams) < MOST_PUBLISHERS
+        ):
+            streams[publisher] = {}
+            self._to_follow[publisher] = None
 
     def _digest(self, filter: Filter | None, held: list[Kept], hops: int) -> Digest:
         now = self.host.now()
@@ -496,7 +519,7 @@ class Gossip(Recovery):
                 self.declined[key] = None
         for event, age in message.copies:
             if self.asked.pop(event.id, None) is not None or self.losses.lacks(event):
-                self.recover(event, age)
+                self.recover(event, age, sender)
             else:
                 self.unasked += 1
 

@@ -27,6 +27,7 @@ from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
 from shoal.simulation.radio_range import RadioRange
 from shoal.simulation.recorder import Recorder
+from shoal.simulation.static_tree import StaticTree
 from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.tree import AbstractTree
@@ -113,13 +114,14 @@ class Simulation:
         self.topology = self.stack.topology.make(
             self.stack.parameters["topology"], self.network, config.nodes, config.seed
         )
-        if isinstance(self.topology, RadioRange) and not config.workload.script:
+        if isinstance(self.topology, RadioRange | StaticTree) and not config.workload.script:
             self.workload = self.topology.workload()
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
         self.promises: dict[int, dict[Filter, None]] = {}
         """Per node what its application says it will publish."""
         self.network.crashed = self.crashed
+        self.recorder.up = self.network.nodes
         if self.network.connections is None:
             for node in range(config.nodes):
                 self.network.put_node(node)
@@ -180,6 +182,7 @@ class Simulation:
 
     def crashed(self, node: int) -> None:
         """A node is no more; nothing is owed to it from now on."""
+        self.recorder.crashed(node)
         self.oracle.forget(node)
         self.advertisers.forget(node)
 

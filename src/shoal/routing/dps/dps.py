@@ -41,6 +41,7 @@ from shoal.routing.dps.messages import (
     PublishGroup,
     Report,
     ReportAnswer,
+    Request,
     Root,
     Shuffle,
     State,
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from shoal.routing.dps.parameters import DpsParameters
     from shoal.routing.dps.views import Group
 
+FEW: Final = 16
+"""Subscriptions that are tried one by one."""
 HEALING: Final = 60.0
 """Longest intervals between signs of life after which all is in order again, whatever happened."""
 
@@ -125,6 +128,7 @@ class Dps(Routing):
             Owner: trees.on_owner,
             Probe: trees.on_probe,
             FindGroup: traversal.on_find_group,
+            Request: traversal.on_find_group,
             SubscribeTo: traversal.on_subscribe_to,
             CreateGroup: traversal.on_create_group,
             Created: traversal.on_created,
@@ -237,10 +241,15 @@ class Dps(Routing):
     def offer(self, event: Event, hops: int) -> None:
         """Deliver an event that matches a subscription, once."""
         self.choosing.saw(event)
-        if self.delivered.first((event.publisher, event.sequence)) and self.table.match(
-            event.content
-        ):
+        if self.delivered.first((event.publisher, event.sequence)) and self._wants(event):
             self.deliver(event, hops)
+
+    def _wants(self, event: Event) -> bool:
+        """Whether a subscription matches; an index is worth its while for many only."""
+        content = event.content
+        if len(self.joined) > FEW:
+            return bool(self.table.match(content))
+        return any(filter.matches(content) for filter in self.joined)
 
     def saw(self, event: Event) -> None:
         """An event has come to this node, wanted here or not."""
