@@ -290,6 +290,8 @@ class Broker:
 
     def receive(self, peer: Peer, message: Any) -> None:
         """A message for one of the layers arrived from another broker."""
+        if not self.running:
+            return  # on a connection that is being closed; an answer would open another
         events = message.events()
         if events:
             if not self._may_come(peer, message, events):
