@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MODULES = {
     "adaptive": "shoal.experiments.adaptive",
     "costa-picco": "shoal.experiments.costa_picco",
+    "dps": "shoal.experiments.dps",
     "frey-routing": "shoal.experiments.frey_routing",
 }
 """Papers by name. Loaded when asked for: the command line's help must not wait for Spark."""
