@@ -148,6 +148,9 @@ class Routing(Layer):
         else:
             self.recovery.arrived(event, hops)
 
+    def inventory(self) -> None:
+        """Note what this routing holds, row by row; called at the end of a watched run."""
+
     def filters(self) -> list[Filter]:
         """The filters of this node's application."""
         raise NotImplementedError
