@@ -1,4 +1,4 @@
-"""Frey 2006, part III: LSTree and what it is compared with. Figures 10.3 to 10.6, and the claims."""
+"""Frey 2006, part III: LSTree and what it is compared with. Figures 10.3 to 10.6, all claims."""
 
 from __future__ import annotations
 

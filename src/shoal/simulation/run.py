@@ -14,7 +14,8 @@ import shoal.overlay  # registers the overlays
 import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
 import shoal.simulation.graph  # registers the random graphs
-import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
+import shoal.simulation.radio  # registers moving radios and recorded links
+import shoal.simulation.reference  # noqa: F401  # registers the tree of a settled hash table
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id

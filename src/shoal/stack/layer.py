@@ -148,6 +148,9 @@ class Routing(Layer):
         else:
             self.recovery.arrived(event, hops)
 
+    def inventory(self) -> None:
+        """Note what this routing holds, row by row; called at the end of a watched run."""
+
     def filters(self) -> list[Filter]:
         """The filters of this node's application."""
         raise NotImplementedError
@@ -260,8 +263,16 @@ class Recovery(Layer):
         """This node's application publishes; the event as the routing is to send it."""
         return event
 
-    def subscribed(self, filter: Filter) -> None:
-        """This node's application wants events that match from now on."""
+    def subscribed(self, filter: Filter, age: float = 0.0) -> None:
+        """This node's application wants events that match from now on.
+
+        And those published up to ``age`` seconds ago, as far as somebody still has them: it wanted
+        them already, at another node or before it lost its connection.
+        """
+
+    def held(self, filter: Filter, age: float) -> list[Event]:
+        """The events kept at this node that match and are no older than so many seconds."""
+        return []
 
     def unsubscribed(self, filter: Filter) -> None:
         """It no longer does."""
