@@ -12,7 +12,7 @@ from shoal.experiments.frey_dhtree_scenarios import CLAIMS, PLACES, PROTOCOL, VA
 from shoal.experiments.frey_p2p import PAPER, WORKED
 from shoal.pipeline.judge.claims import Check, Claim, accepted
 from shoal.pipeline.measure.cases import CASES
-from shoal.pipeline.measure.compute import find_measure
+from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.measure.run_view import Run
 from shoal.pipeline.plan.experiment import Experiment, merge
 from shoal.simulation import parse_config, simulate
@@ -89,9 +89,7 @@ def test_activations_on_random_trees_carry_what_both_sides_want() -> None:
     for message in run.messages:
         if message["kind"] == "activate":
             message["content"] = ""  # type: ignore[index]  # a dict here
-    lost = CASES["activation_errors"].function(run)
-    assert isinstance(lost, int)
-    assert lost > 0
+    assert int(CASES["activation_errors"].function(run) or 0) > 0  # type: ignore[arg-type]  # a number
 
 
 def test_every_claim_names_measures_and_experiments_that_exist() -> None:

@@ -8,7 +8,6 @@ k' = 2, F_s = 3, and the network is given 500 steps to settle before a scenario 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any
 
 from shoal.pipeline.plan.experiment import Experiment, merge
@@ -17,7 +16,10 @@ from shoal.stack import Chance
 
 def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
     """The first with what each of the others says."""
-    return dict(reduce(merge, parts))
+    found: dict[str, Any] = {}
+    for part in parts:
+        found = merge(found, part)
+    return found
 
 
 def content(name: str = "dps2", **more: Any) -> dict[str, Any]:

@@ -156,7 +156,8 @@ def links_changed_at(run: Run, hosts: Sequence[int], since: float, until: float)
     """Links of some hosts (by their keys) that change in a span of time."""
     keys = run.configuration["topology"]["positions"]
     return sum(
-        since <= change["time"] < until and bool({keys[change["a"]], keys[change["b"]]} & {*hosts})
+        bool(since <= change["time"] < until)
+        and bool({keys[change["a"]], keys[change["b"]]} & {*hosts})
         for change in run.links
     )
 
