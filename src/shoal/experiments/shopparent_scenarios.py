@@ -154,7 +154,7 @@ FIGURES = (
         "SP-COMBO and OPT, 30 nodes, R = 80, l = 50",
         static(compare=True, seconds=30.0, interests={"length": 50.0}),
         variants(("COMBO",), (UNION,)),
-        seeds=10,
+        seeds=8,
         quick_values=(),
     ),
     Experiment(
@@ -162,7 +162,7 @@ FIGURES = (
         "SP-COMBO and the best tree known, 60 nodes",
         {**static(compare=True, seconds=60.0), "nodes": 60},
         variants(("COMBO",), (UNION,)),
-        seeds=6,
+        seeds=4,
         quick_values=(),
     ),
     _model("ni-r", "NI-R"),
