@@ -27,7 +27,7 @@ class Client:
         assert not self.got, "one delivery, whatever the number of subscriptions that match"
         self.got = list(numbers)
 
-    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+    def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
         raise AssertionError("nothing is lost at the edge")
 
 

@@ -415,5 +415,5 @@ class Listener:
         """See :class:`~shoal.live.entries.Subscriber`."""
         self._callback(event)
 
-    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+    def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
         """See :class:`~shoal.live.entries.Subscriber`; it asked for events alone."""

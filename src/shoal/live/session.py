@@ -230,9 +230,15 @@ class Session(Outbox):
         filter = self.principal.may_subscribe(AttributeFilter(message.filter))
         self.broker.settings.limits.check_filter(filter)
         self._check_scan(filter)
-        self.filters.put(number, self.broker.subscribe(self, number, filter))
+        age = 0.0
+        if message.promise == "recovered":
+            self.broker.check_recovers()
+            age = message.age
+        self.filters.put(number, self.broker.subscribe(self, number, filter, age))
         self._scanning += self.broker.edge.scan(filter)
         self._accept(number)
+        if age:
+            self.broker.deliver_again(self, number, filter, age)
 
     def _check_scan(self, filter: AttributeFilter) -> None:
         """Refuse a filter that has to be asked on its own, where all and this client have many."""
