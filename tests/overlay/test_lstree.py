@@ -458,11 +458,11 @@ def test_when_a_liar_is_gone_the_others_are_one_tree(seed: int) -> None:
     """While it is there it may draw others to it, even into a cycle; see docs/lstree.md."""
     run = network(30, crashes=[[10.0 + seed, 3], [12.0, 4]])
     liar(run, 5)
-    run.recorder.acyclic = False
+    run.network.acyclic = False
     run.begin()
     run.kernel.run(to_ns(40))
     run.topology.crash(5)
-    run.recorder.acyclic = True
+    run.network.acyclic = True
     run.kernel.run(to_ns(140))
     assert len(roots(run)) == 1
     assert len(overlays(run)) == 27
