@@ -360,7 +360,7 @@ class Graph(Overlay):
         """Ask the neighbours to link to each other, in a ring, and then to let this node go."""
         self.leaving = True
         for peer in list(self.heard):
-            if peer not in self.neighbours:
+            if peer in self.heard and peer not in self.neighbours:  # parting from one may end all
                 self._part(peer)
         ring = sorted(self.neighbours)
         for at, node in enumerate(ring):

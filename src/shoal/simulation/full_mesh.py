@@ -25,6 +25,12 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
+LEAVING = 5.0
+"""Seconds that a node which leaves is given to close its connections."""
+LOOK = to_ns(0.05)
+"""Nanoseconds between two looks whether it has."""
+
+
 class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A time during which a share of the nodes, drawn at random, cannot reach the others."""
 
@@ -118,6 +124,8 @@ class FullMesh:
         self.running: list[int] = []
         self._place: dict[int, int] = {}
         """Per node that runs, its place among those."""
+        self._leaving: dict[int, int] = {}
+        """Nodes that are leaving, and until when others are waited for."""
         self._changes: Iterator[Change] | None = None
         if parameters.churn is not None:
             self._changes = changes(parameters.churn, nodes, seed, parameters.joining)
@@ -161,6 +169,9 @@ class FullMesh:
         """A node starts, or starts again, and is told of some that run."""
         if node in self._place:
             return
+        if node in self._leaving:
+            del self._leaving[node]
+            self.connections.crash(node)
         wanted = min(self.parameters.contacts, len(self.running))
         chosen: dict[int, None] = {}
         while len(chosen) < wanted:
@@ -171,7 +182,7 @@ class FullMesh:
 
     def crash(self, node: int) -> None:
         """A node fails; it may come back."""
-        if self._gone(node):
+        if self._gone(node) or self._leaving.pop(node, None) is not None:
             self.connections.crash(node)
 
     def leave(self, node: int) -> None:
@@ -179,8 +190,19 @@ class FullMesh:
         if self._gone(node):
             running = self.network.nodes[node]
             assert running is not None
+            self._leaving[node] = self.network.kernel.now + to_ns(LEAVING)
             running.stop()
-            self.connections.crash(node)
+            self._let_go(node, self._leaving[node])
+
+    def _let_go(self, node: int, until: int) -> None:
+        """A node that leaves is gone once its connections are, or when patience is at its end."""
+        if self._leaving.get(node) == until:
+            now = self.network.kernel.now
+            if now < until and self.network.neighbours(node):
+                self.network.kernel.call_at(now + LOOK, partial(self._let_go, node, until))
+            else:
+                del self._leaving[node]
+                self.connections.crash(node)
 
     def strike(self, share: float) -> None:
         """A share of the nodes that run crash at once."""
