@@ -16,19 +16,30 @@ FIVE = ("RMG", "RDGM", "DRGM", "RUmDGM", "DUmRGM")
 """The instances of Table 10.2."""
 
 
-TIMERS: Mapping[str, Any] = {"heartbeat": 0.0, "global_period": 250.0, "merge_period": 250.0}
-"""As the thesis has them. Failures are told, so that beats are not needed."""
+PERIODS = {"heartbeat": 0.0, "global_size": 10, "global_period": 250.0, "merge_period": 250.0}
+"""As section 10.4.1 has them; failures are told, so that beats are not needed."""
+LSTREE = {
+    **PERIODS,
+    "max_degree": 5,
+    "ancestors": 3,
+    "ancestor_probability": 0.5,
+    "global_fanout": 2,
+    "global_repropagation": 0.3,
+    "references": 3,
+    "pings": 10,
+    "busy_retries": 3,
+}
 
 
 def instance(strategies: str, **more: Any) -> dict[str, Any]:
-    """An instance of LSTree."""
-    return {"overlay": {"name": "lstree", "instance": strategies, **TIMERS, **more}}
+    """An instance of LSTree with the parameters of section 10.4.1."""
+    return {"overlay": {"name": "lstree", "instance": strategies, **LSTREE, **more}}
 
 
 INSTANCES: Mapping[str, Mapping[str, Any]] = {
     **{name: instance(name) for name in (*FIVE, "RGDM")},
-    "Overcast": {"overlay": {"name": "overcast", **TIMERS}},
-    "Overcast+G": {"overlay": {"name": "overcast-g", **TIMERS}},
+    "Overcast": {"overlay": {"name": "overcast", **PERIODS}},
+    "Overcast+G": {"overlay": {"name": "overcast-g", **PERIODS}},
     "RMG integer": instance("RMG", depth="integer"),
     "DUmRGM integer": instance("DUmRGM", depth="integer"),
 }
@@ -49,7 +60,7 @@ LABELS: Mapping[str, str] = {
 HOUR = 3600.0
 BASE: Mapping[str, Any] = {
     "routing": {"name": "flooding"},
-    "overlay": {"name": "lstree", **TIMERS},
+    "overlay": {"name": "lstree", **PERIODS},
     "link": {"delay": 0.05, "bandwidth": 0.0},
     "workload": {"publish_rate": 0.0, "subscribers": 0.0},
     "topology": {"name": "full-mesh", "notice": 0.15, "notice_most": 0.2, "joining": 600.0},

@@ -18,8 +18,10 @@ from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure.cases import Value, case
 from shoal.pipeline.measure.registry import (
     CHANGING,
+    EVER,
     TIDY,
     Tables,
+    between,
     done,
     measure,
     of_kind,
@@ -111,6 +113,12 @@ def routing_bytes() -> Column:
 def overlay_bytes() -> Column:
     """Bytes of messages that maintain the overlay, in the measured interval."""
     return total("bytes", _traffic() & ~of_kind((*ROUTING, "event")))
+
+
+@over("traffic", unit="messages")
+def kind_sent(kinds: Sequence[str], since: float = 0.0, until: float = EVER) -> Column:
+    """Messages of some kinds in a span of time."""
+    return total("count", of_kind(kinds) & between(since, until))
 
 
 @over("publications", unit="share")
