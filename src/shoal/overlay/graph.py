@@ -370,7 +370,7 @@ class Graph(Overlay):
         """Ask the neighbours to link to each other, in a ring, and then to let this node go."""
         self.leaving = True
         for peer in list(self.peers):
-            if peer in self.peers and peer not in self.neighbours:
+            if peer in self.peers and peer not in self.neighbours:  # parting from one may end all
                 self._part(peer)
         ring = sorted(self.neighbours)
         for at, node in enumerate(ring):

@@ -31,7 +31,7 @@ from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Contact
 from shoal.stack.node import Node
 
-PATIENCE: Final = 10.0
+PATIENCE: Final = 5.0
 """Seconds that a stopped node is given to close its connections."""
 
 
@@ -77,9 +77,11 @@ class Connections:
 
     def reaches(self, a: NodeId, b: NodeId) -> bool:
         """Whether messages get from one node to another."""
-        return self.network.nodes[b] is not None and (
-            self.side is None or self.side[a] == self.side[b]
-        )
+        return self.network.nodes[b] is not None and self.lets_through(a, b)
+
+    def lets_through(self, a: NodeId, b: NodeId) -> bool:
+        """Whether the network carries messages from one place to another."""
+        return self.side is None or self.side[a] == self.side[b]
 
     def audience(self, node: NodeId) -> Fan | None:
         """All that hear a radio; None where nodes hear only those they are connected to."""

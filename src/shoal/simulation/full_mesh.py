@@ -173,7 +173,7 @@ class FullMesh:
 
     def crash(self, node: int) -> None:
         """A node fails; it may come back."""
-        if self._gone(node):
+        if self._gone(node) or self.network.nodes[node] is not None:
             self.connections.crash(node)
 
     def leave(self, node: int) -> None:

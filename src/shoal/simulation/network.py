@@ -252,18 +252,16 @@ class SimHost(Host):
             return
         network = self.network
         connections = network.connections
-        self.recorder.sent_direct(self.node, to.node, message)
-        node = network.nodes[to.node]
-        if node is None or (
-            connections is not None and not connections.reaches(self.node, to.node)
-        ):
+        target: NodeId = to.node
+        self.recorder.sent_direct(self.node, target, message)
+        if connections is not None and not connections.lets_through(self.node, target):
             self.kernel.lost += 1
             return
         delay = network.direct_delay
         if network.delays is not None:
-            delay = network.delays.between(self.node, to.node)
+            delay = network.delays.between(self.node, target)
         routine = network.kind_of(message).skip == ROUTINE
-        letter = Letter(network.hosts[to.node].clock, node.layers, self.node, message, routine)
+        letter = Letter(self.kernel, network.nodes, self.node, target, message, routine)
         self.kernel.queue(self.kernel.now + delay, letter)
 
     def drop_fans(self) -> None:
