@@ -105,7 +105,9 @@ class Simulation:
         self.oracle = Oracle(forest)
         self.recorder.oracle = self.oracle
         self.advertisers = Oracle(forest)
-        self.recorder.acyclic = self.stack.provides("tree")
+        self.network.forest = forest
+        self.network.acyclic = self.stack.provides("tree")
+        self.recorder.counts_misrouted = self.network.acyclic
         self.recorder.owes_publisher = config.workload.own_events
         self.advertises = self.stack.routing.make is AdvertisementForwarding
         self.workload = plan_workload(
@@ -303,7 +305,7 @@ def simulate(config: RunConfig) -> RunResult:
     tables = to_tables(simulation.recorder, identity, config.record)
     recorder = simulation.recorder
     diameter = None
-    if recorder.acyclic and simulation.network.connections is None:
+    if simulation.network.acyclic and simulation.network.connections is None:
         diameter = tree_diameter(config.nodes, simulation.topology.links)
     return RunResult(
         run_id=identity,
