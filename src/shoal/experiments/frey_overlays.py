@@ -1,9 +1,10 @@
-"""Frey 2006, part III: LSTree and what it is compared with. Figures 10.3 to 10.6, all claims."""
+"""Frey 2006, part III: LSTree, what it is compared with, and DHTree. Figures 10.3 to 11.5."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from shoal.experiments import frey_dhtree_scenarios as dhtree
 from shoal.experiments.frey_overlays_scenarios import EXPERIMENTS, FIVE, LABELS
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
@@ -103,10 +104,10 @@ PAPER = Paper(
     title="Trees that build and heal themselves",
     citation=(
         "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
-        "Management. PhD thesis, Politecnico di Milano, 2006. Part III, chapters 9 and 10."
+        "Management. PhD thesis, Politecnico di Milano, 2006. Part III, chapters 9 to 12."
     ),
-    experiments=EXPERIMENTS,
-    claims=load_claims(Path(__file__).with_name("frey_overlays.claims.yaml")),
+    experiments=(*EXPERIMENTS, *dhtree.PLACES, *dhtree.PROTOCOL),
+    claims=(*load_claims(Path(__file__).with_name("frey_overlays.claims.yaml")), *dhtree.CLAIMS),
     figures=FIGURES,
-    variants=LABELS,
+    variants={**LABELS, **dhtree.LABELS},
 )

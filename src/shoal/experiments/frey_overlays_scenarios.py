@@ -60,7 +60,7 @@ LABELS: Mapping[str, str] = {
 HOUR = 3600.0
 BASE: Mapping[str, Any] = {
     "routing": {"name": "flooding"},
-    "overlay": {"name": "lstree", "heartbeat": 0.0},
+    "overlay": {"name": "lstree", **PERIODS},
     "link": {"delay": 0.05, "bandwidth": 0.0},
     "workload": {"publish_rate": 0.0, "subscribers": 0.0},
     "topology": {"name": "full-mesh", "notice": 0.15, "notice_most": 0.2, "joining": 600.0},

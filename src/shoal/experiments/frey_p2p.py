@@ -39,7 +39,13 @@ SETTLED, MEASURED = 400.0, 7200.0
 PER_MINUTE = 1 / 60 / AWAKE
 """Events per second and node for one event a minute in the system."""
 
-LSTREE: Mapping[str, Any] = {"name": "lstree", "instance": "RDGM", "heartbeat": 0.0}
+LSTREE: Mapping[str, Any] = {
+    "name": "lstree",
+    "instance": "RDGM",
+    "heartbeat": 0.0,
+    "global_period": 250.0,
+    "merge_period": 250.0,
+}
 P_DEFAULT: Mapping[str, Any] = {
     "nodes": 2 * AWAKE,
     "duration": SETTLED + MEASURED,

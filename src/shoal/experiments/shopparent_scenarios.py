@@ -431,6 +431,8 @@ def shopping(merge: str = "union", **topology: Any) -> dict[str, Any]:
             "discovery": "radio",
             "overlap": "axis",
             "heirs": [],
+            "hysteresis": 0.0,
+            "children": 0,
             "merge": merge,
             "timeout": 4.0,
             "collect": 0.02,

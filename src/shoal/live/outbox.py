@@ -83,12 +83,12 @@ class Outbox:
             self.delivered += 1
             self._wait(head, raw)
 
-    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+    def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
         """See :class:`~shoal.live.entries.Subscriber`."""
         if self._congested:  # one word for all that it misses meanwhile
             self._lost = reason
         else:
-            self.connection.send(encode(Missed(count, reason, tuple(numbers))))
+            self.connection.send(encode(Missed(count, reason, tuple(numbers), publisher)))
 
     def _wait(self, head: bytes, raw: bytes) -> None:
         self._queue.append((head, raw))

@@ -378,7 +378,12 @@ class Graph(Overlay):
         if sender not in self.neighbours:
             return
         self.leavers[sender] = False
-        if self.leaving or heir is None or heir.node in (self.host.node, *self.neighbours):
+        if (
+            heir is None
+            or self.leaving
+            or heir.node == self.host.node
+            or heir.node in self.neighbours
+        ):
             self._let_go(sender)
             return
         self.heirs[heir.node] = sender

@@ -101,14 +101,20 @@ class Gossip(Recovery):
         self.budget = Budget(parameters.rate, parameters.share)
         self.replies = Budget(parameters.reply_rate)
         self.chance = host.chance("recovery")
+        self.began = 0.0
+        """When this node started."""
         self.rounds = 0
         """Gossip messages that this node has begun."""
         self.compared: tuple[AnyFilter, ...] = ()
         """The filters of the last comparison: what its answers may be requested for."""
         self._passed: dict[tuple[NodeId, int, int], None] = {}
         """Gossip messages that were here: kind, who began it and its number."""
+        self._contacts: dict[NodeId, Contact] = {}
+        """Nodes whose address was told."""
         self._followed: dict[NodeId, float] = {}
         """When each publisher was last asked to number filters."""
+        self._answered: dict[NodeId, float] = {}
+        """When each publisher last told its numbers, or was first heard of."""
         self._to_follow: dict[NodeId, None] = {}
         """Publishers to ask."""
         self.unsure: dict[NodeId, None] = {}
@@ -137,8 +143,14 @@ class Gossip(Recovery):
     def start(self) -> None:
         """Begin, each node at another time of the period."""
         now, period = self.host.now(), self.parameters.period
+        self.began = now
         self.comparing.due = now + self.comparing.period * self.chance.uniform(self.host.node, 1)
         self.host.every(period, self.tick, period * self.chance.uniform(self.host.node, 0))
+
+    def stop(self) -> None:
+        """Tell followers the last numbers: what they lack they can still get elsewhere."""
+        for follower, numbers in self.numbering.last_words().items():
+            self.send_direct(follower, Tally(tuple(numbers), True))
 
     # Events
 
@@ -199,11 +211,19 @@ class Gossip(Recovery):
 
     # Subscriptions
 
-    def subscribed(self, filter: Filter) -> None:
-        """From now on, what matches and does not come is missed."""
-        self.losses.want(filter, self.host.now())
+    def subscribed(self, filter: Filter, age: float = 0.0) -> None:
+        """What matches and does not come is missed, also what was published ``age`` seconds ago."""
+        now = self.host.now()
+        self.losses.want(filter, now - age)
         for publisher in self.losses.streams:
             self._to_follow[publisher] = None
+        if age:
+            self.comparing.busy(now)
+
+    def held(self, filter: Filter, age: float) -> list[Event]:
+        """The events kept here that match and are no older than so many seconds."""
+        since = self.host.now() - age
+        return [kept.event for kept in self.buffer.matching(filter) if kept.time >= since]
 
     def unsubscribed(self, filter: Filter) -> None:
         """It is missed no more."""
@@ -251,7 +271,18 @@ class Gossip(Recovery):
         size = message.size()
         self.budget.charge(size)
         self.gossip_bytes += size
-        self.host.send_direct(Contact(node), message)
+        self.host.send_direct(self.contact_of(node), message)
+
+    def contact_of(self, node: NodeId) -> Contact:
+        """A node, with its address if that was told."""
+        return self._contacts.get(node) or Contact(node)
+
+    def _met(self, contact: Contact) -> None:
+        """Remember where a node can be reached, if that is new."""
+        if contact.address and self._contacts.get(contact.node) != contact:
+            if len(self._contacts) >= MOST_PUBLISHERS:
+                del self._contacts[next(iter(self._contacts))]
+            self._contacts[contact.node] = contact
 
     def first(self, kind: int, origin: NodeId, number: int) -> bool:
         """Whether a gossip message is here for the first time."""
@@ -291,7 +322,9 @@ class Gossip(Recovery):
         """Ask publishers to number filters: newly heard ones, and all of them once a minute."""
         losses = self.losses
         for publisher in list(losses.streams):
-            if self._followed.get(publisher, now) + REFRESH <= now:
+            if self._answered.setdefault(publisher, now) + 2.5 * REFRESH < now:
+                self._gone(publisher)
+            elif self._followed.get(publisher, now) + REFRESH <= now:
                 self._followed[publisher] = now
                 self._follow(publisher, list(losses.wanted), now)
         for publisher in list(self._to_follow):
@@ -303,23 +336,48 @@ class Gossip(Recovery):
         if self.numbering.sequence >= 0:
             self.numbering.forget(now - 3 * REFRESH)
 
+    def _gone(self, publisher: NodeId) -> None:
+        """A publisher no longer answers: its last events may be missing, nobody knows."""
+        del self._answered[publisher]
+        self._followed.pop(publisher, None)
+        streams = self.losses.streams.pop(publisher)
+        if any(stream.index >= 0 and not stream.final for stream in streams.values()):
+            self.unsure[publisher] = None
+            self.host.gap(publisher, 0)
+
     def _follow(self, publisher: NodeId, filters: list[Filter], now: float) -> None:
         for first in range(0, len(filters), FILTERS):
             some = filters[first : first + FILTERS]
             ages = tuple([now - self.losses.wanted[filter].since for filter in some])
             after = tuple([self.losses.ask(publisher, filter, now) for filter in some])
-            self.send_direct(publisher, Follow(tuple(some), ages, after))  # type: ignore[arg-type]  # wire union
+            me = self.host.contact()
+            self._to_publisher(Follow(me, publisher, tuple(some), ages, after, 1))  # type: ignore[arg-type]  # wire union
+
+    def _to_publisher(self, message: Follow) -> None:
+        """Out of band if the address is known, or if there are none; else back along the route."""
+        towards = self.back.get(message.publisher, LOCAL)
+        reached = message.publisher in self._contacts or not message.follower.address
+        if reached or towards not in self.routing.linked():
+            self.send_direct(message.publisher, message)
+        elif message.hops < HOPS:
+            self.gossip(towards, msgspec.structs.replace(message, hops=message.hops + 1))
 
     def on_follow(self, sender: NodeId, message: Follow) -> None:
         """Somebody wants its filters numbered; without numbers there is nothing to say."""
+        if message.publisher != self.host.node:
+            if message.hops > 1:  # on its way back along a route
+                self._to_publisher(message)
+            return
         if not self.parameters.marks:
             return
+        follower = message.follower.node
+        self._met(message.follower)
         if not len(message.filters) == len(message.ages) == len(message.after):
             return
         now, last = self.host.now(), self.numbering.sequence
         starts: list[Start] = []
         for filter, age, after in zip(message.filters, message.ages, message.after, strict=True):
-            followed = self.numbering.follow(filter, sender, now)
+            followed = self.numbering.follow(filter, follower, now)
             if followed is None:
                 starts.append(Start(filter, -1, last, 0, last, 0))
                 continue
@@ -336,14 +394,19 @@ class Gossip(Recovery):
                     dropped > after and now - time <= age,
                 )
             )
-        self.send_direct(sender, Following(tuple(starts)))
+        uptime = now - self.began
+        self.send_direct(follower, Following(self.host.contact(), tuple(starts), uptime))
 
     def on_following(self, sender: NodeId, message: Following) -> None:
         """A publisher says how it numbers our filters."""
+        if message.publisher.node != sender:
+            return
+        self._met(message.publisher)
+        self._answered[sender] = self.host.now()
         now = self.host.now()
         before = self.losses.noticed
         for start in message.starts:
-            if self.losses.started(sender, start, now) and start.unsure:
+            if self.losses.started(sender, start, message.uptime, now):
                 self.unsure[sender] = None
                 self.host.gap(sender, 0, start.filter)
         if self.losses.noticed > before:
@@ -354,7 +417,7 @@ class Gossip(Recovery):
         now = self.host.now()
         before = self.losses.noticed
         for index, count, sequence in message.numbers:
-            self.losses.told(sender, index, count, sequence, now)
+            self.losses.told(sender, index, count, sequence, now, message.final)
         if self.losses.noticed > before:
             self.pace.busy(now)
 
@@ -370,13 +433,13 @@ class Gossip(Recovery):
         if len(filters) > FILTERS:
             filters = self.chance.sample(filters, FILTERS, node, self.rounds, 3)
         self.compared = tuple(filters)  # type: ignore[arg-type]  # wire union
-        complete: list[tuple[NodeId, int, int]] = []
+        complete: list[tuple[Contact, int, int]] = []
         if self.numbering.sequence >= 0:
-            complete.append((node, -1, self.numbering.sequence))
+            complete.append((self.host.contact(), -1, self.numbering.sequence))
         for publisher in losses.streams:
             first, last = losses.complete(publisher)
             if first < last and len(complete) < LONGEST:
-                complete.append((publisher, first, last))
+                complete.append((self.contact_of(publisher), first, last))
         message = Compare(
             self.host.contact(),
             self.rounds,
@@ -400,11 +463,12 @@ class Gossip(Recovery):
 
     def on_compare(self, sender: NodeId, message: Compare) -> None:
         """Answer with the ids of what the seeker may lack, and pass the walk on."""
+        self._met(message.seeker)
         for publisher, _, _ in message.complete:
             self._hear_of(publisher)
         if message.seeker.node != self.host.node and len(message.ages) == len(message.filters):
             now = self.host.now()
-            complete = {publisher: (first, last) for publisher, first, last in message.complete}
+            complete = {who.node: (first, last) for who, first, last in message.complete}
             found: list[Kept] = []
             for kept in self.buffer.events():
                 event, age = kept.event, now - kept.time
@@ -420,9 +484,10 @@ class Gossip(Recovery):
                 self.send_direct(message.seeker.node, answer)
         self._walk(message, sender)
 
-    def _hear_of(self, publisher: NodeId) -> None:
+    def _hear_of(self, contact: Contact) -> None:
         """There is such a publisher: its first event may be one of those that were lost."""
-        streams = self.losses.streams
+        self._met(contact)
+        streams, publisher = self.losses.streams, contact.node
         if (
             self.losses.wanted
             and publisher not in streams
@@ -446,6 +511,7 @@ class Gossip(Recovery):
 
     def on_digest(self, sender: NodeId, message: Digest) -> None:
         """Request what is named there and lacking here."""
+        self._met(message.gossiper)
         for publisher, sequence, _ in message.held:
             self.buffer.elsewhere((publisher, sequence))
         if message.filter is None:
@@ -507,7 +573,7 @@ class Gossip(Recovery):
                 self.buffer.elsewhere(kept.event.id)
             pairs = tuple([(kept.event, max(now - kept.time, 0.0)) for kept in some])
             self.reply_bytes += size
-            self.host.send_direct(Contact(node), Reply(pairs, refused))
+            self.host.send_direct(self.contact_of(node), Reply(pairs, refused))
             refused = ()
 
     def on_reply(self, sender: NodeId, message: Reply) -> None:

@@ -48,13 +48,19 @@ class _Quiet(Message, frozen=True):
 
 
 class Follow(_Quiet, frozen=True, tag="follow"):
-    """To a publisher: number the events that match these filters; the sender wants them."""
+    """To a publisher: number the events that match these filters; the follower wants them.
 
+    Out of band, or back along the route of its events where its address is not known.
+    """
+
+    follower: Contact
+    publisher: Node
     filters: Filters
     ages: Annotated[tuple[Age, ...], msgspec.Meta(max_length=FILTERS)]
-    """Per filter, the seconds for which the sender has wanted it."""
+    """Per filter, the seconds for which the follower has wanted it."""
     after: Annotated[tuple[Number, ...], msgspec.Meta(max_length=FILTERS)]
-    """Per filter, the publisher's sequence number up to which the sender lacks nothing."""
+    """Per filter, the publisher's sequence number up to which the follower lacks nothing."""
+    hops: Hops
 
     def size(self) -> int:
         """A filter is as large as a subscription's."""
@@ -81,9 +87,12 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Following(_Quiet, frozen=True, tag="following"):
-    """The answer."""
+    """The answer, out of band."""
 
+    publisher: Contact
     starts: Annotated[tuple[Start, ...], msgspec.Meta(max_length=FILTERS)]
+    uptime: Age
+    """Seconds since the publisher started; of what it published before that it knows nothing."""
 
     def size(self) -> int:
         """A filter and five numbers each."""
@@ -94,6 +103,8 @@ class Tally(_Quiet, frozen=True, tag="tally"):
     """From a publisher that fell silent: (index, count, last sequence number) of its filters."""
 
     numbers: Annotated[tuple[tuple[Number, Number, Number], ...], msgspec.Meta(max_length=LONGEST)]
+    final: bool = False
+    """The publisher stops in good order: these are its last numbers for ever."""
 
     def size(self) -> int:
         """Three numbers each."""
@@ -155,7 +166,9 @@ class Compare(_Quiet, frozen=True, tag="compare"):
     filters: Filters
     ages: Annotated[tuple[Age, ...], msgspec.Meta(max_length=FILTERS)]
     """Per filter, the seconds for which the seeker has wanted it."""
-    complete: Annotated[tuple[tuple[Node, Number, Number], ...], msgspec.Meta(max_length=LONGEST)]
+    complete: Annotated[
+        tuple[tuple[Contact, Number, Number], ...], msgspec.Meta(max_length=LONGEST)
+    ]
     """Per publisher, between which sequence numbers (the second included) nothing is lacking."""
     steps: Annotated[int, msgspec.Meta(ge=0, le=64)]
     """Nodes that it still visits."""

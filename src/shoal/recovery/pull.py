@@ -125,6 +125,7 @@ class Pull(Gossip):
         """Give what is held, and pass on what is left."""
         if not self.first(1, message.seeker.node, message.round):
             return
+        self._met(message.seeker)
         found: dict[tuple[int, int], Kept] = {}
         left: list[Hole] = []
         for hole in message.holes:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from shoal.overlay.shopparent_costs import Axis, Errors, Work, cost, metric, overhead
+from shoal.overlay.shopparent_costs import Axis, Errors, Work, metric
 from shoal.simulation.optimum import optimum
 from shoal.simulation.placement import edges_within, intervals_of, places_of
 from shoal.simulation.radio_range import RadioRangeParameters, placed_workload
 from shoal.simulation.shopping import Tree
 from shoal.simulation.topology import connected
+from shoal.simulation.tree_inspection import note_nodes
 from shoal.stack import Chance, StackError, register
 
 if TYPE_CHECKING:
@@ -167,25 +168,8 @@ class StaticTree:
                 overlay.parent_changed(parent)
 
     def _note_nodes(self) -> None:
-        """Per node, with its parent: where it is, what it wants, what it does for others."""
-        tree, note = self.tree, self.network.recorder.noted
-        for node, parent in enumerate(tree.parent):
-            own, proxied = tree.own[node], tree.proxied[node]
-            interval = self.intervals[node]
-            x, y = self.places[node].tolist()
-            note(node, "place", parent, f"{x!r} {y!r}")
-            if interval is not None:
-                note(node, "interval", parent, f"{interval[0]!r} {interval[1]!r}")
-            for what, value in (
-                ("hops", float(tree.hops[node])),
-                ("inherent", self.axis.phi(own)),
-                ("proxied", self.axis.phi(proxied)),
-                ("overhead", overhead(self.axis, self.work, own, proxied)),
-                ("cost", cost(self.axis, self.work, own, proxied)),
-            ):
-                note(node, what, parent, repr(value))
-        for a, b in self.edges:
-            note(a, "edge", b, "")
+        """Note places, neighbours and the share of each node."""
+        note_nodes(self.network.recorder, self.tree, self.axis, self.places, self.intervals)
         if self.parameters.error:
             self._note_errors()
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
+import shoal.pipeline.measure.dps  # registers its measures
 import shoal.pipeline.measure.graphs  # registers its measures
 import shoal.pipeline.measure.messages  # registers its measures
 import shoal.pipeline.measure.overlays  # registers its measures

@@ -49,7 +49,7 @@ from shoal.routing.dps.messages import (
     Sync,
     Where,
 )
-from shoal.routing.dps.promises import broken_promise
+from shoal.routing.dps.promises import broken_promise, described
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.traversal import Traversal
 from shoal.routing.dps.trees import Trees
@@ -204,6 +204,11 @@ class Dps(Routing):
         others = {n: layer for n, layer in running.items() if isinstance(layer, Dps)}
         return broken_promise(self, others)
 
+    def inventory(self) -> None:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        for group in self.groups.values():
+            self.host.note("group", group.leader.node, described(group))
+
     def certain(self) -> bool:
         """Gossip may miss somebody."""
         return not self.epidemic
@@ -294,6 +299,8 @@ class Dps(Routing):
         if text == ROOT and self.leads(group):
             self.owned[attribute] = group
         self.traversal.settled(group)
+        if self.host.watched:
+            self.host.note("joined", group.leader.node, f"{attribute} {text}")
 
     def remove_group(self, group: Group) -> None:
         """This node is no longer in a group."""

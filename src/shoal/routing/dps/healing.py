@@ -50,6 +50,8 @@ class Healing:
         """Leaders that have not answered a beat yet, and since when."""
         self.reports: dict[tuple[str, str], tuple[NodeId, float]] = {}
         """Led groups whose predecessor has not answered a report yet: who, and since when."""
+        self._rounds = node.host.now()
+        """When this node last did its round."""
         self.silence = 2 * (node.interval[1] + node.timeout)
         """Seconds of silence after which a member or successor is taken for dead."""
 
@@ -59,6 +61,7 @@ class Healing:
         """Beat and report, and look after the groups that this node leads."""
         node = self.node
         now = node.host.now()
+        self._rounds = now
         beats: dict[NodeId, list[Group]] = {}
         for group in list(node.groups.values()):
             if node.leads(group):
@@ -105,7 +108,12 @@ class Healing:
     def check(self) -> None:
         """Whoever has not answered in time is taken for dead."""
         node = self.node
-        due = node.host.now() - node.timeout * 0.999
+        now = node.host.now()
+        if now - self._rounds > 2 * node.interval[1] + node.timeout:
+            self.beats.clear()  # this node itself was held up: nobody else is to blame
+            self.reports.clear()
+            return
+        due = now - node.timeout * 0.999
         for leader, since in list(self.beats.items()):
             if since <= due:
                 del self.beats[leader]
