@@ -52,8 +52,8 @@ SCRIPTED = {"given tree": "abstract-tree", "given graph": "static-graph"}
 def stacks() -> list[tuple[str, str, str]]:
     """Every (recovery, routing, ground) that can be built."""
     found = []
-    # Links that a configuration names close cycles when nodes are told of others at random.
-    able = [p.name for p in protocols("overlay") if "reach" in p.needs and p.name != "links"]
+    # Trees that build themselves have histories of their own; a given tree stands for them here.
+    able = [p.name for p in protocols("overlay") if "reach" in p.needs and "tree" not in p.provides]
     for ground in (*SCRIPTED, *able):
         for routing in protocols("routing"):
             for recovery in protocols("recovery"):
@@ -238,10 +238,12 @@ class RecoveryChaos:
 
     def lacking(self) -> Iterator[tuple[int, Event, int]]:
         """(node, event, holder): owed, not delivered, and there for the asking."""
+        forest = self.simulation.oracle.forest
         for node, event in self._undelivered():
+            linked = forest.component_of(node)
             for holder in range(self.nodes):
                 recovery = self._recovery(holder)
-                if holder != node and event.id in recovery.buffer:
+                if holder != node and linked >> holder & 1 and event.id in recovery.buffer:
                     yield node, event, holder
                     break
 
