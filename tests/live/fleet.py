@@ -21,6 +21,7 @@ from shoal.live.status import Status
 
 FAST = ["--set=heartbeat=1.0", "--set=rotate=0.5"]
 GRAPH = ["shuffle=0.1", "heal=0.5", "forget=6.0"]
+DPS = ["interval=[2.0, 4.0]", "timeout=1.5", "shuffle=1.0"]
 TREE = ["reconnect=[0.02, 0.5]", "look=1.0"]
 
 
@@ -39,6 +40,8 @@ class Fleet:
         inside = ["ip", "netns", "exec", namespace] if namespace else []
         tree = "--link" in arguments or "subscription-forwarding" in arguments
         overlay = [f"--set=overlay.{parameter}" for parameter in (TREE if tree else GRAPH)]
+        if "dps" in arguments:  # there is no overlay
+            overlay = [f"--set=routing.{parameter}" for parameter in DPS]
         arguments = [*arguments, *FAST, *overlay, *(["--insecure"] if namespace else [])]
         process = BrokerProcess(str(len(self.processes)), arguments, host, prefix=inside)
         self.processes.append(process)

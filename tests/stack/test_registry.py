@@ -85,7 +85,7 @@ def test_protocols_are_listed_by_kind_and_name() -> None:
             ["unknown routing 'subscription-forwardin'", "did you mean 'subscription-forwarding'?"],
         ),
         ((TREE, Choice("telepathy")), ["unknown routing 'telepathy'; known: ", "flooding"]),
-        ((Choice("ring"), SUBSCRIPTIONS), ["unknown topology 'ring'", "abstract-tree"]),
+        ((Choice("spiral"), SUBSCRIPTIONS), ["unknown topology 'spiral'", "abstract-tree"]),
         (
             (TREE, SUBSCRIPTIONS),
             ["'subscription-forwarding' needs a layer that repairs tables", "strawman"],
@@ -134,7 +134,7 @@ def test_refused_with_cause_and_cure(choices: tuple[Choice, ...], words: list[st
 @pytest.mark.parametrize(
     ("overlay", "words"),
     [
-        (Choice("ring"), ["unknown overlay 'ring'; known: ", "given"]),
+        (Choice("spiral"), ["unknown overlay 'spiral'; known: ", "given"]),
         (TREE, ["'abstract-tree' is a topology, not an overlay", "topology = {name = 'abstract-"]),
         (Choice("strawman"), ["'strawman' is a reconfiguration, not an overlay"]),
         (None, ["routing 'flooding' needs an overlay below it; one of: ", "given"]),

@@ -159,7 +159,8 @@ def _replay(text: str) -> None:
         if "recovery" in told:
             found = losses.failure(losses.replay(told))
         else:
-            found = trouble.failure(trouble.play(*trouble.read(told)))
+            subject, ground, steps = trouble.read(told)
+            found = trouble.failure(trouble.play(subject, ground, []), steps)
     except InvariantViolation as violation:
         found = str(violation)
     except (ValueError, KeyError, TypeError, IndexError) as error:

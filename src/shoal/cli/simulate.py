@@ -74,6 +74,13 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw the publish/subscribe tree of static-tree or radio-range, as SVG.",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Simulate one network and sum up what happened.
@@ -113,10 +120,14 @@ def simulate(
     for setting in set_ or ():
         _set(raw, setting)
     raw["modules"] = [*raw.get("modules", ()), *(module or ())]
+    if picture is not None:
+        _picture_settings(raw)
     config = parse_config(raw)
     if out is not None:
         _check_writable(out)
     result = run(config)
+    if picture is not None:
+        _draw(result, picture)
     if json:
         print_json(result.summary())
     else:
@@ -127,6 +138,31 @@ def simulate(
         screen.print(f"tables in [bold]{out}/tables[/]", soft_wrap=True)
     if result.canonical is False:
         raise typer.Exit(1)
+
+
+def _picture_settings(raw: dict[str, Any]) -> None:
+    """Let the run note what a picture shows."""
+    from shoal.simulation import RunConfig
+    from shoal.stack import StackError
+
+    topology = raw.get("topology", {})
+    if topology.get("name") == "static-tree":
+        topology.setdefault("detail", True)
+    elif topology.get("name") == "radio-range":
+        topology.setdefault("inspect", [raw.get("duration", RunConfig().duration)])
+    else:
+        raise StackError("--picture draws trees of nodes on a plane; use --topology static-tree")
+    raw["record"] = [*dict.fromkeys([*raw.get("record", RunConfig().record), "notes"])]
+
+
+def _draw(result: RunResult, picture: Path) -> None:
+    from shoal.pipeline.report.tree_picture import tree_picture
+    from shoal.stack import StackError
+
+    try:
+        picture.write_text(tree_picture(result.tables["notes"].to_pylist()), encoding="utf-8")
+    except OSError as error:
+        raise StackError(f"cannot write {picture}: {error.strerror or error}") from None
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -45,9 +45,9 @@ from shoal.live.numbers import Numbered
 from shoal.live.out_of_band import OutOfBand
 from shoal.live.peer import OWN, Peer
 from shoal.live.peers import Peers
-from shoal.live.session import TURN
 from shoal.live.settings import Settings
 from shoal.live.status import Status, status_of
+from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, encode, parse_address, show_address
 from shoal.routing.seen import Seen
@@ -128,6 +128,7 @@ class Broker:
                 "publish anything; give --cert, --key and --ca, or say --insecure"
             )
         self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.loop)
         self._ticked = self.loop.time()
         self._stopped = asyncio.Event()
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
@@ -289,6 +290,8 @@ class Broker:
 
     def receive(self, peer: Peer, message: Any) -> None:
         """A message for one of the layers arrived from another broker."""
+        if not self.running:
+            return  # on a connection that is being closed; an answer would open another
         events = message.events()
         if events:
             if not self._may_come(peer, message, events):

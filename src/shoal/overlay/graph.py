@@ -49,6 +49,8 @@ LOST: Final = 32
 """Lost nodes that are remembered; the oldest is forgotten for a newer one."""
 REFUSALS: Final = 3
 """Refusals after which a node with too few links insists."""
+CALM: Final = 10
+"""Shuffle periods between two exchanges of a node that has the links it wants."""
 PAUSE: Final = 1.0
 """Shuffle periods before a node that refused is asked again."""
 
@@ -89,6 +91,7 @@ class Graph(Overlay):
         self.refusals = 0
         """Refusals since the last link was made."""
         self._again: Timer | None = None
+        self._shuffles = 0
         self._beaten = -1.0
         """When this node last sent beats."""
         self._peers: tuple[NodeId, ...] = ()
@@ -220,6 +223,9 @@ class Graph(Overlay):
     def shuffle(self) -> None:
         """Exchange samples with a random neighbour, and look whether all is well."""
         if self.leaving:
+            return
+        self._shuffles += 1
+        if self._shuffles % CALM and self.degree - 1 <= len(self.neighbours) <= self.degree + 1:
             return
         self.view.alive(self.neighbours)
         self.view.forget_old()
@@ -372,7 +378,12 @@ class Graph(Overlay):
         if sender not in self.neighbours:
             return
         self.leavers[sender] = False
-        if self.leaving or heir is None or heir.node in (self.host.node, *self.neighbours):
+        if (
+            heir is None
+            or self.leaving
+            or heir.node == self.host.node
+            or heir.node in self.neighbours
+        ):
             self._let_go(sender)
             return
         self.heirs[heir.node] = sender

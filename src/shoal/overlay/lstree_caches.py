@@ -21,6 +21,23 @@ def key_of(contact: Contact) -> Any:
     return contact.address if contact.node < 0 else contact.node
 
 
+class Dice:
+    """Draws of one life of a node, in order; small numbers only, which are quick compiled."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed % 2147483646 + 1
+
+    def below(self, limit: int) -> int:
+        """A number in [0, limit), for limits below a million."""
+        self._state = self._state * 48271 % 2147483647
+        return (self._state >> 5) % limit
+
+    def uniform(self) -> float:
+        """A number in [0, 1)."""
+        self._state = self._state * 48271 % 2147483647
+        return (self._state - 1) / 2147483646
+
+
 class GlobalCache:
     """References to nodes anywhere. The oldest gives way to a newer one."""
 
@@ -36,13 +53,15 @@ class GlobalCache:
 
     def insert(self, contact: Contact) -> None:
         """A node is, or was lately, part of the overlay."""
-        key = key_of(contact)
-        if contact.node == self.node or key in self.entries:
+        node: int = contact.node
+        key: Any = contact.address if node < 0 else node
+        entries = self.entries
+        if key in entries or node == self.node:
             return
-        self.entries[key] = contact
-        if len(self.entries) > self.size:
-            oldest = next(iter(self.entries))
-            del self.entries[oldest]
+        entries[key] = contact
+        if len(entries) > self.size:
+            oldest = next(iter(entries))
+            del entries[oldest]
             self.unanswered.pop(oldest, None)
 
     def remember(self, contact: Contact) -> None:
@@ -64,9 +83,9 @@ class GlobalCache:
         """A node is there."""
         key = key_of(contact)
         self.unanswered.pop(key, None)
-        self.remembered.pop(key, None)
-        if contact.address and contact.address in self.remembered:
-            del self.remembered[contact.address]
+        if self.remembered:
+            self.remembered.pop(key, None)
+            self.remembered.pop(contact.address, None)
         self.insert(contact)
 
     def to_ping(self, count: int) -> list[Contact]:
@@ -88,7 +107,11 @@ class GlobalCache:
         size = len(all_entries)
         if count >= size:
             return all_entries
-        return [all_entries[(start + i) % size] for i in range(count)]
+        place = start % size
+        chosen = all_entries[place : place + count]
+        if len(chosen) < count:
+            chosen += all_entries[: count - len(chosen)]
+        return chosen
 
 
 class Search:

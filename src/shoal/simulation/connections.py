@@ -303,10 +303,10 @@ class Connections:
         at = parent
         while at in self._parents and self.network.recorder.acyclic:
             at, life = self._parents[at]
+            if nodes[at] is None or hosts[at].epoch != life:
+                return
             if at == node:
                 raise InvariantViolation(
                     f"node {node} becomes a child of {parent} at {self.kernel.now / 1e9:.6f} s, "
                     "which is one of its descendants: a cycle"
                 )
-            if nodes[at] is None or hosts[at].epoch != life:
-                return

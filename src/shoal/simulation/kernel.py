@@ -257,9 +257,11 @@ class Kernel:
 class SimTimer(Timer):
     """A callback in simulated time."""
 
-    def __init__(self, kernel: Kernel, callback: Callable[[], None], background: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, callback: Callable[[], None] | None, background: bool
+    ) -> None:
         self.kernel = kernel
-        self.callback: Callable[[], None] | None = callback
+        self.callback = callback
         self.background = background
 
     def cancel(self) -> None:
@@ -275,6 +277,39 @@ class SimTimer(Timer):
         if callback is not None:
             self.cancel()
             callback()
+
+
+class Letter(SimTimer):
+    """A message out of band, on its way to one life of a node."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        layers: dict[type[Message], Layer],
+        source: int,
+        message: Message,
+        routine: bool,
+    ) -> None:
+        super().__init__(clock.kernel, None, True)
+        self.clock = clock
+        self.layers = layers
+        self.source = source
+        self.message = message
+        self.routine = routine
+        if not routine:
+            clock.kernel.waiting += 1
+
+    def fire(self) -> None:
+        """Arrive, unless the receiver is no more."""
+        kernel = self.kernel
+        if not self.routine:
+            kernel.waiting -= 1
+        if self.clock.stopped:
+            kernel.lost += 1
+            return
+        kernel.handled += 1
+        message = self.message
+        self.layers[type(message)].receive(self.source, message)
 
 
 class NodeTimer(SimTimer):

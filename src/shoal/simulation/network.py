@@ -21,6 +21,7 @@ from shoal.simulation.kernel import (
     Clock,
     Fan,
     Kernel,
+    Letter,
     to_ns,
 )
 from shoal.simulation.recorder import Recorder
@@ -88,10 +89,8 @@ class SimHost(Host):
         """The channels to several neighbours, as asked for since the links last changed."""
         self._last_to: tuple[NodeId, ...] | None = None
         self._last_fan: Fan | None = None
-        self.direct: dict[NodeId, Channel] = {}
-        """The ways out of band to other nodes, as asked for."""
         self.reached_by: list[Channel] = []
-        """The ways out of band to this node."""
+        """The ways by radio to this node."""
         self._frame: Message | None = None
         self._framed_at = -1
         """The latest message by radio, and when it was sent."""
@@ -251,25 +250,19 @@ class SimHost(Host):
             return
         network = self.network
         connections = network.connections
-        if connections is not None and not connections.reaches(self.node, to.node):
+        self.recorder.sent_direct(self.node, to.node, message)
+        node = network.nodes[to.node]
+        if node is None or (
+            connections is not None and not connections.reaches(self.node, to.node)
+        ):
             self.kernel.lost += 1
             return
-        channel = self.direct.get(to.node)
-        if channel is None or not channel.up:
-            node = network.nodes[to.node]
-            channel = Channel(self.node, to.node, {} if node is None else node.layers)
-            channel.delay = network.direct_delay
-            if network.delays is not None:
-                channel.delay = network.delays.between(self.node, to.node)
-            if node is None:
-                channel.take_down()
-            else:
-                network.hosts[to.node].reached_by.append(channel)
-            self.direct[to.node] = channel
-        fan = channel.alone()
-        self.recorder.sent(fan, NONE, 1, message)
-        kind = network.kind_of(message)
-        self.kernel.post(self.kernel.now + channel.delay, fan, kind.skip, message)
+        delay = network.direct_delay
+        if network.delays is not None:
+            delay = network.delays.between(self.node, to.node)
+        routine = network.kind_of(message).skip == ROUTINE
+        letter = Letter(network.hosts[to.node].clock, node.layers, self.node, message, routine)
+        self.kernel.queue(self.kernel.now + delay, letter)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""
@@ -368,6 +361,7 @@ class Network:
             host.clock = Clock(self.kernel)
             host.epoch += 1
             self.recorder.restarted(node)
+        self.recorder.noted(node, "node up", LOCAL, "")
         self.put_node(node).start(contacts)
         if self.started is not None:
             self.started(node)
@@ -490,12 +484,10 @@ class Network:
 
     def remove(self, node: NodeId) -> None:
         """A node is no more; its neighbours are not told."""
+        self.recorder.noted(node, "node down", LOCAL, "")
         self.nodes[node] = None
         self.hosts[node].clock.stop()
         if self.crashed is not None:
             self.crashed(node)
         if self.plane is not None:
             self.plane.crashed(node)
-        for channel in self.hosts[node].reached_by:
-            channel.take_down()
-        self.hosts[node].reached_by = []

@@ -19,6 +19,8 @@ from shoal.stack.message import Message
 if TYPE_CHECKING:
     from shoal.content import Event
 
+EXCUSED: Final = 50 * NANOSECONDS
+"""Nanoseconds after publication within which a node that crashes is not owed an event."""
 UNCOUNTED: Final = -3
 """A fan whose targets were not counted in this time bin."""
 
@@ -31,6 +33,7 @@ class KindCount:
         self.type: object = kind
         self.kind = kind.kind()
         self.is_event = self.kind == "event"
+        self.routine = kind.routine()
         self.involves = message.involves()
         # Types that do not override weight and size cost the same each time.
         self.fixed = kind.weight is Message.weight and kind.size is Message.size
@@ -65,6 +68,11 @@ class PublicationRecord:
         self.reachable = 0
         """Which of them links led to then."""
         self.received = 0
+        self.contacted = 0
+        """The nodes that a copy was sent to."""
+        self.copies = 0
+        self.excused = 0
+        """Who should have got it, and crashed first."""
 
 
 class RepairRecord:
@@ -98,6 +106,16 @@ class Recorder:
         self.keeps_deliveries = "deliveries" in tables
         self.keeps_messages = "messages" in tables
         self.keeps_notes = "notes" in tables
+        self.keeps_loads = "loads" in tables
+        self.keeps_reach = "reach" in tables
+        self.observes = self.keeps_loads or self.keeps_reach
+        self.up: list[Any] = []
+        """Per node something while it is up, None while it is not."""
+        self.loads: array[int] = array("q")
+        """Five numbers each: time bin, node, sent, received, requests."""
+        self._sent = [0] * nodes
+        self._received = [0] * nodes
+        self._requests = [0] * nodes
         self.published: list[dict[int, PublicationRecord]] = [{} for _ in range(nodes)]
         self.publications: list[PublicationRecord] = []
         self.deliveries: array[int] = array("q")
@@ -138,6 +156,9 @@ class Recorder:
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += copies
+        if self.observes:
+            targets = [t for place, t in enumerate(fan.targets) if place != skip]
+            self._observe(count, fan.source, tuple(targets), message)
         but = count.fans.get(fan, UNCOUNTED)
         if but != -1 and but != skip:
             self._involve(count, fan, skip, but)
@@ -163,6 +184,60 @@ class Recorder:
                 for place, target in enumerate(fan.targets)
                 if place != skip
             ]
+
+    def sent_direct(self, source: NodeId, target: NodeId, message: Message) -> None:
+        """A message goes out of band."""
+        count = self._count
+        if count is None or type(message) is not count.type:
+            count = self._count_of(message)
+        if self.kernel.now >= self._bin_end:
+            self.close_bin()
+        count.count += 1
+        if self.observes:
+            self._observe(count, source, (target,), message)
+        if count.last_bin[target] != count.bin:
+            count.last_bin[target] = count.bin
+            count.nodes += 1
+        if not count.fixed:
+            count.cost += message.weight()
+            count.bytes += message.size()
+        if count.involves and self._repair is not None:
+            self._repair.involved |= 1 << target
+            self._repair.last_message_at = self.kernel.now
+        if self.keeps_messages:
+            row = (self.kernel.now, count.kind, source, target, str(message))
+            self.messages.append(row)
+
+    def _observe(
+        self, count: KindCount, source: NodeId, targets: tuple[NodeId, ...], message: Message
+    ) -> None:
+        """Who has how much to do, and how far events go."""
+        if self.keeps_loads and not count.routine:
+            self._sent[source] += len(targets)
+            if count.kind == "request":
+                self._requests[source] += len(targets)
+            for target in targets:
+                self._received[target] += 1
+        if self.keeps_reach and count.is_event:
+            event = message.events()[0]
+            record = self.published[event.publisher][event.sequence]
+            record.copies += len(targets)
+            for target in targets:
+                record.contacted |= 1 << target
+
+    def _close_loads(self) -> None:
+        """Write down what each node that is up has sent and received in the current bin."""
+        for node in range(self.nodes):
+            if not self.up or self.up[node] is not None:
+                self.loads.extend(
+                    (
+                        *(self._bin, node, self._sent[node]),
+                        *(self._received[node], self._requests[node]),
+                    )
+                )
+            self._sent[node] = 0
+            self._received[node] = 0
+            self._requests[node] = 0
 
     def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
         """A data plane sent events in this time bin, to so many nodes that had none in it."""
@@ -244,6 +319,8 @@ class Recorder:
                 count.bytes = 0
                 count.nodes = 0
                 self._next_bin(count)
+        if self.keeps_loads:
+            self._close_loads()
         self._bin = self.kernel.now // self.bin_ns
         self._bin_end = (self._bin + 1) * self.bin_ns
 
@@ -323,6 +400,17 @@ class Recorder:
         if change == "up":
             repair.replaced_at = now
         repair.involved |= (1 << a) | (1 << b)
+
+    def crashed(self, node: NodeId) -> None:
+        """A node is no more: it is not to blame for events of late that it has not got."""
+        if self.keeps_reach:
+            bit = 1 << node
+            since = self.kernel.now - EXCUSED
+            for record in reversed(self.publications):
+                if record.time < since:
+                    break
+                if record.owed & bit and not record.received & bit:
+                    record.excused |= bit
 
     def restarted(self, node: NodeId) -> None:
         """A node that had crashed starts again, knowing nothing of what it was handed before."""

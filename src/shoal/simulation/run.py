@@ -14,7 +14,8 @@ import shoal.overlay  # registers the overlays
 import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
 import shoal.simulation.graph  # registers the random graphs
-import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
+import shoal.simulation.radio  # registers moving radios and recorded links
+import shoal.simulation.reference  # noqa: F401  # registers the tree of a settled hash table
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
@@ -27,6 +28,7 @@ from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
 from shoal.simulation.radio_range import RadioRange
 from shoal.simulation.recorder import Recorder
+from shoal.simulation.static_tree import StaticTree
 from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.tree import AbstractTree
@@ -113,13 +115,14 @@ class Simulation:
         self.topology = self.stack.topology.make(
             self.stack.parameters["topology"], self.network, config.nodes, config.seed
         )
-        if isinstance(self.topology, RadioRange) and not config.workload.script:
+        if isinstance(self.topology, RadioRange | StaticTree) and not config.workload.script:
             self.workload = self.topology.workload()
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
         self.promises: dict[int, dict[Filter, None]] = {}
         """Per node what its application says it will publish."""
         self.network.crashed = self.crashed
+        self.recorder.up = self.network.nodes
         if self.network.connections is None:
             for node in range(config.nodes):
                 self.network.put_node(node)
@@ -180,6 +183,7 @@ class Simulation:
 
     def crashed(self, node: int) -> None:
         """A node is no more; nothing is owed to it from now on."""
+        self.recorder.crashed(node)
         self.oracle.forget(node)
         self.advertisers.forget(node)
 

@@ -116,6 +116,8 @@ class Routing(Layer):
         super().__init__(host)
         self.recovery: Recovery | None = None
         """The layer above, if there is one."""
+        self.watching: Overlay | None = None
+        """The overlay, where it wants to see the events that are routed here."""
         self.moving = False
         """Whether tree links move while events cross them, so that an event may come twice."""
 
@@ -145,6 +147,9 @@ class Routing(Layer):
             self.host.deliver(event, hops)
         else:
             self.recovery.arrived(event, hops)
+
+    def inventory(self) -> None:
+        """Note what this routing holds, row by row; called at the end of a watched run."""
 
     def filters(self) -> list[Filter]:
         """The filters of this node's application."""
@@ -237,6 +242,9 @@ class Overlay(Layer):
     def complete(self) -> bool:
         """Whether the node has the links that its application should wait for."""
         return bool(self.neighbours)
+
+    def routed(self, event: Event) -> None:
+        """An event came to this node for the first time; told if ``routing.watching`` is set."""
 
     def describe(self) -> dict[str, object]:
         """What an operator should see of this overlay's state, by name."""

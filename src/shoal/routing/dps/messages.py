@@ -126,6 +126,10 @@ class FindGroup(Message, frozen=True, tag="dps find_group"):
     hops: Hops
 
 
+class Request(FindGroup, frozen=True, tag="dps request"):
+    """FIND_GROUP as the subscriber itself sends it, recorded apart from what others pass on."""
+
+
 class State(msgspec.Struct, frozen=True, array_like=True):
     """A group as its leader tells it to a member; views only where the member keeps them."""
 

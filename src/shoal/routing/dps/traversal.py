@@ -24,6 +24,7 @@ from shoal.routing.dps.messages import (
     Placed,
     Pointer,
     Publish,
+    Request,
     SubscribeTo,
 )
 from shoal.routing.dps.trees import better
@@ -164,9 +165,9 @@ class Traversal:
         term = 0 if leading is None else leading.term
         at, contact = self._start(seeking)
         if contact is not None:
-            self.node.send(
-                contact, FindGroup(attribute, at, text, self.node.host.contact(), term, 1)
-            )
+            origin = self.node.host.contact()
+            make = FindGroup if term else Request
+            self.node.send(contact, make(attribute, at, text, origin, term, 1))
 
     def _again(self, seeking: Seeking) -> None:
         """No answer: the tree may have another owner by now."""
@@ -390,7 +391,7 @@ class Traversal:
             now = self.node.host.now()
             view = succview(message.leader, message.text, (), self.node.view)
             made = Successor(creation.label, 1, message.leader, view, now)
-            group.successors[message.text] = made
+            group.add(made)
             for text in creation.adopted:
                 group.successors.pop(text, None)
             self.node.leadership.changed(group, (made.branch(),), creation.adopted)
@@ -436,7 +437,7 @@ class Traversal:
         view = succview(message.origin, wanted.text, (), self.node.view)
         if known is None or known.leader.node != message.origin.node:
             made = Successor(wanted, message.term, message.origin, view, now)
-            group.successors[wanted.text] = made
+            group.add(made)
             self.node.leadership.changed(group, (made.branch(),), ())
             self.node.leadership.recruit(group, message.origin)
         else:
