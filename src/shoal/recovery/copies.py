@@ -69,7 +69,7 @@ class Copies(Recovery):
             self.withheld += 1
             return False
         self.gossip_bytes += size
-        self.host.send(neighbour, message)
+        self.routing.tell(neighbour, message)
         return True
 
     def send_direct(self, node: NodeId, message: Message) -> None:
