@@ -76,6 +76,8 @@ def evaluate(
     """Spark's side of it: rows of runs with their tables in, rows of values out."""
     import pyarrow as pa
 
+    import shoal.pipeline.measure.dps_cases  # noqa: F401  # registers its cases on the worker
+
     for batch in batches:
         rows: list[dict[str, Any]] = []
         for row in batch.to_pylist():
