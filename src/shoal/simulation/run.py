@@ -250,6 +250,10 @@ class Simulation:
                 "broken connections unnoticed"
             )
         self.recorder.close_bin()
+        if "notes" in self.config.record:
+            for node in self.network.nodes:
+                if node is not None:
+                    node.routing.inventory()
 
     def _calm(self) -> None:
         """The run is over: nodes no longer come and go."""
