@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import shoal.pipeline.measure.trees  # noqa: F401  # registers its cases
 from shoal.pipeline.measure.cases import CASES
 from shoal.pipeline.measure.run_view import Run
 from shoal.simulation import parse_config, simulate
