@@ -12,7 +12,7 @@ import pytest
 from shoal.overlay.shopparent import ShopParent
 from shoal.overlay.shopparent_costs import Axis, Density, Work
 from shoal.overlay.shopparent_messages import Wanted
-from shoal.simulation import parse_config
+from shoal.simulation import chaos, parse_config
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.run import Simulation
 from shoal.simulation.shopping import Tree
@@ -416,6 +416,13 @@ def test_crashed_nodes_are_left_and_the_rest_is_one_tree() -> None:
     assert len(world.running()) == 12
     assert all(world.overlay(node).rank == 0 for node in world.running())
     assert world.simulation.wrong_table() is None
+
+
+def test_a_node_that_began_alone_finds_those_it_was_told_of() -> None:
+    """It is its own root by the time that its contact starts."""
+    subject = chaos.Subject("shopparent", "hierarchical-forwarding", "strawman", False, "")
+    history = chaos.play(subject, {"nodes": 9, "notices": True}, [])
+    assert chaos.failure(history, ["start 2", "wait 10.3"]) is None
 
 
 # Bad input

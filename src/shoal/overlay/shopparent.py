@@ -125,8 +125,8 @@ class ShopParent(Overlay):
         """By how much the metrics of the better ones were smaller, in sum."""
         self.view = View(host, parameters.forget)
         self.contacts: tuple[Contact, ...] = ()
-        self.lost: dict[NodeId, Contact] = {}
-        """With sampling: nodes that were not heard of for long, to be tried again."""
+        self.lost: dict[tuple[NodeId, str], Contact] = {}
+        """With sampling: nodes not heard of for long, or never, to be tried again."""
         self._chance = host.chance("parent")
         self._draws = 0
         self._ticked = -1.0
@@ -164,6 +164,8 @@ class ShopParent(Overlay):
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """A new node probes at once."""
         self.contacts = contacts
+        for contact in contacts:
+            self._lose(contact)
         if self.rank < 0:
             self.probe()
 
@@ -255,7 +257,7 @@ class ShopParent(Overlay):
 
     def _lose(self, contact: Contact) -> None:
         """Remember a node that is not heard of: the network may be cut."""
-        self.lost[contact.node] = contact
+        self.lost[contact.node, contact.address] = contact
         if len(self.lost) > LOST:
             del self.lost[next(iter(self.lost))]
 
@@ -272,7 +274,9 @@ class ShopParent(Overlay):
     def _hear(self, sender: NodeId, known: tuple[Known, ...]) -> None:
         """With sampling: others that a node knows."""
         if known:
-            self.lost.pop(sender, None)
+            address = known[0].contact.address
+            for node in (sender, NOBODY):  # of a contact only the address may be known
+                self.lost.pop((node, address), None)
             self.view.hear(known, self.neighbours)
 
     def advertise(self) -> None:
