@@ -426,7 +426,7 @@ register(
     "links",
     Configured,
     ConfiguredParameters,
-    needs={"reach"},
+    needs={"reach", "notice"},
     provides={"links", "tree", "association"},
     summary="Configured links; that they form a tree is up to who configures them.",
 )

@@ -6,6 +6,7 @@ asks nodes of a Global cache when no ancestor is left, as LSTree does, and separ
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated
 
 import msgspec
@@ -40,6 +41,7 @@ class Overcast(LSTree):
 
     def __init__(self, host: Host, parameters: OvercastParameters, routing: Routing) -> None:
         super().__init__(host, parameters.instance("A"), routing)
+        self.heals_within = inf  # who has lost all its ancestors stays alone
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

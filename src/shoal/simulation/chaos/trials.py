@@ -57,8 +57,10 @@ def _topology(subject: Subject) -> str:
 
 def begin(subject: Subject, seed: int) -> History:
     """A small random network with a stack on it."""
-    tree = _topology(subject) == "abstract-tree"
-    return play(subject, tree_ground(seed) if tree else mesh_ground(seed), [])
+    if _topology(subject) == "abstract-tree":
+        return play(subject, tree_ground(seed), [])
+    needs = find("overlay", subject.overlay).needs if subject.overlay else frozenset[str]()
+    return play(subject, mesh_ground(seed, "notice" in needs), [])
 
 
 def play(subject: Subject, ground: Mapping[str, Any], log: list[str]) -> History:
