@@ -70,7 +70,7 @@ class Connections:
         self._broken: dict[Channel, int] = {}
         """Ends that lead nowhere and have not noticed, and since when."""
         self._links: dict[NodeId, dict[NodeId, int]] = {}
-        """Ends of links, as overlays make them: per node the other ends, and in which life each is."""
+        """Ends of links, as overlays make them: per node the other ends, and the life of each."""
         self._parents: dict[NodeId, tuple[NodeId, int]] = {}
         """On rooted overlays: per node its parent, and which life of it."""
         network.connections = self
