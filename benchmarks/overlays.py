@@ -1,4 +1,4 @@
-"""Trees that build and heal themselves: what churn costs them (``shoal bench overlays``).
+"""Trees that build and heal themselves: what churn and crashes cost (``shoal bench overlays``).
 
 Each measurement is a process of its own; CPU times of whole runs are shown, from the first start of
 a node on. Failures are told (no beats), periods are the thesis's (250 s), one way takes 50 ms.

@@ -315,6 +315,8 @@ class Graph(Overlay):
             self.peers[sender].degree = accept.degree
         elif self.asking.pop(sender, None) is not None:
             self._linked(sender, accept.degree)
+        else:
+            self._part(sender)  # a link with one end would be worse than none
 
     def _linked(self, node: NodeId, degree: int) -> None:
         self.refusals = 0

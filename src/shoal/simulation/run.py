@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -249,6 +250,10 @@ class Simulation:
                 "broken connections unnoticed"
             )
         self.recorder.close_bin()
+        if "notes" in self.config.record:
+            for node in self.network.nodes:
+                if node is not None:
+                    node.routing.inventory()
 
     def _calm(self) -> None:
         """The run is over: nodes no longer come and go."""
@@ -290,10 +295,15 @@ class Simulation:
         return isinstance(routing, SubscriptionForwarding) and routing.allows(target, filter)
 
 
-def simulate(config: RunConfig) -> RunResult:
-    """Run one simulation. Raises :class:`InvariantViolation` when a promise is broken."""
+def simulate(config: RunConfig, watch: Callable[[Simulation], None] | None = None) -> RunResult:
+    """Run one simulation. Raises :class:`InvariantViolation` when a promise is broken.
+
+    ``watch`` is shown the simulation before it runs; it may look, and must change nothing.
+    """
     started = time.perf_counter()
     simulation = Simulation(config)
+    if watch is not None:
+        watch(simulation)
     simulation.run()
     canonical = None
     if "tables" in simulation.stack.routing.provides:
