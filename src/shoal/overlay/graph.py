@@ -131,6 +131,7 @@ class Graph(Overlay):
         node = peer.node
         self.heard[node] = self.host.now()
         self._peers = tuple(self.heard)
+        self.lost.pop(peer.address, None)
         asked = self.asking.pop(peer.address, None)
         urgent = self.asking.get(node, asked)
         if urgent is not None and node not in self.neighbours:
