@@ -115,6 +115,9 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     for name in ("links", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
                  "queued", "waiting", "dropped", "CPU %", "MB"):  # fmt: skip
         brokers.add_column(name, justify="right")
+    recovering = any(state.recovery for state in found.values())
+    if recovering:
+        brokers.add_column("lost", justify="right")
     recording = any(state.recording != "off" for state in found.values())
     if recording:
         brokers.add_column("recording")
@@ -143,6 +146,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             f"{sum(c.dropped for c in state.clients) + sum(li.dropped for li in state.links):,}",
             f"{100 * (state.cpu - same.cpu) / span:.0f}" if span > 0 else "–",
             f"{state.memory / 1e6:.0f}",
+            *([_lost(state.recovery)] if recovering else []),
             *([state.recording] if recording else []),
         )
         for link in state.links:
@@ -167,3 +171,14 @@ def _overlay(state: Status) -> str:
         for name, value in state.overlay.items()
     }
     return "".join(f"\n[dim]{name}: {value}[/]" for name, value in told.items())
+
+
+def _lost(told: dict[str, float]) -> str:
+    """What a recovery did: events lost, of these recovered and given up; what it keeps and says."""
+    if not told:
+        return "–"
+    return (
+        f"{told['lost']:,.0f} lost\n{told['recovered']:,.0f} recovered\n"
+        f"{told['unrecoverable']:,.0f} given up\n{told['buffered_events']:,.0f} kept\n"
+        f"{told['gossip_bytes'] / 1e3:,.0f} kB gossip"
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shoal.live.connection import Connection
 from shoal.live.errors import ProtocolError
 from shoal.live.messages import Beat, Bye, Echo, Known, Wave
+from shoal.live.turns import TURN
 from shoal.live.wire import ENVELOPE, LENGTH, encode
 
 if TYPE_CHECKING:
@@ -81,8 +82,12 @@ class Peer:
         """See :class:`~shoal.live.connection.User`."""
         broker = self.broker
         decode = broker.decoder.decode
-        self.received_count += len(frames)
-        for frame in frames:
+        turn_ends = self.connection.loop.time() + TURN
+        for at, frame in enumerate(frames):
+            if at and self.connection.loop.time() > turn_ends:
+                self.connection.defer(frames[at:])
+                return
+            self.received_count += 1
             message = decode(frame)
             if type(message) not in _OWN:
                 self._handle(message)
@@ -98,6 +103,8 @@ class Peer:
     def _handle(self, message: Any) -> None:
         """A message for one of this broker's layers."""
         broker = self.broker
+        if not broker.running:
+            return  # on a connection that is being closed; an answer would open another
         events = message.events()
         if events:
             if not self._may_bring(message, events):

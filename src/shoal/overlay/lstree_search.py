@@ -130,7 +130,7 @@ class Searcher(Member):
                 if self._ask_new(step, search, contact):
                     return True
         else:
-            for contact in self.known.some(self.known.size, self.bits() & 0xFFFF):
+            for contact in self._anybody():
                 if self._ask_new(step, search, contact):
                     return True
         return self._await_busy(step, search)
@@ -140,14 +140,20 @@ class Searcher(Member):
         above = [c for c in self.ancestors if self._is_new(search, c)]
         beside = [c for c in self.siblings if self._is_new(search, c)] if step == "R" else []
         if above and beside:
-            upwards = self.uniform() < self.parameters.ancestor_probability
+            upwards = self.dice.uniform() < self.parameters.ancestor_probability
         else:
             upwards = bool(above)
         if upwards:
             return self._ask_new(step, search, above[0])
         if beside:
-            return self._ask_new(step, search, beside[self.bits() % len(beside)])
+            return self._ask_new(step, search, beside[self.dice.below(len(beside))])
         return False
+
+    def _anybody(self) -> list[Contact]:
+        """The Global cache, from a random place on and round."""
+        entries = self.known.contacts
+        place = self.dice.below(len(entries)) if entries else 0
+        return entries[place:] + entries[:place]
 
     def _is_new(self, search: Search, contact: Contact) -> bool:
         node = contact.node
@@ -195,7 +201,7 @@ class Searcher(Member):
         search.request = self._requests
         search.timer = self.host.after(self.parameters.request_timeout, self._unanswered)
         request = ParentRequest(
-            *(self.host.contact(), self.host.epoch, self._requests, self.colour, self.depth),
+            *(self.me, self.host.epoch, self._requests, self.colour, self.depth),
             *(step == "M", step == "m" or step == "M"),
         )
         self.host.send_direct(contact, request)
@@ -252,7 +258,7 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
-        self.known.entries.pop(contact.address, None)
+        self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
         if node == self.node:

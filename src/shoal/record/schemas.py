@@ -20,6 +20,8 @@ TableName: TypeAlias = Literal[
     "repairs",
     "messages",
     "notes",
+    "loads",
+    "reach",
 ]
 
 _RUN = pa.field("run_id", pa.string(), nullable=False)
@@ -106,14 +108,14 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("a", pa.int32()),
             pa.field("b", pa.int32()),
             pa.field("change", pa.string()),
-            pa.field("repair", pa.int32()),
+            pa.field("repair", pa.int64()),
         ]
     ),
     # One row: a link replaced by another, and how many nodes took part in repairing the tables.
     "repairs": pa.schema(
         [
             _RUN,
-            pa.field("repair", pa.int32()),
+            pa.field("repair", pa.int64()),
             pa.field("broken_at", pa.float64()),
             pa.field("replaced_at", pa.float64()),
             pa.field("path_length", pa.int32()),
@@ -130,6 +132,34 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("source", pa.int32()),
             pa.field("target", pa.int32()),
             pa.field("content", pa.string()),
+        ]
+    ),
+    # One row: what a node that was up sent and received in a time bin, signs of life not counted.
+    # Off by default. `requests`: those of the sent that were for itself.
+    "loads": pa.schema(
+        [
+            _RUN,
+            pa.field("time", pa.float64()),
+            pa.field("node", pa.int32()),
+            pa.field("sent", pa.int64()),
+            pa.field("received", pa.int64()),
+            pa.field("requests", pa.int64()),
+        ]
+    ),
+    # One row: how far an event went. Off by default. `excused`: those who should have got it, and
+    # crashed first.
+    "reach": pa.schema(
+        [
+            _RUN,
+            pa.field("publisher", pa.int32()),
+            pa.field("sequence", pa.int64()),
+            pa.field("time", pa.float64()),
+            pa.field("copies", pa.int64()),
+            pa.field("contacted", pa.int32()),
+            pa.field("matching", pa.int32()),
+            pa.field("owed", pa.int32()),
+            pa.field("excused", pa.int32()),
+            pa.field("received", pa.int32()),
         ]
     ),
     # One row: something a protocol noted about itself. Off by default.

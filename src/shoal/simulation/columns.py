@@ -25,6 +25,8 @@ def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[st
         "repairs": _repairs,
         "messages": _messages,
         "notes": _notes,
+        "loads": _loads,
+        "reach": _reach,
     }
     with uncollected():
         return {
@@ -117,3 +119,24 @@ def _messages(recorder: Recorder) -> list[Any]:
 def _notes(recorder: Recorder) -> list[Any]:
     time, node, what, peer, value = _turn(recorder.notes, 5)
     return [_seconds(time), node, what, peer, value]
+
+
+def _loads(recorder: Recorder) -> list[Any]:
+    numbers = np.frombuffer(recorder.loads, np.int64).reshape(-1, 5)
+    time = numbers[:, 0] * (recorder.bin_ns / NANOSECONDS)
+    return [time, numbers[:, 1].astype(np.int32), *(numbers[:, i] for i in (2, 3, 4))]
+
+
+def _reach(recorder: Recorder) -> list[Any]:
+    records = recorder.publications
+    return [
+        [r.publisher for r in records],
+        [r.sequence for r in records],
+        _seconds(r.time for r in records),
+        [r.copies for r in records],
+        [r.contacted.bit_count() for r in records],
+        [r.owed.bit_count() for r in records],
+        [(r.owed & ~r.excused).bit_count() for r in records],
+        [r.excused.bit_count() for r in records],
+        [(r.owed & r.received & ~r.excused).bit_count() for r in records],
+    ]

@@ -136,6 +136,8 @@ class Dps(ContentWorkload):
     """Values of an attribute; 0: real numbers."""
     overlap: float = 0.0
     """Share of filters that repeat one of the first hundred: identical interests."""
+    even: bool = False
+    """Whether ranges lie anywhere in the domain alike; if not, around a value, moved inside."""
 
     def _place(
         self, attribute: Numeric | Textual, uniform: Floats, exponent: float, who: str
@@ -173,6 +175,8 @@ class Dps(ContentWorkload):
         if self.domain:
             length = round(attribute.range * self.domain)
             low = np.clip(at - length // 2, 0, self.domain - length)
+            if self.even:
+                low = at * (self.domain - length + 1) // self.domain
             high = low + length - 1
             for value, is_equal, one, other in zip(
                 at.tolist(), equal, low.tolist(), high.tolist(), strict=True
@@ -357,3 +361,8 @@ WORKLOADS: Final[dict[str, ContentWorkload]] = {
     "dps3": dps(3),
 }
 """By name: W1 to W4 are those of the benchmark."""
+
+
+def found_workload(name: str, seed: int) -> ContentWorkload:
+    """The workload of that name, drawn from a seed."""
+    return replace(WORKLOADS[name], seed=seed)

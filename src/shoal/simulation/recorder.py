@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, Final
 
-from shoal.simulation.invariants import check_acyclic, delivered_twice
+from shoal.simulation.invariants import delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Fan, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
@@ -19,6 +19,8 @@ from shoal.stack.message import Message
 if TYPE_CHECKING:
     from shoal.content import Event
 
+EXCUSED: Final = 50 * NANOSECONDS
+"""Nanoseconds after publication within which a node that crashes is not owed an event."""
 UNCOUNTED: Final = -3
 """A fan whose targets were not counted in this time bin."""
 
@@ -31,6 +33,7 @@ class KindCount:
         self.type: object = kind
         self.kind = kind.kind()
         self.is_event = self.kind == "event"
+        self.routine = kind.routine()
         self.involves = message.involves()
         # Types that do not override weight and size cost the same each time.
         self.fixed = kind.weight is Message.weight and kind.size is Message.size
@@ -65,6 +68,11 @@ class PublicationRecord:
         self.reachable = 0
         """Which of them links led to then."""
         self.received = 0
+        self.contacted = 0
+        """The nodes that a copy was sent to."""
+        self.copies = 0
+        self.excused = 0
+        """Who should have got it, and crashed first."""
 
 
 class RepairRecord:
@@ -86,9 +94,8 @@ class Recorder:
         self.kernel = kernel
         self.nodes = nodes
         self.oracle: Oracle | None = None
-        self.acyclic = False
-        """Whether links must form a forest at every instant; only there, events can be misrouted:
-        on a graph no node lies beyond one link alone."""
+        self.counts_misrouted = False
+        """Whether links form a forest: on a graph no node lies beyond one link alone."""
         self.owes_publisher = True
         """Whether a publisher that wants its own event is one of its receivers."""
         self.core = 0
@@ -98,6 +105,16 @@ class Recorder:
         self.keeps_deliveries = "deliveries" in tables
         self.keeps_messages = "messages" in tables
         self.keeps_notes = "notes" in tables
+        self.keeps_loads = "loads" in tables
+        self.keeps_reach = "reach" in tables
+        self.observes = self.keeps_loads or self.keeps_reach
+        self.up: list[Any] = []
+        """Per node something while it is up, None while it is not."""
+        self.loads: array[int] = array("q")
+        """Five numbers each: time bin, node, sent, received, requests."""
+        self._sent = [0] * nodes
+        self._received = [0] * nodes
+        self._requests = [0] * nodes
         self.published: list[dict[int, PublicationRecord]] = [{} for _ in range(nodes)]
         self.publications: list[PublicationRecord] = []
         self.deliveries: array[int] = array("q")
@@ -138,6 +155,9 @@ class Recorder:
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += copies
+        if self.observes:
+            targets = [t for place, t in enumerate(fan.targets) if place != skip]
+            self._observe(count, fan.source, tuple(targets), message)
         but = count.fans.get(fan, UNCOUNTED)
         if but != -1 and but != skip:
             self._involve(count, fan, skip, but)
@@ -147,7 +167,7 @@ class Recorder:
             count.cost += copies * message.weight()
             count.bytes += copies * message.size()
         if count.is_event:
-            if self.acyclic and self.oracle is not None:
+            if self.counts_misrouted and self.oracle is not None:
                 count.misrouted += self._in_vain(self.oracle, fan, skip, message)
         elif count.involves:
             repair = self._repair
@@ -172,6 +192,8 @@ class Recorder:
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += 1
+        if self.observes:
+            self._observe(count, source, (target,), message)
         if count.last_bin[target] != count.bin:
             count.last_bin[target] = count.bin
             count.nodes += 1
@@ -184,6 +206,37 @@ class Recorder:
         if self.keeps_messages:
             row = (self.kernel.now, count.kind, source, target, str(message))
             self.messages.append(row)
+
+    def _observe(
+        self, count: KindCount, source: NodeId, targets: tuple[NodeId, ...], message: Message
+    ) -> None:
+        """Who has how much to do, and how far events go."""
+        if self.keeps_loads and not count.routine:
+            self._sent[source] += len(targets)
+            if count.kind == "request":
+                self._requests[source] += len(targets)
+            for target in targets:
+                self._received[target] += 1
+        if self.keeps_reach and count.is_event:
+            event = message.events()[0]
+            record = self.published[event.publisher][event.sequence]
+            record.copies += len(targets)
+            for target in targets:
+                record.contacted |= 1 << target
+
+    def _close_loads(self) -> None:
+        """Write down what each node that is up has sent and received in the current bin."""
+        for node in range(self.nodes):
+            if not self.up or self.up[node] is not None:
+                self.loads.extend(
+                    (
+                        *(self._bin, node, self._sent[node]),
+                        *(self._received[node], self._requests[node]),
+                    )
+                )
+            self._sent[node] = 0
+            self._received[node] = 0
+            self._requests[node] = 0
 
     def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
         """A data plane sent events in this time bin, to so many nodes that had none in it."""
@@ -200,7 +253,7 @@ class Recorder:
         if count is None:
             count = KindCount(message, self.nodes)
             self._kinds[type(message)] = count
-            only_counted = count.is_event and not self.acyclic
+            only_counted = count.is_event and not self.counts_misrouted
             count.plain = only_counted and count.fixed and not self.keeps_messages
             self._next_bin(count)
         self._count = count
@@ -265,6 +318,8 @@ class Recorder:
                 count.bytes = 0
                 count.nodes = 0
                 self._next_bin(count)
+        if self.keeps_loads:
+            self._close_loads()
         self._bin = self.kernel.now // self.bin_ns
         self._bin_end = (self._bin + 1) * self.bin_ns
 
@@ -325,11 +380,6 @@ class Recorder:
     ) -> None:
         """A link changes; called before the ends are told."""
         now = self.kernel.now
-        if self.oracle is not None:
-            forest = self.oracle.forest
-            if change == "up" and self.acyclic:
-                check_acyclic(forest.links, a, b, now / NANOSECONDS)
-            forest.link(a, b, change == "up")
         self.links.append(
             (now, a, b, change, -1 if reconfiguration is None else reconfiguration.id)
         )
@@ -344,6 +394,17 @@ class Recorder:
         if change == "up":
             repair.replaced_at = now
         repair.involved |= (1 << a) | (1 << b)
+
+    def crashed(self, node: NodeId) -> None:
+        """A node is no more: it is not to blame for events of late that it has not got."""
+        if self.keeps_reach:
+            bit = 1 << node
+            since = self.kernel.now - EXCUSED
+            for record in reversed(self.publications):
+                if record.time < since:
+                    break
+                if record.owed & bit and not record.received & bit:
+                    record.excused |= bit
 
     def restarted(self, node: NodeId) -> None:
         """A node that had crashed starts again, knowing nothing of what it was handed before."""

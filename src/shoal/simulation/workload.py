@@ -5,7 +5,7 @@ Everything is drawn from the seed before the run, whatever the protocol.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Annotated, Literal
 
@@ -64,6 +64,27 @@ class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [Pattern(number) for number in self.patterns]
 
 
+class ContentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Filters and events over attributes, in place of patterns (:mod:`~shoal.simulation.contents`).
+
+    Every node subscribes, to filters of its own; single nodes publish, one after the other.
+    """
+
+    name: Literal["dps1", "dps2", "dps3", "W1", "W4"] = "dps2"
+    domain: Annotated[int, msgspec.Meta(ge=2, le=1_000_000)] = 500
+    """Values of an attribute; of the DPS workloads only."""
+    even: bool = True
+    """Whether ranges lie anywhere in the domain alike; of the DPS workloads only."""
+    subscriptions: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
+    """Subscriptions of each node."""
+    subscribe_every: Seconds = 0.0
+    """Seconds between two subscriptions of a node; 0: all of them within the window."""
+    event_every: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 1.0
+    """Seconds between two events, each published by a node drawn at random."""
+    publishers: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Nodes that publish: those numbered below; all if not given."""
+
+
 class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The defaults are those of Frey's Table 7.1."""
 
@@ -91,6 +112,8 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     churn_window: tuple[Seconds, Seconds] = (1.0, 8.0)
     script: tuple[Act, ...] = ()
     """Explicit acts instead of the random workload."""
+    content: ContentParameters | None = None
+    """Filters and attributes in place of patterns."""
 
     def __post_init__(self) -> None:
         if self.patterns_per_subscriber > self.patterns:
@@ -160,6 +183,8 @@ def plan_workload(
     """Draw a workload; if events are to be advertised, every node advertises every pattern."""
     if parameters.script:
         return _scripted(parameters, nodes)
+    if parameters.content is not None:
+        return _contents(parameters, parameters.content, nodes, duration, seed)
     core = set(
         Chance(seed, "core").sample(range(nodes), round(parameters.core * nodes))
         if parameters.core < 1
@@ -171,6 +196,48 @@ def plan_workload(
     if advertised and len(workload.times):
         patterns = [Pattern(number) for number in range(parameters.patterns)]
         workload.advertisements = [(0, node, p, True) for node in range(nodes) for p in patterns]
+    return workload
+
+
+def _contents(
+    parameters: WorkloadParameters,
+    content: ContentParameters,
+    nodes: int,
+    duration: float,
+    seed: int,
+) -> Workload:
+    """Filters and events over attributes."""
+    # Here, as Arrow takes a while to load, and most workloads do without.
+    from shoal.simulation.contents import Dps, found_workload
+
+    drawn = found_workload(content.name, seed)
+    if isinstance(drawn, Dps):
+        drawn = replace(drawn, domain=content.domain, even=content.even)
+    workload = Workload(set(range(nodes)))
+    start, end = parameters.subscribe_window
+    when = Chance(seed, "subscription times")
+    filters = drawn.texts(nodes * content.subscriptions)
+    for turn in range(content.subscriptions):
+        for node in range(nodes):
+            at = start + when.uniform(node, turn) * (end - start)
+            if content.subscribe_every:
+                at = start + (turn + when.uniform(node)) * content.subscribe_every
+            filter = AttributeFilter(next(filters))
+            workload.subscriptions.append((to_ns(at), node, filter, True))
+    end_of_run = to_ns(duration)
+    workload.subscriptions = sorted(
+        (s for s in workload.subscriptions if s[0] < end_of_run), key=lambda s: s[:2]
+    )
+    first, last = parameters.publish_window or (0.0, duration)
+    count = max(0, ceil((min(last, duration) - first) / content.event_every))
+    workload.times = np.array(
+        [to_ns(first + k * content.event_every) for k in range(count)], np.int64
+    )
+    who = Chance(seed, "publishers")
+    able = min(content.publishers or nodes, nodes)
+    workload.publishers = np.array([who.below(able, k) for k in range(count)], np.int64)
+    workload.ends = np.zeros(count, np.int64)
+    workload.attributes = {k: Attributes(values) for k, values in enumerate(drawn.contents(count))}
     return workload
 
 

@@ -76,6 +76,8 @@ def evaluate(
     """Spark's side of it: rows of runs with their tables in, rows of values out."""
     import pyarrow as pa
 
+    import shoal.pipeline.measure.compute  # noqa: F401  # a worker has not registered the cases yet
+
     for batch in batches:
         rows: list[dict[str, Any]] = []
         for row in batch.to_pylist():

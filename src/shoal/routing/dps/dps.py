@@ -35,12 +35,14 @@ from shoal.routing.dps.messages import (
     Left,
     Owner,
     Placed,
+    PlaceGroup,
     Pointer,
     Probe,
     Publish,
     PublishGroup,
     Report,
     ReportAnswer,
+    Request,
     Root,
     Shuffle,
     State,
@@ -48,7 +50,7 @@ from shoal.routing.dps.messages import (
     Sync,
     Where,
 )
-from shoal.routing.dps.promises import broken_promise
+from shoal.routing.dps.promises import broken_promise, described
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.traversal import Traversal
 from shoal.routing.dps.trees import Trees
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
     from shoal.routing.dps.parameters import DpsParameters
     from shoal.routing.dps.views import Group
 
+FEW: Final = 16
+"""Subscriptions that are tried one by one."""
 HEALING: Final = 60.0
 """Longest intervals between signs of life after which all is in order again, whatever happened."""
 
@@ -125,6 +129,8 @@ class Dps(Routing):
             Owner: trees.on_owner,
             Probe: trees.on_probe,
             FindGroup: traversal.on_find_group,
+            Request: traversal.on_find_group,
+            PlaceGroup: traversal.on_find_group,
             SubscribeTo: traversal.on_subscribe_to,
             CreateGroup: traversal.on_create_group,
             Created: traversal.on_created,
@@ -172,7 +178,7 @@ class Dps(Routing):
         self._schedule()
         self.healing.round()
 
-    def later(self, delay: float, callback: Callable[[], None]) -> None:
+    def later(self, delay: float, callback: Callable[[], None]) -> Timer:
         """Call back once, without keeping a simulation from rest."""
         timer: list[Timer] = []
 
@@ -181,6 +187,7 @@ class Dps(Routing):
             callback()
 
         timer.append(self.host.every(delay, call))
+        return timer[0]
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """Begin with these nodes."""
@@ -199,6 +206,11 @@ class Dps(Routing):
         """See :mod:`.promises`."""
         others = {n: layer for n, layer in running.items() if isinstance(layer, Dps)}
         return broken_promise(self, others)
+
+    def inventory(self) -> None:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        for group in self.groups.values():
+            self.host.note("group", group.leader.node, described(group))
 
     def certain(self) -> bool:
         """Gossip may miss somebody."""
@@ -237,10 +249,15 @@ class Dps(Routing):
     def offer(self, event: Event, hops: int) -> None:
         """Deliver an event that matches a subscription, once."""
         self.choosing.saw(event)
-        if self.delivered.first((event.publisher, event.sequence)) and self.table.match(
-            event.content
-        ):
+        if self.delivered.first((event.publisher, event.sequence)) and self._wants(event):
             self.deliver(event, hops)
+
+    def _wants(self, event: Event) -> bool:
+        """Whether a subscription matches; an index is worth its while for many only."""
+        content = event.content
+        if len(self.joined) > FEW:
+            return bool(self.table.match(content))
+        return any(filter.matches(content) for filter in self.joined)
 
     def saw(self, event: Event) -> None:
         """An event has come to this node, wanted here or not."""
@@ -250,6 +267,15 @@ class Dps(Routing):
     def filters(self) -> list[Filter]:
         """See :class:`~shoal.stack.layer.Routing`."""
         return list(self.joined)
+
+    def linked(self) -> list[NodeId]:
+        """The nodes that this one knows: it has no other neighbours."""
+        return list(self.trees.peers)
+
+    def tell(self, neighbour: NodeId, message: Message) -> None:
+        """Out of band, as everything here."""
+        known = self.trees.peers.get(neighbour)
+        self.host.send_direct(Contact(neighbour) if known is None else known[0], message)
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The leaders of the groups that a filter is in."""
@@ -285,6 +311,8 @@ class Dps(Routing):
         if text == ROOT and self.leads(group):
             self.owned[attribute] = group
         self.traversal.settled(group)
+        if self.host.watched:
+            self.host.note("joined", group.leader.node, f"{attribute} {text}")
 
     def remove_group(self, group: Group) -> None:
         """This node is no longer in a group."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shoal.routing.dps.labels import ROOT, label
+from shoal.routing.dps.labels import ROOT, Label, label
 from shoal.routing.dps.messages import (
     Beat,
     BeatAnswer,
@@ -50,6 +50,8 @@ class Healing:
         """Leaders that have not answered a beat yet, and since when."""
         self.reports: dict[tuple[str, str], tuple[NodeId, float]] = {}
         """Led groups whose predecessor has not answered a report yet: who, and since when."""
+        self._rounds = node.host.now()
+        """When this node last did its round."""
         self.silence = 2 * (node.interval[1] + node.timeout)
         """Seconds of silence after which a member or successor is taken for dead."""
 
@@ -59,6 +61,7 @@ class Healing:
         """Beat and report, and look after the groups that this node leads."""
         node = self.node
         now = node.host.now()
+        self._rounds = now
         beats: dict[NodeId, list[Group]] = {}
         for group in list(node.groups.values()):
             if node.leads(group):
@@ -105,7 +108,12 @@ class Healing:
     def check(self) -> None:
         """Whoever has not answered in time is taken for dead."""
         node = self.node
-        due = node.host.now() - node.timeout * 0.999
+        now = node.host.now()
+        if now - self._rounds > 2 * node.interval[1] + node.timeout:
+            self.beats.clear()  # this node itself was held up: nobody else is to blame
+            self.reports.clear()
+            return
+        due = now - node.timeout * 0.999
         for leader, since in list(self.beats.items()):
             if since <= due:
                 del self.beats[leader]
@@ -198,12 +206,7 @@ class Healing:
                 return
             told = Leader(message.attribute, branch.text, branch.term, branch.leader, ())
             node.send(known.leader, told)
-        move: Pointer | None = None
-        for other in group.successors.values():
-            if other.label.precedes(theirs) and (
-                move is None or other.label.order < label(message.attribute, move.text).order
-            ):
-                move = Pointer(other.label.text, other.leader)
+        move = self._misplaced(group, theirs, known)
         if known is None and branch.text in group.creations:
             return  # another one is being created; the next report settles it
         if known is not None or move is None:
@@ -211,7 +214,10 @@ class Healing:
                 made = Successor(theirs, branch.term, branch.leader, branch.pointers, now)
                 if known is None or known.leader.node != sender:
                     self.node.leadership.changed(group, (made.branch(),), ())
-                group.successors[branch.text] = made
+                    group.add(made)
+                else:
+                    made.under = known.under
+                    group.successors[branch.text] = made
             else:
                 known.heard = now
                 known.term = branch.term
@@ -219,6 +225,11 @@ class Healing:
             self.node.leadership.recruit(group, pointer.contact)
         view = node.view_below(group)
         node.send(branch.leader, ReportAnswer(message.attribute, branch.text, True, view, move))
+
+    def _misplaced(self, group: Group, theirs: Label, known: Successor | None) -> Pointer | None:
+        """The successor that a group should be below of, if there is one."""
+        found = group.best(theirs) if known is None else group.successors.get(known.under)
+        return None if found is None else Pointer(found.label.text, found.leader)
 
     def on_report_answer(self, sender: NodeId, message: ReportAnswer) -> None:
         """The predecessor lives, or is none."""
@@ -281,7 +292,7 @@ class Healing:
             below = label(group.label.attribute, pointer.text)
             if group.label.precedes(below):
                 promoted = Successor(below, 0, pointer.contact, (pointer,), now)
-                group.successors[pointer.text] = promoted
+                group.add(promoted)
                 made.append(promoted.branch())
         self.node.leadership.changed(group, tuple(made), (successor.label.text,))
 

@@ -262,9 +262,7 @@ class Leadership:
             return
         if group.label.precedes(theirs):
             now = self.node.host.now()
-            group.successors[branch.text] = Successor(
-                theirs, branch.term, branch.leader, branch.pointers, now
-            )
+            group.add(Successor(theirs, branch.term, branch.leader, branch.pointers, now))
 
 
 def _number(contact: Contact) -> int:

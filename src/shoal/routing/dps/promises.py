@@ -9,12 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from shoal.routing.dps.labels import ROOT
 
 if TYPE_CHECKING:
     from shoal.routing.dps.dps import Dps
     from shoal.routing.dps.views import Group
     from shoal.stack.host import NodeId
+
+
+def described(group: Group) -> str:
+    """A node's part in a group as JSON, for those who look at a run afterwards."""
+    found = {
+        "attribute": group.label.attribute,
+        "text": group.text,
+        "filters": [str(filter) for filter in group.filters],
+        "coleaders": [contact.node for contact in group.coleaders],
+        "members": list(group.members),
+        "known": [contact.node for contact in group.known],
+        "predview": [[pointer.text, pointer.contact.node] for pointer in group.predview],
+        "succviews": {
+            text: [[pointer.text, pointer.contact.node] for pointer in successor.view]
+            for text, successor in group.successors.items()
+        },
+    }
+    return msgspec.json.encode(found).decode()
 
 
 def broken_promise(node: Dps, running: dict[NodeId, Dps]) -> str | None:

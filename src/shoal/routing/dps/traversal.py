@@ -22,8 +22,10 @@ from shoal.routing.dps.messages import (
     FindGroup,
     Left,
     Placed,
+    PlaceGroup,
     Pointer,
     Publish,
+    Request,
     SubscribeTo,
 )
 from shoal.routing.dps.trees import better
@@ -159,14 +161,15 @@ class Traversal:
         if seeking.filters and (attribute, text) in self.node.groups:
             return
         delay = PATIENCE * self.node.timeout * 2.0 ** min(seeking.attempts - 1, 4)
-        seeking.timer = self.node.host.after(delay, lambda: self._again(seeking))
+        later = self.node.host.after if seeking.filters else self.node.later
+        seeking.timer = later(delay, lambda: self._again(seeking))
         leading = self.node.groups.get((attribute, text)) if not seeking.filters else None
         term = 0 if leading is None else leading.term
         at, contact = self._start(seeking)
         if contact is not None:
-            self.node.send(
-                contact, FindGroup(attribute, at, text, self.node.host.contact(), term, 1)
-            )
+            origin = self.node.host.contact()
+            make = PlaceGroup if term else Request
+            self.node.send(contact, make(attribute, at, text, origin, term, 1))
 
     def _again(self, seeking: Seeking) -> None:
         """No answer: the tree may have another owner by now."""
@@ -223,9 +226,10 @@ class Traversal:
         self.route(group, message, wanted)
 
     def _forward(self, message: FindGroup, at: str, to: Contact) -> None:
+        make = PlaceGroup if message.term else FindGroup
         self.node.send(
             to,
-            FindGroup(
+            make(
                 *(message.attribute, at, message.text),
                 *(message.origin, message.term, message.hops + 1),
             ),
@@ -390,7 +394,7 @@ class Traversal:
             now = self.node.host.now()
             view = succview(message.leader, message.text, (), self.node.view)
             made = Successor(creation.label, 1, message.leader, view, now)
-            group.successors[message.text] = made
+            group.add(made)
             for text in creation.adopted:
                 group.successors.pop(text, None)
             self.node.leadership.changed(group, (made.branch(),), creation.adopted)
@@ -436,7 +440,7 @@ class Traversal:
         view = succview(message.origin, wanted.text, (), self.node.view)
         if known is None or known.leader.node != message.origin.node:
             made = Successor(wanted, message.term, message.origin, view, now)
-            group.successors[wanted.text] = made
+            group.add(made)
             self.node.leadership.changed(group, (made.branch(),), ())
             self.node.leadership.recruit(group, message.origin)
         else:

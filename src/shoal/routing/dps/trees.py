@@ -58,6 +58,8 @@ class Trees:
         self.peers: dict[NodeId, tuple[Contact, float]] = {}
         """Per known node when it was last known to live."""
         self.lost: dict[NodeId, Contact] = {}
+        self.contacts: tuple[Contact, ...] = ()
+        """The nodes to begin with; tried again while no other is known."""
         self.walks: dict[str, int] = {}
         """Walks under way, and how many went before in vain."""
         self.nowhere: dict[str, float] = {}
@@ -72,6 +74,7 @@ class Trees:
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """Begin with these nodes."""
+        self.contacts = contacts
         for contact in contacts:
             if contact.node >= 0:
                 self.meet(contact, 0.0)
@@ -106,6 +109,9 @@ class Trees:
         if self._partner >= 0:
             self.forget(self._partner)
         self._partner = -1
+        if not self.peers:
+            for contact in self.contacts:
+                self.node.send(contact, self._shuffle(True))
         bits = self.node.draw()
         if self.lost and (not self.peers or bits % 4 == 0):
             lost = list(self.lost.values())

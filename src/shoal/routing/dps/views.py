@@ -39,6 +39,8 @@ class Successor:
         self.leader = leader
         self.view = view
         self.heard = heard
+        self.under = ""
+        """The text of another successor that it should be below of; empty if there is none."""
 
     def branch(self) -> Branch:
         """As others are told of it."""
@@ -101,6 +103,20 @@ class Group:
             ):
                 found = successor
         return found
+
+    def add(self, successor: Successor) -> None:
+        """One more successor, or another leader of one; those that it includes should move."""
+        text = successor.label.text
+        known = self.successors.get(text)
+        self.successors[text] = successor
+        if known is not None:
+            successor.under = known.under
+            return
+        for other in self.successors.values():
+            if successor.label.precedes(other.label):
+                above = self.successors.get(other.under)
+                if above is None or successor.label.order < above.label.order:
+                    other.under = text
 
     def below(self, wanted: Label) -> list[Successor]:
         """The successors that a label includes."""
