@@ -56,7 +56,7 @@ class Film:
                 f"an animation shows at most {MOST_NODES} nodes, not {config.nodes}; simulate fewer"
             )
         simulation.recorder.keeps_messages = True
-        self._tree = simulation.recorder.acyclic
+        self._tree = simulation.network.acyclic
         stack = [p.name for p in simulation.stack.protocols() if p.kind != "topology"]
         self.title = f"{' + '.join(stack)}, {config.nodes} nodes, seed {config.seed}"
         step = to_ns(config.duration) // FRAMES
