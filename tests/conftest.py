@@ -28,6 +28,7 @@ LONG = (
     "tests/cli/test_cli_chaos.py",
     "tests/live/test_commands.py",
     "tests/live/test_faults.py",
+    "tests/live/test_lstree_live.py",
     "tests/live/test_dps_faults.py",
     "tests/live/test_recording.py",
     "tests/live/test_operating.py",

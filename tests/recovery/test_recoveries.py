@@ -112,9 +112,8 @@ def test_runs_repeat_exactly() -> None:
 
 
 def some_stacks() -> list[tuple[str, str, str]]:
-    """All recoveries on every ground, all routings on every ground, not all of them together."""
-    every = trouble.stacks()
-    return [stack for place, stack in enumerate(every) if place % 4 == 0]
+    """All recoveries and all routings, not all of them together; ``shoal chaos`` has the rest."""
+    return [stack for place, stack in enumerate(trouble.stacks()) if place % 3 == 0]
 
 
 @pytest.mark.parametrize("stack", some_stacks(), ids="-".join)

@@ -163,6 +163,10 @@ class Routing(Layer):
         """The neighbours, in the order in which they were linked."""
         raise NotImplementedError
 
+    def tell(self, neighbour: NodeId, message: Message) -> None:
+        """Send a message of another layer to a neighbour, as this routing would its own."""
+        self.host.send(neighbour, message)
+
     def filters_from(self, neighbour: NodeId) -> list[Filter]:
         """The filters that a neighbour asked for; known to routings that keep tables."""
         raise NotImplementedError
