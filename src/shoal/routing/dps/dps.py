@@ -389,6 +389,10 @@ class Dps(Routing):
         here = self.host.node
         group.term = max(group.term, state.term)
         group.coleaders = state.coleaders
+        if not self.epidemic and all(contact.node != here for contact in state.coleaders):
+            group.members.clear()  # views are for leaders and co-leaders
+            group.successors.clear()
+            group.predview = ()
         if self.epidemic:
             known = [c for c in state.members if c.node != here]
             group.known = tuple(known[: self.groupview])

@@ -188,6 +188,7 @@ class Leadership:
         group.creations.clear()
         group.members.clear()
         group.successors.clear()
+        group.predview = ()
         group.coleaders = ()
         group.term = term
         node.set_leader(group, leader)

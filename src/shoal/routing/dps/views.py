@@ -112,6 +112,8 @@ class Group:
         if known is not None:
             successor.under = known.under
             return
+        if successor.label.single:
+            return
         for other in self.successors.values():
             if successor.label.precedes(other.label):
                 above = self.successors.get(other.under)
