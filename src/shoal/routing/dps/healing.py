@@ -216,7 +216,7 @@ class Healing:
                     self.node.leadership.changed(group, (made.branch(),), ())
                     group.add(made)
                 else:
-                    made.under = known.under
+                    made.under, made.placed = known.under, known.placed
                     group.successors[branch.text] = made
             else:
                 known.heard = now
@@ -228,7 +228,12 @@ class Healing:
 
     def _misplaced(self, group: Group, theirs: Label, known: Successor | None) -> Pointer | None:
         """The successor that a group should be below of, if there is one."""
-        found = group.best(theirs) if known is None else group.successors.get(known.under)
+        if known is not None and known.placed:
+            found = group.successors.get(known.under)
+        else:
+            found = group.above(theirs)
+        if known is not None and found is None:
+            known.placed = True
         return None if found is None else Pointer(found.label.text, found.leader)
 
     def on_report_answer(self, sender: NodeId, message: ReportAnswer) -> None:
@@ -292,6 +297,7 @@ class Healing:
             below = label(group.label.attribute, pointer.text)
             if group.label.precedes(below):
                 promoted = Successor(below, 0, pointer.contact, (pointer,), now)
+                promoted.placed = False
                 group.add(promoted)
                 made.append(promoted.branch())
         self.node.leadership.changed(group, tuple(made), (successor.label.text,))
