@@ -168,7 +168,7 @@ class Dps(Routing):
 
     def _schedule(self) -> None:
         low, high = self.interval
-        delay = low + (high - low) * (self.draw() >> 11) * (1.0 / (1 << 53))
+        delay = low + (high - low) * (self.draw() % 16) / 15  # whole steps from 10 to 25
         self._round = self.host.every(delay, self._next_round)
 
     def _next_round(self) -> None:
