@@ -25,6 +25,11 @@ COMPILED = [
     "src/shoal/stack/node.py",
     "src/shoal/overlay/graph.py",
     "src/shoal/overlay/sampling.py",
+    "src/shoal/overlay/lstree.py",
+    "src/shoal/overlay/lstree_caches.py",
+    "src/shoal/overlay/lstree_member.py",
+    "src/shoal/overlay/lstree_relation.py",
+    "src/shoal/overlay/lstree_search.py",
     "src/shoal/routing/table.py",
     "src/shoal/routing/event_forwarding.py",
     "src/shoal/routing/flooding.py",
@@ -68,26 +73,27 @@ def extensions() -> list[object]:
     if why:
         print(f"shoal: {why}: building pure Python", file=sys.stderr)
         return []
-    # What a broker needs for its filters and events; numba takes its place where it is not built.
-    content = [
+    # What is worth C; Python, or numba, takes its place where it is not built.
+    in_c = [
         Extension(
-            f"shoal.content.{name}",
-            [f"src/shoal/content/{source}"],
+            f"shoal.{name}",
+            [f"src/shoal/{source}"],
             extra_compile_args=["-O3", "-g0"],
             optional=True,
         )
         for name, source in {
-            "_building": "index/building.c",
-            "index._single": "index/single.c",
+            "content._building": "content/index/building.c",
+            "content.index._single": "content/index/single.c",
+            "stack._chance": "stack/chance.c",
         }.items()
     ]
     if METADATA.intersection(sys.argv):
-        return content
+        return in_c
     from mypyc.build import mypycify
 
     level = os.environ.get("MYPYC_OPT_LEVEL", "3")  # 0 builds in a quarter of the time, for tests
     modules = mypycify([*COMPILED, "--config-file=mypyc.ini"], opt_level=level, debug_level="0")
-    return [*modules, *content]
+    return [*modules, *in_c]
 
 
 setup(

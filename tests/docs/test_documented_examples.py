@@ -134,7 +134,7 @@ def test_adding_a_protocol_step_by_step(tmp_path: Path) -> None:
             for arguments, output in commands(block):
                 check(arguments, output, tmp_path)
                 ran.append(arguments[1])
-    assert ran == ["protocols", *["simulate"] * 3, "sweep", "simulate", "chaos"]
+    assert ran == ["protocols", *["simulate"] * 3, "sweep", "simulate", "chaos", *["simulate"] * 2]
     runs = list((tmp_path / "results" / "tables" / "runs").glob("*.parquet"))
     assert runs
     assert not [run for run in runs if "failed" in run.name]

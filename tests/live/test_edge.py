@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from shoal.content import AttributeFilter, Attributes, Event
 from shoal.content.index.fields import ID_MASK
-from shoal.live.edge import INDEX, Edge, EdgeTable
+from shoal.live.edge import FEW, INDEX, Edge, EdgeTable
 from shoal.live.numbers import Numbered, Numbers
 from shoal.routing.table import SubscriptionTable
 from shoal.stack import LOCAL, Host
@@ -26,7 +27,7 @@ class Client:
         assert not self.got, "one delivery, whatever the number of subscriptions that match"
         self.got = list(numbers)
 
-    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+    def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
         raise AssertionError("nothing is lost at the edge")
 
 
@@ -152,6 +153,26 @@ def test_an_index_that_is_full_is_built_anew() -> None:
     assert set(table.match(content)) == {1, 2}
     table.remove(2, FILTERS[65])
     assert table.match(content) == [1]
+
+
+def test_filters_are_brought_into_the_index_a_few_at_a_time() -> None:
+    INDEX.load()
+    edge = Edge()
+    table = edge.table()
+    filters = [AttributeFilter(f"n > {n} AND name = '{'x' * 400}'") for n in range(FEW + 20)]
+    asked = []
+    for n, filter in enumerate(filters):
+        table.insert(n, filter)
+        asked.append(len(table._plain))
+    assert max(asked) <= FEW + 1
+    assert all(before - after <= 3 for before, after in pairwise(asked)), "three fill a portion"
+    table.remove(0, filters[0])
+    asked = []
+    for n in range(FEW):
+        content = Attributes({"n": n, "name": "x" * 400})
+        assert set(table.match(content)) == set(range(1, n))
+        asked.append(len(table._plain))
+    assert asked[-1] == 0, "all are in the index"
 
 
 def test_filters_of_long_gone_subscriptions_are_let_go() -> None:

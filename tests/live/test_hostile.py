@@ -39,7 +39,7 @@ from shoal.overlay import graph_messages as overlay
 from shoal.routing import messages as tree
 from shoal.routing import semiprobabilistic_messages as graph
 from shoal.stack import Contact
-from shoal.testing import Network
+from shoal.testing import TREE, Network
 
 EVENT = Event(5, 99, Attributes({"x": 1, "room": "lab"}), b"body")
 FILTER = AttributeFilter("x > 3 AND room LIKE 'l%'")
@@ -381,5 +381,57 @@ def test_a_neighbour_that_sends_thousands_of_waves_keeps_nobody_waiting() -> Non
             flooding.close()
             silent.close()
             await settled
+
+    run(story())
+
+
+def intricate(n: int) -> str:
+    """A short filter that takes a broker long to take apart."""
+    return " XOR ".join(f"a{n}x{m} = {m}" for m in range(40))
+
+
+def test_clients_that_subscribe_all_at_once_do_not_keep_others_from_their_turn() -> None:
+    async def story() -> None:
+        async with Network(1) as network, network.connect() as honest:
+            broker = network.brokers[0]
+            raws = [await Raw.open(broker) for _ in range(16)]
+            for raw in raws:
+                raw.writer.write(encode(hello(broker)))
+                await raw.answer(Welcome)
+            for n, raw in enumerate(raws):
+                wanted = [Subscribe(1, intricate(n)), Subscribe(2, intricate(100 + n)), Beat()]
+                raw.writer.write(b"".join(map(encode, wanted)))
+            await until(lambda: len(broker.edge) > 0, "the broker has begun")
+            for n in range(5):
+                await honest.publish(n=n)
+                assert len(broker.edge) < 2 * len(raws), "served before all were"
+            await until(lambda: len(broker.edge) == 2 * len(raws), "and they after all")
+            for raw in raws:
+                raw.close()
+
+    run(story())
+
+
+def test_a_neighbour_that_announces_much_does_not_keep_others_from_their_turn() -> None:
+    async def story() -> None:
+        async with Network(1, **TREE) as network, network.connect() as honest:
+            broker = network.brokers[0]
+            raw = await Raw.open(broker)
+            raw.writer.write(encode(hello(broker, "peer")))
+            await raw.answer(Welcome)
+            raw.writer.write(encode(links.Link(77)))
+            await until(lambda: 77 in broker.links, "it is linked")
+            wanted = [tree.Subscribe(AttributeFilter(intricate(n))) for n in range(30)]
+            raw.writer.write(b"".join(map(encode, wanted)))
+
+            def taken() -> int:
+                return sum(map(len, broker.edge.tables))
+
+            await until(lambda: taken() > 0, "the broker has begun")
+            for n in range(5):
+                await honest.publish(n=n)
+                assert taken() < len(wanted), "served before all were"
+            await until(lambda: taken() == len(wanted), "and it after all")
+            raw.close()
 
     run(story())

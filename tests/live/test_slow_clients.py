@@ -14,7 +14,7 @@ from test_hostile import Raw, hello
 from shoal.live import Broker, RefusedError
 from shoal.live.budget import Budget
 from shoal.live.connection import Connection
-from shoal.live.messages import Accepted, Beat, Bye, Subscribe, Welcome
+from shoal.live.messages import Accepted, Beat, Bye, Publish, Subscribe, Welcome
 from shoal.live.security import hash_token
 from shoal.live.settings import Limits
 from shoal.live.wire import LENGTH, Splitter, encode
@@ -261,6 +261,25 @@ def test_what_was_sent_before_the_end_still_arrives_if_it_is_read() -> None:
         frames = [bytes(frame) for frame in Splitter(1 << 21).feed(came)]
         assert frames == [*sent, encode(Bye("done"))[LENGTH.size :]]
         here.close()
+
+    run(story())
+
+
+def test_frames_that_wait_for_their_turn_share_the_budget() -> None:
+    async def story() -> None:
+        budget = 4 << 20
+        async with Network(1, limits={"memory": budget}) as network, network.connect() as honest:
+            broker = network.brokers[0]
+            raws = [await subscriber(broker, "n = 1") for _ in range(20)]
+            flood = b"".join(encode(Publish(n, {"kind": -1, "n": -n})) for n in range(3000))
+            for raw in raws:
+                raw.writer.write(flood)
+            await until(lambda: len(broker.sessions) <= 12, "who sends most has to go")
+            assert broker.budget.used <= budget
+            await honest.publish(n=1)
+            assert honest.reconnects == 0
+            for raw in raws:
+                raw.close()
 
     run(story())
 

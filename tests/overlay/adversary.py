@@ -118,7 +118,7 @@ class Adversary:
 
     def step(self) -> None:
         """One thing happens; afterwards the promises hold."""
-        acts = [
+        acts: list[tuple[float, list[Any], Callable[[int, list[Any]], None]]] = [
             (12, self.letters, self.letter),
             (12, self.busy_ends(), self.word),
             (6, self.requests, self.request),
@@ -299,11 +299,12 @@ class Adversary:
                 self.start(0, [node])
         end = self.now + seconds
         while True:
-            for things, act in (
+            ready: list[tuple[list[Any], Callable[[int, list[Any]], None]]] = [
                 (self.letters, self.letter),
                 (self.busy_ends(), self.word),
                 (self.requests, self.request),
-            ):
+            ]
+            for things, act in ready:
                 if things:
                     self.now += 0.001
                     act(self.random.randrange(len(things)), things)

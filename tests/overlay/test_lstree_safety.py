@@ -54,7 +54,7 @@ def test_left_in_peace_it_is_one_tree(instance: str) -> None:
             assert overlay.children.keys() == below
             assert overlay.neighbours.keys() == above | below
             regional = [contact.node for contact in overlay.ancestors]
-            chain = []
+            chain: list[int] = []
             at = overlay.parent
             while at != LOCAL and len(chain) < 3:
                 chain.append(at)

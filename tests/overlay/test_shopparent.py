@@ -30,6 +30,8 @@ def config(nodes: int, seed: int = 0, **sections: Any) -> dict[str, Any]:
         "discovery": "radio",
         "collect": 0.02,
         "heirs": [],
+        "hysteresis": 0.0,
+        "children": 0,
         **sections.pop("overlay", {}),
     }
     topology = {"name": "radio-range", **sections.pop("topology", {})}

@@ -32,7 +32,8 @@ def begin(numbering: Numbering, losses: Losses, filters: Sequence[AnyFilter]) ->
         assert followed is not None
         count, last = followed.count, numbering.sequence
         assert after == -1
-        losses.started(PUBLISHER, Start(filter, followed.index, last, count, last, count), 0.0)
+        start = Start(filter, followed.index, last, count, last, count)
+        assert not losses.started(PUBLISHER, start, 100.0, 0.0)
 
 
 HISTORY = st.lists(
@@ -103,6 +104,23 @@ def test_a_publisher_that_starts_again_is_asked_again() -> None:
     assert losses.unfollowed(PUBLISHER, 100.0) == []
     assert losses.arrived(Event(PUBLISHER, 1000, first.content), [0], 0.0, True)
     assert losses.unfollowed(PUBLISHER, 100.0) == [Pattern(1)]
+
+
+def test_a_publisher_that_ended_without_a_word_may_have_lost_events() -> None:
+    for final in (False, True):
+        numbering, losses = Numbering(0, 16), Losses()
+        begin(numbering, losses, [Pattern(1)])
+        made = Event(PUBLISHER, 0, Patterns((1,)))
+        marks = numbering.marks(made, 1.0)
+        losses.arrived(Event(PUBLISHER, 0, made.content, b"", marks), [0], 1.0, True)
+        if final:
+            for index, count, sequence in numbering.last_words()[FOLLOWER]:
+                losses.told(PUBLISHER, index, count, sequence, 2.0, True)
+        again = Numbering(1, 16).follow(Pattern(1), FOLLOWER, 9.0)
+        assert again is not None
+        start = Start(Pattern(1), again.index, 5, 0, 5, 0)
+        assert losses.started(PUBLISHER, start, 2.0, 10.0) != final
+        assert not losses.started(PUBLISHER, start, 3.0, 11.0)  # once is enough
 
 
 def test_a_forged_number_makes_one_false_loss_and_no_more() -> None:

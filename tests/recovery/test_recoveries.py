@@ -83,7 +83,7 @@ def test_an_idle_network_is_nearly_silent_and_a_busy_one_within_its_bound() -> N
     simulation = run(raw)
     for node in range(20):
         recovery = recovery_of(simulation, node)
-        bound = recovery.parameters.idle * (600.0 + 10.0)
+        bound = recovery.parameters.rate * (600.0 + 10.0)
         assert recovery.gossip_bytes < bound
     late = sum(row[5] for row in simulation.recorder.traffic if row[1] > 3000 and row[0] != "event")
     assert late / 20 / 300.0 < 100.0  # bytes per second and node
@@ -111,7 +111,12 @@ def test_runs_repeat_exactly() -> None:
     assert simulate(raw).fingerprint == simulate(raw).fingerprint
 
 
-@pytest.mark.parametrize("stack", trouble.stacks(), ids="-".join)
+def some_stacks() -> list[tuple[str, str, str]]:
+    """All recoveries and all routings, not all of them together; ``shoal chaos`` has the rest."""
+    return [stack for place, stack in enumerate(trouble.stacks()) if place % 3 == 0]
+
+
+@pytest.mark.parametrize("stack", some_stacks(), ids="-".join)
 def test_whatever_a_reachable_buffer_holds_is_delivered_once(stack: tuple[str, str, str]) -> None:
     history, found = trouble.trial(stack, trouble.stacks().index(stack), 60)
     assert found is None, (found, trouble.describe(history, history.log))
@@ -173,7 +178,7 @@ MILLION = tuple((1, n, 0.0) for n in range(1_000_000))
         Compare(Contact(1), 1, (), (), (), 65),
         Compare(Contact(1), 1, (Pattern(1),), (-1.0,), (), 5),
         Tally(((0, 0, 0),) * 1001),
-        Follow((Pattern(1),) * 65, (), ()),
+        Follow(Contact(1), 2, (Pattern(1),) * 65, (), (), 1),
         Reply(((Event(1, 1, Patterns((1,))), 0.0),) * 65),
         Reply(((Event(1, 1, Patterns((1,)), b"", ((0, 0),) * 65), 0.0),)),
     ],

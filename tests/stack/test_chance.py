@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+import sysconfig
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,7 +19,7 @@ from hypothesis import strategies as st
 import shoal.stack.chance as chance_module
 from shoal.simulation.draws import below_array, bits_array, uniform_array
 from shoal.stack import Chance
-from shoal.stack.chance import mix, purpose_word
+from shoal.stack.chance import mix, purpose_word, python_bits
 
 words = st.integers(0, 2**64 - 1)
 seeds = st.integers(-(2**63), 2**64)
@@ -136,3 +141,32 @@ def test_draws_do_not_depend_on_the_hash_seed() -> None:
 def test_it_is_not_compiled() -> None:
     """Compiled, a product that Ctrl-C cuts short would abort the process."""
     assert Path(chance_module.__file__).suffix == ".py"
+
+
+@pytest.fixture(scope="module")
+def in_c(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """``chance.c``, built as an installation does."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        pytest.skip("no C compiler")
+    source = Path(__file__).parents[2] / "src" / "shoal" / "stack" / "chance.c"
+    built = tmp_path_factory.mktemp("chance") / f"_chance{sysconfig.get_config_var('EXT_SUFFIX')}"
+    include = f"-I{sysconfig.get_path('include')}"
+    subprocess.run([compiler, "-shared", "-fPIC", include, source, "-o", built], check=True)
+    spec = spec_from_file_location("_chance", built)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@given(key=words, counters=st.lists(st.integers(-(2**70), 2**70), max_size=6))
+def test_c_draws_the_same_bits(in_c: ModuleType, key: int, counters: list[int]) -> None:
+    assert in_c.bits(key, *counters) == python_bits(key, *counters)
+
+
+def test_c_refuses_what_is_no_number(in_c: ModuleType) -> None:
+    for wrong in ((), (1, "x"), (None,)):
+        with pytest.raises(TypeError):
+            in_c.bits(*wrong)

@@ -149,7 +149,7 @@ class LogRecovery(Logs, Recovery):
         self.log(f"hears of publishing {event.sequence}")
         return event
 
-    def subscribed(self, filter: Filter) -> None:
+    def subscribed(self, filter: Filter, age: float = 0.0) -> None:
         self.log(f"hears of subscribing {filter}")
 
     def unsubscribed(self, filter: Filter) -> None:

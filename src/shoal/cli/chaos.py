@@ -38,6 +38,9 @@ def chaos(
     every: Annotated[
         float, typer.Option(min=0.5, help="With --live: seconds from fault to fault.")
     ] = 5.0,
+    promise: Annotated[
+        str, typer.Option(help="With --live: `best effort`, or `recovered`.")
+    ] = "best effort",
     as_json: Annotated[
         bool, typer.Option("--json", help="With --live: the table as JSON.")
     ] = False,
@@ -68,9 +71,15 @@ def chaos(
         shoal chaos --recovery combined-pull
 
         shoal chaos --live --minutes 10
+
+        shoal chaos --live --promise recovered --minutes 10
     """
     if live:
-        _live(minutes, seed, brokers, every, as_json)
+        if promise not in ("best effort", "recovered"):
+            raise typer.BadParameter(
+                f"--promise {promise} is none of 'best effort' and 'recovered'"
+            )
+        _live(minutes, seed, brokers, every, as_json, promise)
         return
     from shoal.simulation import chaos as trouble
     from shoal.simulation.chaos import recovery as losses
@@ -150,7 +159,8 @@ def _replay(text: str) -> None:
         if "recovery" in told:
             found = losses.failure(losses.replay(told))
         else:
-            found = trouble.failure(trouble.play(*trouble.read(told)))
+            subject, ground, steps = trouble.read(told)
+            found = trouble.failure(trouble.play(subject, ground, []), steps)
     except InvariantViolation as violation:
         found = str(violation)
     except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -163,7 +173,9 @@ def _replay(text: str) -> None:
     console.print("[green]as the oracle says[/]")
 
 
-def _live(minutes: float, seed: int, brokers: int, every: float, as_json: bool) -> None:
+def _live(
+    minutes: float, seed: int, brokers: int, every: float, as_json: bool, promise: Any
+) -> None:
     """Trouble for a live network, and the table of what became of its events."""
     import asyncio
     import logging
@@ -174,7 +186,7 @@ def _live(minutes: float, seed: int, brokers: int, every: float, as_json: bool) 
     from shoal.live.chaos import LiveChaos
 
     logging.getLogger("shoal.live").setLevel(logging.ERROR)  # clients lose connections: of course
-    run = LiveChaos(brokers=brokers, seed=seed, every=every)
+    run = LiveChaos(brokers=brokers, seed=seed, every=every, promise=promise)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"starting {brokers} brokers", total=minutes * 60)

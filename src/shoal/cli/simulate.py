@@ -74,6 +74,20 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw the publish/subscribe tree of static-tree or radio-range, as SVG.",
+            show_default=False,
+        ),
+    ] = None,
+    animate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Show the run as a film: links, colours, messages (FILE.html, or FILE.svg).",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Simulate one network and sum up what happened.
@@ -88,9 +102,12 @@ def simulate(
         shoal simulate examples/run.toml --seed 7 --out out/one
 
         shoal simulate --replay 5d53a1 --out out
+
+        shoal simulate --topology full-mesh --overlay lstree --nodes 40 --animate tree.html
     """
     from shoal.simulation import parse_config
     from shoal.simulation import simulate as run
+    from shoal.simulation.animation import Film
 
     screen = console()
     if replay is not None:
@@ -113,10 +130,20 @@ def simulate(
     for setting in set_ or ():
         _set(raw, setting)
     raw["modules"] = [*raw.get("modules", ()), *(module or ())]
+    if picture is not None:
+        _picture_settings(raw)
+    if animate is not None:
+        raw["data_plane"] = "objects"
+        animate.open("a").close()  # better now than after the run
     config = parse_config(raw)
     if out is not None:
         _check_writable(out)
-    result = run(config)
+    film = Film()
+    result = run(config, None if animate is None else film.watch)
+    if animate is not None:
+        film.write(animate)
+    if picture is not None:
+        _draw(result, picture)
     if json:
         print_json(result.summary())
     else:
@@ -127,6 +154,31 @@ def simulate(
         screen.print(f"tables in [bold]{out}/tables[/]", soft_wrap=True)
     if result.canonical is False:
         raise typer.Exit(1)
+
+
+def _picture_settings(raw: dict[str, Any]) -> None:
+    """Let the run note what a picture shows."""
+    from shoal.simulation import RunConfig
+    from shoal.stack import StackError
+
+    topology = raw.get("topology", {})
+    if topology.get("name") == "static-tree":
+        topology.setdefault("detail", True)
+    elif topology.get("name") == "radio-range":
+        topology.setdefault("inspect", [raw.get("duration", RunConfig().duration)])
+    else:
+        raise StackError("--picture draws trees of nodes on a plane; use --topology static-tree")
+    raw["record"] = [*dict.fromkeys([*raw.get("record", RunConfig().record), "notes"])]
+
+
+def _draw(result: RunResult, picture: Path) -> None:
+    from shoal.pipeline.report.tree_picture import tree_picture
+    from shoal.stack import StackError
+
+    try:
+        picture.write_text(tree_picture(result.tables["notes"].to_pylist()), encoding="utf-8")
+    except OSError as error:
+        raise StackError(f"cannot write {picture}: {error.strerror or error}") from None
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -115,6 +115,9 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     for name in ("links", "overlay", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
                  "queued", "waiting", "dropped", "CPU %", "MB"):  # fmt: skip
         brokers.add_column(name, justify="right")
+    recovering = any(state.recovery for state in found.values())
+    if recovering:
+        brokers.add_column("lost", justify="right")
     recording = any(state.recording != "off" for state in found.values())
     if recording:
         brokers.add_column("recording")
@@ -144,6 +147,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             f"{sum(c.dropped for c in state.clients) + sum(li.dropped for li in state.links):,}",
             f"{100 * (state.cpu - same.cpu) / span:.0f}" if span > 0 else "–",
             f"{state.memory / 1e6:.0f}",
+            *([_lost(state.recovery)] if recovering else []),
             *([state.recording] if recording else []),
         )
         for link in state.links:
@@ -159,6 +163,17 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
                     f"[yellow]{link.skew:+.0f} s[/]" if link.skew else "ok",
                 )
     return Group(brokers, links)
+
+
+def _lost(told: dict[str, float]) -> str:
+    """What a recovery did: events lost, of these recovered and given up; what it keeps and says."""
+    if not told:
+        return "–"
+    return (
+        f"{told['lost']:,.0f} lost\n{told['recovered']:,.0f} recovered\n"
+        f"{told['unrecoverable']:,.0f} given up\n{told['buffered_events']:,.0f} kept\n"
+        f"{told['gossip_bytes'] / 1e3:,.0f} kB gossip"
+    )
 
 
 def _short(value: object) -> str:

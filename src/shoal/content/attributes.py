@@ -86,8 +86,11 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
         return normalise(self.expression)
 
     def normalised(self) -> NormalForm:
-        """The normal form, which the filter does not keep."""
-        return normalise(_read(self.text)[0])
+        """The normal form, which the filter does not keep unless it has been asked for it."""
+        known = self.__dict__
+        if "normal" in known:
+            return self.normal
+        return normalise(known["expression"] if "expression" in known else _read(self.text)[0])
 
     def slim(self) -> AttributeFilter:
         """The filter without what was worked out of it: for those who keep very many."""

@@ -49,7 +49,7 @@ def normalise(expression: Expression) -> NormalForm:
     if isinstance(expression, Attribute):
         here = Truth(expression.name, True)
         return NormalForm((Conjunction((here,), (expression,)),))
-    found = tuple(_Normaliser().outcome(expression, "true"))
+    found = tuple(_Normaliser().whole(expression))
     return NormalForm(found, expression if any(map(_searches, found)) else None)
 
 
@@ -59,7 +59,7 @@ def normalise_operands(operands: Iterable[Expression]) -> list[NormalForm]:
     All of them together take no more steps than one filter.
     """
     normaliser = _Normaliser()
-    return [NormalForm(tuple(normaliser.outcome(one, "true"))) for one in operands]
+    return [NormalForm(tuple(normaliser.whole(one))) for one in operands]
 
 
 def _searches(one: Conjunction) -> bool:
@@ -73,6 +73,13 @@ class _Normaliser:
         self.steps = 0
         self.known: dict[tuple[int, Mode], Disjuncts] = {}
 
+    def whole(self, expression: Expression) -> Disjuncts:
+        """When a whole filter is true."""
+        try:
+            return self.outcome(expression, "true")
+        except _TooBig:
+            return opaque(expression).outcome("true")
+
     def outcome(self, expression: Expression, mode: Mode) -> Disjuncts:
         """When the expression, as a condition, has this outcome."""
         key = (id(expression), mode)  # the expression outlives this object
@@ -81,6 +88,8 @@ class _Normaliser:
             try:
                 found = self.simplified(self.expand(expression, mode))
             except _TooBig:
+                if self.steps > MAX_STEPS:  # so would everything that this is a part of
+                    raise
                 found = opaque(expression).outcome(mode)
             self.known[key] = found
         return found

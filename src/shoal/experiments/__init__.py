@@ -18,7 +18,11 @@ MODULES = {
     "adaptive": "shoal.experiments.adaptive",
     "costa-picco": "shoal.experiments.costa_picco",
     "dps": "shoal.experiments.dps",
+    "frey-overlays": "shoal.experiments.frey_overlays",
+    "frey-p2p": "shoal.experiments.frey_p2p",
     "frey-routing": "shoal.experiments.frey_routing",
+    "recovery": "shoal.experiments.recovery",
+    "shopparent": "shoal.experiments.shopparent",
 }
 """Papers by name. Loaded when asked for: the command line's help must not wait for Spark."""
 

@@ -45,9 +45,9 @@ from shoal.live.numbers import Numbered
 from shoal.live.out_of_band import OutOfBand
 from shoal.live.peer import OWN, Peer
 from shoal.live.peers import Peers
-from shoal.live.session import TURN
 from shoal.live.settings import Settings
 from shoal.live.status import Status, status_of
+from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, encode, parse_address, show_address
 from shoal.routing.seen import Seen
@@ -128,6 +128,7 @@ class Broker:
                 "publish anything; give --cert, --key and --ca, or say --insecure"
             )
         self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.loop)
         self._ticked = self.loop.time()
         self._stopped = asyncio.Event()
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
@@ -289,6 +290,8 @@ class Broker:
 
     def receive(self, peer: Peer, message: Any) -> None:
         """A message for one of the layers arrived from another broker."""
+        if not self.running:
+            return  # on a connection that is being closed; an answer would open another
         events = message.events()
         if events:
             if not self._may_come(peer, message, events):
@@ -374,14 +377,35 @@ class Broker:
             )
         return content
 
-    def subscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> Filter:
-        """Somebody at this node wants events that match; the filter as it is kept here."""
+    def subscribe(
+        self, subscriber: Subscriber, number: int, filter: Filter, age: float = 0.0
+    ) -> Filter:
+        """Somebody at this node wants events that match; the filter as it is kept here.
+
+        With an ``age``, also those published up to so many seconds ago that somebody still has.
+        """
         filter, new = self.edge.add(subscriber, number, filter)
         if new:
             if self.recording is not None:
                 self.recording.wanted(filter, True)
-            self.layers.subscribe(filter)
+            self.layers.subscribe(filter, age)
         return filter
+
+    def check_recovers(self) -> None:
+        """Refuse a promise that this broker cannot keep."""
+        if self.layers.recovery is None:
+            raise RefusedError(
+                "promise",
+                "this broker recovers no events; start it with --recovery combined-pull, or "
+                "subscribe with promise='best effort'",
+            )
+
+    def deliver_again(self, session: Session, number: int, filter: Filter, age: float) -> None:
+        """Deliver what is held here to a client that may have missed it; it knows what it has."""
+        recovery = self.layers.recovery
+        if recovery is not None:
+            for event in recovery.held(filter, age):
+                session.deliver((number,), event, content_of(event))
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
         """It no longer does."""

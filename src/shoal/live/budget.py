@@ -3,9 +3,9 @@
 Two kinds of bytes wait. Events in a *queue* can be shed: when all that waits exceeds the budget,
 whoever keeps most has to shed some, again and again until the rest fits, so that a modest backlog
 is never touched for a greedy one. What a connection *pins* cannot be shed: bytes that its socket
-was to take and does not, and the beginning of a long frame whose end has not arrived. Where that
-is more than half of the budget, the connection that has pinned most for longest (bytes times
-seconds) is given up: those who read and write as they should do so within moments.
+was to take and does not, the beginning of a long frame whose end has not arrived, and frames that
+wait for their turn. Where that is more than half of the budget, the connection that has pinned most
+for longest (bytes times seconds) is given up: who reads and writes as he should pins little.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ told to stop, and comes back. What the honest clients saw is then put into one t
 * *reported as gap*: owed pairs that did not, and whose subscriber was told that events are missing
   at that place: the event was published after the last one that arrived before the gap (less
   :data:`REORDERING` seconds), and accepted before all brokers knew the subscription again. In
-  doubt a pair is lost.
+  doubt a pair is lost. With a recovery, a gap may name the broker of publication and how many
+  events are missing; it then stands for as many that this broker accepted, and no others.
 * *open gaps*: gaps after which that was never confirmed; each hides losses until the end.
 * *lost*: owed pairs that did not arrive without the subscriber being told. The network promises
   best effort: what a killed broker had in its memory can be lost so.
@@ -38,12 +39,15 @@ import msgspec
 
 from shoal.live.client import Bus, connect
 from shoal.live.errors import LiveError
+from shoal.live.messages import Promise
 from shoal.live.processes import BrokerProcess, free_port
 from shoal.live.subscription import Gap, Subscription
 
 KINDS: Final = 4
 REORDERING: Final = 1.0
 """Seconds by which events may arrive in another order than they were published in."""
+STATED: Final = 240.0
+"""Seconds within which a recovery tells of what it cannot get."""
 PUBLISHING: Final = 10.0
 """Seconds after which a publisher no longer waits for an answer."""
 STARTING: Final = 60.0
@@ -63,6 +67,10 @@ SETTINGS: Final = (
     "--set=limits.block=1.0",
     "--set=anyone_may_block=true",  # the attack is to be one
 )
+
+
+RECOVERING: Final = ("--recovery=combined-pull",)
+"""With the promise ``recovered``."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -97,6 +105,8 @@ class Publication:
     """When the publisher began with it."""
     accepted: float | None = None
     """When the broker's answer came."""
+    node: int = -1
+    """The broker that accepted it."""
 
 
 @dataclass
@@ -105,10 +115,20 @@ class Told:
 
     start: float
     end: float = float("inf")
+    publisher: int | None = None
+    """The node at which they were published, where the gap names it."""
+    left: int | None = None
+    """How many more it may stand for, where it says how many."""
 
     def holds(self, event: Publication) -> bool:
-        """Whether the event was certainly published meanwhile."""
-        return self.start <= event.at and (event.accepted or 0.0) <= self.end
+        """Whether the event was certainly published meanwhile, and is one of those meant."""
+        if not self.start <= event.at or (event.accepted or 0.0) > self.end or self.left == 0:
+            return False
+        if self.publisher is not None and self.publisher != event.node:
+            return False
+        if self.left is not None:
+            self.left -= 1
+        return True
 
 
 @dataclass
@@ -138,7 +158,9 @@ class LiveChaos:
         publishers: int = 4,
         subscribers: int = 8,
         rate: float = 20.0,
+        promise: Promise = "best effort",
     ) -> None:
+        self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
         self._seed, self._every, self._hostile = seed, every, hostile
         self._counts = brokers, publishers, subscribers
@@ -177,7 +199,9 @@ class LiveChaos:
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
         for n, address in enumerate(addresses):
             joins = [f"--join={other}" for other in addresses[:3] if other != address]
-            process = BrokerProcess(f"chaos-{n}", [*SETTINGS, *joins], address=address)
+            recovery = RECOVERING if self.promise == "recovered" else ()
+            given = [*SETTINGS, *recovery, *joins]
+            process = BrokerProcess(f"chaos-{n}", given, address=address)
             self.brokers.append(process)
         for broker in self.brokers:
             await self._listens(broker)
@@ -303,6 +327,7 @@ class LiveChaos:
                     async with asyncio.timeout(PUBLISHING):
                         await bus.publish(n=n, kind=event.kind)
                         event.accepted = time.monotonic()
+                        event.node = -1 if bus.broker is None else bus.broker.node
                 await asyncio.sleep(self._pause)
         finally:
             await bus.close()
@@ -310,7 +335,8 @@ class LiveChaos:
     async def _listen(self, number: int, listener: Listener, ready: asyncio.Event) -> None:
         bus = await self._connect(number)
         try:
-            async with bus.subscribe(f"kind = {listener.kind}", gaps=True) as events:
+            wanted = f"kind = {listener.kind}"
+            async with bus.subscribe(wanted, gaps=True, promise=self.promise) as events:
                 await bus.settled()
                 listener.last = listener.heard = time.monotonic()
                 ready.set()
@@ -323,6 +349,10 @@ class LiveChaos:
         async for item in events:
             now = time.monotonic()
             if isinstance(item, Gap):
+                if item.publisher is not None:  # told once it was sought in vain
+                    told = Told(now - STATED, now, item.publisher, item.count)
+                    listener.gaps.append(told)
+                    continue
                 told = Told(listener.last - REORDERING)
                 listener.gaps.append(told)
                 self._spawn(self._regain(bus, told))

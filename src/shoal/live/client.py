@@ -39,6 +39,7 @@ from shoal.live.messages import (
     Missed,
     Others,
     Policy,
+    Promise,
     Publish,
     Refused,
     Report,
@@ -171,16 +172,26 @@ class Bus(Reconnecting):
 
     # Subscribing
 
-    def subscribe(self, filter: str | AttributeFilter, *, gaps: bool = False) -> Subscription:
+    def subscribe(
+        self,
+        filter: str | AttributeFilter,
+        *,
+        gaps: bool = False,
+        promise: Promise = "best effort",
+    ) -> Subscription:
         """Events that match a filter: ``async for event in bus.subscribe("temperature > 30")``.
 
         With ``gaps`` the iterator also yields a :class:`Gap` wherever events may be missing;
-        ``subscription.missed`` and ``.gaps`` count them in any case. A filter that cannot be read
+        ``subscription.missed`` and ``.gaps`` count them in any case. With the promise
+        ``"recovered"``, what was published while this client was connected to no broker is fetched
+        when it is again, as far as some broker still holds it; brokers need a recovery for that. A
+        filter that cannot be read
         raises a :class:`~shoal.content.FilterError` with the place and a hint.
         """
-        return Subscription(
-            self, filter if isinstance(filter, AttributeFilter) else AttributeFilter(filter), gaps
-        )
+        if promise not in ("best effort", "recovered"):
+            raise LiveError(f"promise = '{promise}' is none of 'best effort' and 'recovered'")
+        read = filter if isinstance(filter, AttributeFilter) else AttributeFilter(filter)
+        return Subscription(self, read, gaps, promise)
 
     async def _subscribe(self, subscription: Subscription) -> None:
         number = subscription.number
@@ -202,7 +213,12 @@ class Bus(Reconnecting):
             future = self._subscribing[number] = self._loop.create_future()
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
         if self._connection is not None:
-            self._connection.send(encode(Subscribe(number, subscription.filter.text)))
+            age = 0.0
+            if subscription.promise == "recovered" and subscription.asked:
+                age = self._away_for()
+            subscription.asked = True
+            asked = Subscribe(number, subscription.filter.text, subscription.promise, age)
+            self._connection.send(encode(asked))
         return future
 
     def _unsubscribe(self, subscription: Subscription) -> None:
@@ -309,7 +325,8 @@ class Bus(Reconnecting):
 
     def _missed(self, message: Missed) -> None:
         self.dropped += message.count
-        gap = Gap(message.count or None, message.reason)
+        publisher = message.publisher if message.publisher >= 0 else None
+        gap = Gap(message.count or None, message.reason, publisher)
         for number in message.subscriptions or list(self._subscriptions):
             subscription = self._subscriptions.get(number)
             if subscription is not None:

@@ -24,6 +24,7 @@ from shoal.live.wire import HANDSHAKE_LIMIT, Splitter, encode
 if TYPE_CHECKING:
     from shoal.live.budget import Budget
     from shoal.live.settings import Limits
+    from shoal.live.turns import Turns
 
 log = logging.getLogger("shoal.live")
 HIGH_WATER: Final = 1 << 16
@@ -33,7 +34,9 @@ PORTION: Final = 1 << 16
 LARGE: Final = 1 << 15
 """Bytes of a part that is never copied: the events that wait for many connections are shared."""
 PARTIAL: Final = 1 << 16
-"""Bytes of an unfinished frame from which on they count against the broker's memory."""
+"""Bytes of frames that wait, to end or for their turn, from which on they count as memory."""
+VIEW: Final = 200
+"""Bytes that a frame takes beside its content while it waits."""
 _hello = msgspec.msgpack.Decoder(Hello)
 
 
@@ -75,6 +78,14 @@ class Connection(asyncio.Protocol):
         self.on_gone: Callable[[Connection], None] | None = None
         self.budget: Budget | None = None
         """Where a broker counts what this connection's other end does not read, or finish."""
+        self.turns: Turns | None = None
+        """Where a broker has connections wait for their turn."""
+        self._later: list[memoryview] = []
+        """Frames that wait for it."""
+        self.may_subscribe = False
+        """It is its turn to subscribe."""
+        self._unread = 0
+        """For how many reasons nothing is read just now."""
         self._pins = False
         """Something of this connection is counted there."""
         self._introduce = introduce
@@ -119,10 +130,57 @@ class Connection(asyncio.Protocol):
         frames = self._splitter.feed(data)
         if self._splitter.partial > PARTIAL or self._pins:
             self._pin()
-        if self.user is None and frames and not self._begin(frames):
+        if not frames:
+            return
+        if self._later:
+            self._later += frames
+        elif self.turns is not None and self.turns.over():
+            self.defer(frames)
+        else:
+            self._hand(frames)
+
+    def _hand(self, frames: list[memoryview]) -> None:
+        if self.user is None and not self._begin(frames):
             return
         if self.user is not None and frames:
             self.user.received(frames)
+
+    def defer(self, frames: list[memoryview], *, subscribing: bool = False) -> None:
+        """Hand these frames, and what comes after them, to the user when it is their turn."""
+        assert self.turns is not None
+        self._later = frames
+        self.pause()
+        self._pin()
+        self.turns.wait(self, subscribing=subscribing)
+
+    def take_turn(self, *, subscribing: bool) -> None:
+        """It is this connection's turn."""
+        frames, self._later = self._later, []
+        if self._pins:
+            self._pin()
+        self.resume()
+        if not self.gone:
+            self.may_subscribe = subscribing
+            self.guarded(self._hand, frames)
+            self.may_subscribe = False
+
+    def pause(self) -> None:
+        """Take nothing more from the other end for the moment."""
+        self._unread += 1
+        if self._unread == 1 and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Take more again, unless there is another reason not to."""
+        self._unread -= 1
+        if not self._unread and self.transport is not None and not self.transport.is_closing():
+            self.heard = self.loop.time()
+            self.transport.resume_reading()
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is read; the other end's silence then means nothing."""
+        return self._unread > 0
 
     def guarded(self, handle: Callable[[Any], None], what: Any) -> None:
         """Do something that the other end caused; an error costs it its connection."""
@@ -240,7 +298,7 @@ class Connection(asyncio.Protocol):
     def beat(self, patience: float) -> None:
         """Say that one is alive; give the other end up if it has been silent for too long."""
         silent = self.loop.time() - self.heard
-        if silent > patience:
+        if silent > patience and not self.paused:
             self.close(f"nothing heard for {silent:.1f} s", polite=False)
         elif not self.gone:
             self.mention(encode(Beat()))
@@ -299,15 +357,18 @@ class Connection(asyncio.Protocol):
         size = 0
         if not self.gone:
             size = self.waiting() if self._paused else 0
-            if self._splitter.partial > PARTIAL:
-                size += self._splitter.partial
+            unhandled = (
+                self._splitter.partial + sum(map(len, self._later)) + VIEW * len(self._later)
+            )
+            if unhandled > PARTIAL:
+                size += unhandled
         self._pins = size > 0
         self.budget.pin(self, size)
 
     def give_up(self) -> None:
         """See :class:`~shoal.live.budget.Pinner`."""
         self.close(
-            "the broker's memory is full, and this end does not read, or end its frame",
+            "the broker's memory is full, and this end sends more than its share or does not read",
             polite=False,
         )
 

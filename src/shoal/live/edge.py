@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ScanOf: TypeAlias = "Callable[[Filter, NormalForm | None], int]"
 FEW: Final = 48
 """Filters that are simply asked one after the other; the index is loaded when there are more."""
+MOVED: Final = 1000
+"""Characters of filters that are brought into the index at a time, once it is loaded."""
 CHUNK: Final = 8
 """Handles of the index are kept in arrays of two to the power of this many."""
 LOW: Final = (1 << CHUNK) - 1
@@ -77,6 +79,8 @@ class EdgeTable(ReadableTable):
         self.entries = Entries()
         self._plain: dict[int, Filter] = {}
         """Filters that are asked one by one, by their place."""
+        self._moving: list[int] = []
+        """Places of those that are about to be brought into the index."""
         self._by_handle: dict[int, array[int]] = {}
         """Places of those in the index, by the upper part of the handle: handles only ascend."""
         self._index: MatchIndex | None = None
@@ -141,6 +145,8 @@ class EdgeTable(ReadableTable):
             if coming >= 0:
                 self._coming.move_clients(coming, entries, place)
                 self._coming.drop(coming)
+        if self._moving:
+            self._move()
         self._last = None
         arrived = self._arrival.get(source)
         if arrived is None:
@@ -173,6 +179,7 @@ class EdgeTable(ReadableTable):
         if not len(entries):
             # What was large stays so: start afresh.
             self.entries, self._index = Entries(), None
+            self._moving.clear()
             self._by_handle.clear()
 
     def _indexed(self, place: int, normal: NormalForm | None = None) -> bool:
@@ -188,6 +195,8 @@ class EdgeTable(ReadableTable):
             self._by_handle.clear()
             self._plain = {place: self.entries.filter(place) for place in self.entries}
             self._to_index()
+            while self._moving:
+                self._move()
             return True
         chunk = self._by_handle.get(handle >> CHUNK)
         if chunk is None:
@@ -206,20 +215,25 @@ class EdgeTable(ReadableTable):
             del self._by_handle[handle >> CHUNK]
 
     def _to_index(self) -> None:
-        """Bring what is asked one by one into the index, once that is there."""
-        if self._index is None:
-            make = INDEX.wanted()
-            if make is None:
-                return
+        """Begin to bring what is asked one by one into the index, once that is there."""
+        make = INDEX.wanted()
+        if make is not None:
             self._index = make()
-        plain, self._plain = self._plain, {}
-        for place, filter in plain.items():
-            if self._indexed(place):
-                if place in self._plain:
-                    return  # all of them were brought into a new one
-                vars(filter).clear()  # what was worked out for asking it
-            else:
+            self._moving = list(self._plain)
+
+    def _move(self) -> None:
+        """Bring some more filters into the index: intricate ones take their time."""
+        moved = 0
+        while self._moving and moved < MOVED:
+            place = self._moving.pop()
+            filter = self._plain.pop(place, None)
+            if filter is None:
+                continue  # nobody wants it any more
+            if not self._indexed(place):
                 self._plain[place] = filter
+            elif place not in self._plain:  # else all begin anew with another index
+                vars(filter).clear()  # what was worked out for asking it
+            moved += len(filter.text) if isinstance(filter, AttributeFilter) else 1
 
     def match(self, content: Content) -> list[Source]:
         """See :class:`~shoal.content.tables.FilterTable`."""
@@ -244,7 +258,9 @@ class EdgeTable(ReadableTable):
             for place, filter in self._plain.items():
                 if filter.matches(content):
                     self._found(place, found, local)
-            if len(self._plain) > FEW:
+            if self._moving:
+                self._move()
+            elif self._index is None and len(self._plain) > FEW:
                 self._to_index()
         if local:
             found[LOCAL] = None
@@ -399,5 +415,5 @@ class Listener:
         """See :class:`~shoal.live.entries.Subscriber`."""
         self._callback(event)
 
-    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+    def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
         """See :class:`~shoal.live.entries.Subscriber`; it asked for events alone."""

@@ -25,7 +25,7 @@ class Subscriber(Protocol):
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
         """An event for the subscriptions of these numbers, and its encoding."""
 
-    def missed(self, numbers: Sequence[int], count: int, reason: str) -> None:
+    def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
         """So many events (0: an unknown number) for these subscriptions (none: all) are lost."""
 
 

@@ -285,7 +285,7 @@ class Handshakes:
         connection = await open_connection(address, limits, broker.tls_out)
         broker.connections[connection] = None
         connection.on_gone = broker.connection_gone
-        connection.budget = broker.budget
+        connection.budget, connection.turns = broker.budget, broker.turns
         caller = Caller(broker.settings.token, connection)
         dialling = _Dialling(self, connection, address, purpose, caller, expect)
         connection.taken_by(dialling, limits.frame + ENVELOPE)

@@ -32,8 +32,7 @@ async def keep_alive(broker: Broker) -> None:
             if broker.loop.time() - peer.since > TALK:
                 peer.connection.close("nothing more to say out of band")
         for session in list(broker.sessions):
-            patience = 1e9 if session.paused else max(CLIENT_PATIENCE, PATIENCE * interval)
-            session.connection.beat(patience)
+            session.connection.beat(max(CLIENT_PATIENCE, PATIENCE * interval))
         others = broker.others()
         if others and others != told:
             frame = encode(Others(others))

@@ -134,10 +134,10 @@ class LiveHost(Host):
         reason = f"events of node {publisher} were lost on their way"
         if filter is not None:
             for subscriber, numbers in broker.edge.wanting(filter).items():
-                subscriber.missed(tuple(numbers), count, reason)
+                subscriber.missed(tuple(numbers), count, reason, publisher)
         else:
             for session in broker.sessions:
-                session.missed((), 0, reason)
+                session.missed((), 0, reason, publisher)
         self.note("gap", publisher, str(count))
 
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:

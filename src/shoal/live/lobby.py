@@ -107,7 +107,7 @@ class Lobby:
         broker = self._broker
         connection = Connection(broker.settings.limits, broker.handshakes.introduce)
         connection.on_gone = self._gone
-        connection.budget = broker.budget
+        connection.budget, connection.turns = broker.budget, broker.turns
         broker.connections[connection] = None
         self._waiting[connection] = broker.spawn(self._connect(connection, accepted))
         if len(self._waiting) > self._room:

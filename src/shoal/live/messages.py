@@ -28,6 +28,8 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Time: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 """Seconds of a wall clock; neither infinite nor not a number."""
 Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=32)]
+Promise: TypeAlias = Literal["best effort", "recovered"]
+"""What a subscription is promised: see ``docs/recovery.md``."""
 Policy: TypeAlias = Literal["drop oldest", "block", "disconnect"]
 
 
@@ -141,6 +143,9 @@ class Subscribe(Message, frozen=True, tag="want"):
 
     subscription: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
     filter: Annotated[str, msgspec.Meta(max_length=32_768)]
+    promise: Promise = "best effort"
+    age: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
+    """With the promise ``recovered``: seconds for which the client may have missed events."""
 
 
 class Unsubscribe(Message, frozen=True, tag="unwant"):
@@ -183,6 +188,8 @@ class Missed(Message, frozen=True, tag="missed"):
     reason: Text = "this client did not keep up"
     subscriptions: tuple[int, ...] = ()
     """Those that miss them; all of the client's if none is named."""
+    publisher: Node = -1
+    """The node whose events they are, if they are of one."""
 
 
 class Inspect(Message, frozen=True, tag="inspect"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shoal.live.connection import Connection
 from shoal.live.messages import Beat, Bye, Echo, Known, Wave
+from shoal.live.turns import TURN
 from shoal.live.wire import ENVELOPE, LENGTH, encode
 
 if TYPE_CHECKING:
@@ -63,15 +64,19 @@ class Peer:
         """See :class:`~shoal.live.connection.User`."""
         broker = self.broker
         decode = broker.decoder.decode
-        self.received_count += len(frames)
-        for frame in frames:
+        turn_ends = self.connection.loop.time() + TURN
+        for at, frame in enumerate(frames):
+            if at and self.connection.loop.time() > turn_ends:
+                self.connection.defer(frames[at:])
+                return
+            self.received_count += 1
             message = decode(frame)
             if type(message) not in _OWN:
                 broker.receive(self, message)
                 continue
             self.beats += 1
             if isinstance(message, Bye):
-                self.connection.close(f"left: {message.reason}", polite=not self.closing)
+                self.connection.close(f"left: {message.reason}")
                 self.connection.settle()
                 return
             if not isinstance(message, Beat) and self.node in broker.links:

@@ -49,6 +49,8 @@ log = logging.getLogger("shoal.live")
 decoder = msgspec.msgpack.Decoder(ToClient)
 LAST_WINDOW: Final = 1_000_000
 """Deliveries that a broker which is about to stop may send without asking."""
+MARGIN: Final = 10.0
+"""Seconds by which a broker may have been behind when it was last heard."""
 LAST_WORDS: Final = 60.0
 """Seconds that a broker may take to close a connection that the client has moved away from."""
 
@@ -118,6 +120,8 @@ class Reconnecting:
         self._first: asyncio.Future[None] | None = None
         self._closing = False
         self._taken = 0
+        self._heard = 0.0
+        """When the broker before this one was last heard."""
         self.dropped = 0
         """Deliveries that the broker dropped since this client did not keep up."""
         self.reconnects = 0
@@ -240,8 +244,14 @@ class Reconnecting:
         connection.taken_by(greeting, welcome.limit + FROM_BROKER)
         return greeting
 
+    def _away_for(self) -> float:
+        """Seconds for which events may have been missed: since the last broker was heard."""
+        return self._loop.time() - self._heard + MARGIN
+
     def _use(self, greeting: _Greeting) -> None:
         """From now on this broker is the client's."""
+        if self._greeting is not None:
+            self._heard = self._greeting.connection.heard
         welcome = greeting.welcome.result()
         self.broker = welcome.who
         self._limits = Limits(frame=max(1024, welcome.limit))

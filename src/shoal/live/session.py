@@ -33,6 +33,7 @@ from shoal.live.messages import (
 )
 from shoal.live.numbers import Numbered
 from shoal.live.outbox import Outbox
+from shoal.live.turns import TURN
 from shoal.live.wire import FROM_BROKER, encode
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from shoal.live.security import Principal
 
 _decoder = msgspec.msgpack.Decoder(FromClient)
-TURN: Final = 0.005
-"""Seconds after which a client's frames wait until others had their turn."""
 HELD: Final = 1024
 """Publications that wait for a slow client before the publisher is read no further."""
 HELD_BYTES: Final = 1 << 18
@@ -70,34 +69,23 @@ class Session(Outbox):
         """Requests of :class:`~shoal.live.messages.Settle` that wait for their answer."""
         self._tokens = broker.settings.limits.rate
         self._refilled = connection.loop.time()
-        self._paused = 0
         self._waits_for: dict[Outbox, None] = {}
         """Slow clients that must not miss what this one publishes."""
         self._held: deque[tuple[Publish, int]] = deque()
         """Publications that wait for them, and the size of each."""
         self._held_bytes = 0
         self._holding = False
-        self._later: list[memoryview] = []
 
     # From the client
 
     def received(self, frames: list[memoryview]) -> None:
-        """See :class:`~shoal.live.connection.User`."""
-        if self._later:
-            self._later += frames
-        else:
-            self._handle(frames)
-
-    def _handle(self, frames: list[memoryview]) -> None:
-        """Handle frames; if that takes long, others have their turn before the rest."""
+        """See :class:`~shoal.live.connection.User`. Others have their turn if that takes long."""
         decode = _decoder.decode
         accepted = -1
         turn_ends = self.connection.loop.time() + TURN
         for at, frame in enumerate(frames):
             if at and self.connection.loop.time() > turn_ends:
-                self._later = frames[at:]
-                self.pause()
-                self.connection.loop.call_soon(self._go_on)
+                self.connection.defer(frames[at:])
                 frames = frames[:at]
                 break
             message = decode(frame)
@@ -118,19 +106,23 @@ class Session(Outbox):
                 self.credit += message.count
                 if self._queue or self._missed:
                     self._drain()
-            else:
+            elif type(message) is not Subscribe:
                 self._accept(accepted)
                 accepted = -1
                 self._other(message)
+            elif self.connection.may_subscribe or not self.broker.turns.crowded():
+                self._accept(accepted)
+                accepted = -1
+                began = self.connection.loop.time()
+                self._subscribe(message)
+                self.broker.turns.spend(self.connection.loop.time() - began)
+            else:
+                self.connection.defer(frames[at:], subscribing=True)
+                frames = frames[:at]
+                break
         self._accept(accepted)
         if self.broker.settings.limits.rate:
             self._throttle(len(frames))
-
-    def _go_on(self) -> None:
-        frames, self._later = self._later, []
-        self.resume()
-        if not self.connection.gone:
-            self.connection.guarded(self._handle, frames)
 
     def _publish(self, message: Publish, size: int) -> None:
         self.broker.settings.limits.check_text(size - len(message.body))
@@ -153,7 +145,7 @@ class Session(Outbox):
         self._held_bytes += size
         if not self._holding and (len(self._held) >= HELD or self._held_bytes >= HELD_BYTES):
             self._holding = True
-            self.pause()
+            self.connection.pause()
 
     def _publish_held(self) -> None:
         """Publish what was held back, until somebody is too slow again or others want a turn."""
@@ -177,17 +169,10 @@ class Session(Outbox):
         self._accept(accepted)
         if self._holding and len(self._held) < HELD and self._held_bytes < HELD_BYTES:
             self._holding = False
-            self.resume()
+            self.connection.resume()
 
     def _other(self, message: FromClient) -> None:
-        if isinstance(message, Subscribe):
-            try:
-                self._subscribe(message)
-            except FilterError as error:
-                self._refuse(message.subscription, RefusedError("filter", str(error)))
-            except RefusedError as error:
-                self._refuse(message.subscription, error)
-        elif isinstance(message, Unsubscribe):
+        if isinstance(message, Unsubscribe):
             filter = self.filters.pop(message.subscription)
             if filter is not None:
                 self._scanning -= self.broker.edge.scan(filter)
@@ -227,6 +212,14 @@ class Session(Outbox):
             del self._settling[:asked]
 
     def _subscribe(self, message: Subscribe) -> None:
+        try:
+            self._try_to_subscribe(message)
+        except FilterError as error:
+            self._refuse(message.subscription, RefusedError("filter", str(error)))
+        except RefusedError as error:
+            self._refuse(message.subscription, error)
+
+    def _try_to_subscribe(self, message: Subscribe) -> None:
         number = message.subscription
         if number in self.filters:
             raise RefusedError("number", f"subscription {number} is there already")
@@ -237,9 +230,15 @@ class Session(Outbox):
         filter = self.principal.may_subscribe(AttributeFilter(message.filter))
         self.broker.settings.limits.check_filter(filter)
         self._check_scan(filter)
-        self.filters.put(number, self.broker.subscribe(self, number, filter))
+        age = 0.0
+        if message.promise == "recovered":
+            self.broker.check_recovers()
+            age = message.age
+        self.filters.put(number, self.broker.subscribe(self, number, filter, age))
         self._scanning += self.broker.edge.scan(filter)
         self._accept(number)
+        if age:
+            self.broker.deliver_again(self, number, filter, age)
 
     def _check_scan(self, filter: AttributeFilter) -> None:
         """Refuse a filter that has to be asked on its own, where all and this client have many."""
@@ -267,6 +266,7 @@ class Session(Outbox):
     def restrict(self, principal: Principal) -> None:
         """Other rules hold from now on; subscriptions keep what they still allow."""
         self.principal = principal
+        self.withhold(principal.may_receive)
         if self.policy == "block" and not self.broker.may_block(principal):
             self.policy = "drop oldest"
         for number, filter in list(self.filters.items()):
@@ -303,33 +303,13 @@ class Session(Outbox):
         self._tokens = min(rate, self._tokens + (now - self._refilled) * rate) - frames
         self._refilled = now
         if self._tokens < 0:
-            self.pause()
-            self.connection.loop.call_later(-self._tokens / rate, self.resume)
-
-    def pause(self) -> None:
-        """Take nothing more from the client for the moment."""
-        self._paused += 1
-        if self._paused == 1 and self.connection.transport is not None:
-            self.connection.transport.pause_reading()
-
-    def resume(self) -> None:
-        """Take more again, unless somebody else asked not to."""
-        self._paused -= 1
-        transport = self.connection.transport
-        if not self._paused and transport is not None and not transport.is_closing():
-            self.connection.heard = self.connection.loop.time()
-            transport.resume_reading()
-
-    @property
-    def paused(self) -> bool:
-        """Whether nothing is read from the client; its silence then means nothing."""
-        return self._paused > 0
+            self.connection.pause()
+            self.connection.loop.call_later(-self._tokens / rate, self.connection.resume)
 
     def closed(self, reason: str) -> None:
         """See :class:`~shoal.live.connection.User`."""
         self._forget()
         self._held.clear()
-        self._later.clear()
         for slow in list(self._waits_for):
             slow.unblock(self)
         self._waits_for.clear()

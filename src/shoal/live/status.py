@@ -64,6 +64,8 @@ class Status(msgspec.Struct, frozen=True):
     """Other brokers known."""
     overlay: dict[str, Any]
     """What the overlay tells of its state."""
+    recovery: dict[str, float]
+    """What the recovery tells of its work; empty if there is none."""
     memory: int
     """Bytes of resident memory, at most so far."""
     waiting: int
@@ -98,6 +100,7 @@ def status_of(broker: Broker, tables: bool) -> Status:
         entries=entries_of(broker.layers.routing),
         known=broker.known(),
         overlay={} if broker.layers.overlay is None else broker.layers.overlay.describe(),
+        recovery={} if broker.layers.recovery is None else broker.layers.recovery.describe(),
         memory=used.ru_maxrss * 1024,
         waiting=broker.budget.used,
         room=broker.budget.limit,

@@ -14,6 +14,7 @@ from shoal.live.errors import LiveError
 
 if TYPE_CHECKING:
     from shoal.live.client import Bus
+    from shoal.live.messages import Promise
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -38,14 +39,21 @@ class Gap(msgspec.Struct, frozen=True):
 
     count: int | None
     reason: str
+    publisher: int | None = None
+    """The node id of the broker they were published at, if they are of one."""
 
 
 class Subscription:
     """Events that match a filter, as an asynchronous iterator; leaving its block unsubscribes."""
 
-    def __init__(self, bus: Bus, filter: AttributeFilter, gaps: bool) -> None:
+    def __init__(
+        self, bus: Bus, filter: AttributeFilter, gaps: bool, promise: Promise = "best effort"
+    ) -> None:
         self._bus = bus
         self.filter = filter
+        self.promise: Promise = promise
+        self.asked = False
+        """Whether a broker was asked for it before."""
         self.number = next(bus._numbers)
         self.missed = 0
         """Events known to be missing."""

@@ -43,7 +43,15 @@ class RingPeer(msgspec.Struct, frozen=True, array_like=True):
 Peers: TypeAlias = Annotated[tuple[RingPeer, ...], msgspec.Meta(max_length=64)]
 
 
-class _Routine(Message, frozen=True):
+class OverlayMessage(Message, frozen=True):
+    """What maintains an overlay; no part of a reconfiguration of tables."""
+
+    def involves(self) -> bool:
+        """Repairing the overlay is not repairing tables."""
+        return False
+
+
+class _Routine(OverlayMessage, frozen=True):
     """A message that a network at rest exchanges as well."""
 
     @classmethod
@@ -65,7 +73,7 @@ class Stabilise(_Routine, frozen=True, tag="ring stabilise"):
         return HEADER_BYTES + NODE_BYTES * (1 + len(self.predecessors) + len(self.successors))
 
 
-class RingChange(Message, frozen=True, tag="ring change"):
+class RingChange(OverlayMessage, frozen=True, tag="ring change"):
     """As :class:`Stabilise`, at once when something has changed."""
 
     me: RingPeer
@@ -78,7 +86,7 @@ class RingChange(Message, frozen=True, tag="ring change"):
         return HEADER_BYTES + NODE_BYTES * (1 + len(self.predecessors) + len(self.successors))
 
 
-class RingLeave(Message, frozen=True, tag="ring leave"):
+class RingLeave(OverlayMessage, frozen=True, tag="ring leave"):
     """The sender leaves the ring."""
 
     me: RingPeer

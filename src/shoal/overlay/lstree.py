@@ -24,6 +24,7 @@ from typing import Any, Final, cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.lstree_caches import Search, key_of
+from shoal.overlay.lstree_member import PLACES
 from shoal.overlay.lstree_messages import (
     Accept,
     Attach,
@@ -48,6 +49,8 @@ from shoal.stack.registry import register
 
 SIGHTINGS: Final = 1.0
 """Seconds within which a node passes on one sighting of another tree."""
+TRIES: Final = 2
+"""Nodes that no longer answered which a root asks all the same when it looks for other trees."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -56,8 +59,15 @@ class LSTree(Searcher):
 
     def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
+        self.beats = parameters.heartbeat > 0
+        self.fanout = parameters.global_fanout
+        self.repropagation = parameters.global_repropagation
+        silence = parameters.heartbeat * parameters.patience
+        self.heals_within = silence + 4 * (parameters.merge_period + parameters.global_period)
         self._sighted = -1e9
         """When this node last passed on a sighting."""
+        self._kept = 0
+        """Place of the node that was remembered and asked last."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Requests and answers, regional and global data."""
@@ -78,9 +88,16 @@ class LSTree(Searcher):
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """Any word of a neighbour is a sign of life; beats are no more than that."""
-        if sender in self.heard:
+        if self.beats and sender in self.heard:
             self.heard[sender] = self.host.now()
-        if type(message) is not Beat:
+        kind = type(message)
+        if kind is Update:  # most are of these three kinds
+            self.on_update(sender, message)
+        elif kind is Ping:
+            self.on_ping(sender, message)
+        elif kind is Pong:
+            self.on_pong(sender, message)
+        elif kind is not Beat:
             super().receive(sender, message)
 
     # Life
@@ -88,7 +105,8 @@ class LSTree(Searcher):
     def start(self) -> None:
         """Look after caches and neighbours, each node at another moment."""
         p = self.parameters
-        phase = self.uniform()
+        self.me = self.host.contact()
+        phase = self.dice.uniform()
         if p.heartbeat:
             self.host.every(p.heartbeat, self.beat, phase * p.heartbeat)
         if self.merges:
@@ -122,7 +140,10 @@ class LSTree(Searcher):
         """A root asks the nodes that it knows whether they are of another tree."""
         if self.root and self.search is None and self.merges:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
-            for contact in self.known.remembered.values():
+            kept = list(self.known.remembered.values())
+            for _ in range(min(TRIES, len(kept))):
+                self._kept += 1
+                contact = kept[self._kept % len(kept)]
                 self.search.sighted[key_of(contact)] = contact
             self._ask_next()
 
@@ -151,17 +172,16 @@ class LSTree(Searcher):
 
     def update(self) -> None:
         """Tell some nodes of some nodes, and see who is still there."""
-        me = self.host.contact()
-        count, bits = self.parameters.references, self.bits()
         if self.colour != BLANK:
-            self._spread(Update((me, *self.known.some(count, bits & 0xFFFF))), bits >> 16)
+            told = self.known.some(self.parameters.references, self.dice.below(PLACES))
+            self._spread(Update((self.me, *told)))
         if self.parameters.pings:
-            ping = Ping(me, self.colour)
+            ping = Ping(self.me, self.colour)
             for contact in self.known.to_ping(self.parameters.pings):
                 self.host.send_direct(contact, ping)
 
-    def _spread(self, update: Update, bits: int) -> None:
-        for contact in self.known.some(self.parameters.global_fanout, bits & 0xFFFF):
+    def _spread(self, update: Update) -> None:
+        for contact in self.known.some(self.fanout, self.dice.below(PLACES)):
             self.host.send_direct(contact, update)
 
     def on_update(self, sender: NodeId, message: Message) -> None:
@@ -169,15 +189,14 @@ class LSTree(Searcher):
         update = cast("Update", message)
         for contact in update.known:
             self.known.insert(contact)
-        bits = self.bits()
-        if (bits & 0xFFFF) < self.parameters.global_repropagation * 0x10000:
-            self._spread(update, bits >> 16)
+        if self.dice.uniform() < self.repropagation:
+            self._spread(update)
 
     def on_ping(self, sender: NodeId, message: Message) -> None:
         """Answer; a stranger's colour may be that of a tree to join."""
         ping = cast("Ping", message)
         if ping.contact.node == sender:
-            self.host.send_direct(ping.contact, Pong(self.host.contact(), self.colour))
+            self.host.send_direct(ping.contact, Pong(self.me, self.colour))
             if ping.colour != self.colour:
                 self.sighted(ping.contact, ping.colour)
 

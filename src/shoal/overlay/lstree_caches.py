@@ -21,13 +21,35 @@ def key_of(contact: Contact) -> Any:
     return contact.address if contact.node < 0 else contact.node
 
 
+class Dice:
+    """Draws of one life of a node, in order; small numbers only, which are quick compiled."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed % 2147483646 + 1
+
+    def below(self, limit: int) -> int:
+        """A number in [0, limit), for limits below a million."""
+        self._state = self._state * 48271 % 2147483647
+        return (self._state >> 5) % limit
+
+    def uniform(self) -> float:
+        """A number in [0, 1)."""
+        self._state = self._state * 48271 % 2147483647
+        return (self._state - 1) / 2147483646
+
+
 class GlobalCache:
     """References to nodes anywhere. The oldest gives way to a newer one."""
 
     def __init__(self, node: NodeId, size: int) -> None:
         self.node = node
         self.size = size
-        self.entries: dict[Any, Contact] = {}
+        self.contacts: list[Contact] = []
+        """The entries; once there are ``size``, a new one takes the place of the oldest."""
+        self._keys: list[Any] = []
+        self._oldest = 0
+        self._place: dict[Any, int] = {}
+        """Per key its place in the two lists."""
         self.unanswered: dict[Any, None] = {}
         """Entries that were pinged and have not answered yet."""
         self.remembered: dict[Any, Contact] = {}
@@ -36,14 +58,36 @@ class GlobalCache:
 
     def insert(self, contact: Contact) -> None:
         """A node is, or was lately, part of the overlay."""
-        key = key_of(contact)
-        if contact.node == self.node or key in self.entries:
+        node: int = contact.node
+        key: Any = contact.address if node < 0 else node
+        if key in self._place or node == self.node:
             return
-        self.entries[key] = contact
-        if len(self.entries) > self.size:
-            oldest = next(iter(self.entries))
-            del self.entries[oldest]
-            self.unanswered.pop(oldest, None)
+        if len(self.contacts) < self.size:
+            self._place[key] = len(self.contacts)
+            self.contacts.append(contact)
+            self._keys.append(key)
+            return
+        place = self._oldest
+        del self._place[self._keys[place]]
+        self._place[key] = place
+        self.contacts[place] = contact
+        self._keys[place] = key
+        self._oldest = (place + 1) % self.size
+
+    def drop(self, key: Any) -> Contact | None:
+        """Remove an entry, if it is there."""
+        self.unanswered.pop(key, None)
+        place = self._place.pop(key, None)
+        if place is None:
+            return None
+        contact = self.contacts[place]
+        last, last_key = self.contacts.pop(), self._keys.pop()
+        if place < len(self.contacts):
+            self.contacts[place] = last
+            self._keys[place] = last_key
+            self._place[last_key] = place
+        self._oldest = 0
+        return contact
 
     def remember(self, contact: Contact) -> None:
         """Keep a node for good, in place of the one kept longest."""
@@ -55,8 +99,7 @@ class GlobalCache:
 
     def purge(self, key: Any) -> None:
         """A node does not answer."""
-        self.unanswered.pop(key, None)
-        contact = self.entries.pop(key, None)
+        contact = self.drop(key)
         if contact is not None:
             self.remember(contact)
 
@@ -64,9 +107,9 @@ class GlobalCache:
         """A node is there."""
         key = key_of(contact)
         self.unanswered.pop(key, None)
-        self.remembered.pop(key, None)
-        if contact.address and contact.address in self.remembered:
-            del self.remembered[contact.address]
+        if self.remembered:
+            self.remembered.pop(key, None)
+            self.remembered.pop(contact.address, None)
         self.insert(contact)
 
     def to_ping(self, count: int) -> list[Contact]:
@@ -84,11 +127,14 @@ class GlobalCache:
 
     def some(self, count: int, start: int) -> list[Contact]:
         """So many entries, from a place on and round."""
-        all_entries = list(self.entries.values())
-        size = len(all_entries)
+        size = len(self.contacts)
         if count >= size:
-            return all_entries
-        return [all_entries[(start + i) % size] for i in range(count)]
+            return self.contacts[:]
+        place = start % size
+        chosen = self.contacts[place : place + count]
+        if len(chosen) < count:
+            chosen += self.contacts[: count - len(chosen)]
+        return chosen
 
 
 class Search:

@@ -11,11 +11,11 @@ This half of the protocol answers requests (*candidate*) and looks after neighbo
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.lstree_caches import GlobalCache, Search
+from shoal.overlay.lstree_caches import Dice, GlobalCache, Search
 from shoal.overlay.lstree_messages import (
     Accept,
     Attach,
@@ -27,11 +27,13 @@ from shoal.overlay.lstree_messages import (
     Refuse,
     Regional,
 )
-from shoal.overlay.lstree_relation import BLANK, GAP, Colour, can_connect, precedes
-from shoal.stack.chance import Chance
+from shoal.overlay.lstree_relation import BLANK, GAP, LONGEST, Colour, can_connect, precedes
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Overlay, Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
+
+PLACES: Final = 1 << 16
+"""Where in a cache to begin is drawn below this."""
 
 
 class Child:
@@ -57,6 +59,8 @@ class Member(Overlay):
         self.colour: Colour = BLANK
         self.depth = 0.0
         self.parent: NodeId = LOCAL
+        self.parent_epoch = 0
+        """Which life of the parent this is."""
         self.parent_depth = 0.0
         """The parent's depth, as last heard."""
         self.root = False
@@ -73,26 +77,19 @@ class Member(Overlay):
         self.min_degree = parameters.least()
         self.chain = parameters.ancestors
         self.real = parameters.depth == "real"
-        # A seed of this life's own, so that one number names a draw.
-        chance: Chance = host.chance("lstree")
-        self._chance = Chance(chance.bits(host.node, host.epoch), "lstree")
-        self._draws = 0
+        self.dice = Dice(host.chance("lstree").bits(host.node, host.epoch))
+        self.me = Contact(host.node)
+        """This node, as others can reach it."""
         self._beaten = -1.0
-
-    def bits(self) -> int:
-        """64 random bits."""
-        self._draws += 1
-        return self._chance.bits(self._draws)
-
-    def uniform(self) -> float:
-        """A random number in [0, 1)."""
-        self._draws += 1
-        return self._chance.uniform(self._draws)
 
     # The requester's half
 
     def lose_parent(self, why: str) -> None:
         """There is no parent any more."""
+        raise NotImplementedError
+
+    def begin_anew(self) -> None:
+        """Forget the colour, which cannot be extended any more."""
         raise NotImplementedError
 
     def sighted(self, contact: Contact, colour: Colour) -> None:
@@ -116,11 +113,16 @@ class Member(Overlay):
                 return  # late
             self._forget_child(sender)  # it has lost the link, or lives again
             self._close(sender)
+        if sender == self.parent and request.epoch > self.parent_epoch:
+            self._close(sender)
+            self.lose_parent("it lives again")
         lower = self.depth
         reason = "self" if sender == self.node else ""
         candidates: tuple[Contact, ...] = ()
         if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
             lower, reason = self._lowered(request)
+        if not reason and self.colour[0] >= LONGEST and self.parent == LOCAL:
+            reason = "busy"  # about to forget that colour
         if not reason and not request.break_max and 0 < self.max_degree <= self.degree():
             reason, candidates = "full", self._some_children()
         if not reason and not request.break_min and self._is_leaf():
@@ -152,7 +154,7 @@ class Member(Overlay):
         able = [child.contact for child in self.children.values() if child.attached]
         count = self.parameters.references
         if len(able) > count:
-            start = self.bits() % len(able)
+            start = self.dice.below(len(able))
             able = [able[(start + i) % len(able)] for i in range(count)]
         return tuple(able)
 
@@ -171,14 +173,19 @@ class Member(Overlay):
 
     def _tell_accepted(self, child: Child) -> None:
         """ACCEPT, over a connection: only so does it come from this life of this node."""
-        known = tuple(self.known.some(self.parameters.references, self.bits() & 0xFFFF))
-        self.host.send(
-            child.contact.node,
-            Accept(
-                *(child.epoch, child.request, self.host.contact(), self.colour, self.depth),
-                *(self.ancestors, self._siblings(), known),
-            ),
+        known = self.known.some(self.parameters.references, self.dice.below(PLACES))
+        accept = Accept(
+            child.epoch,
+            child.request,
+            self.me,
+            self.host.epoch,
+            self.colour,
+            self.depth,
+            self.ancestors,
+            self._siblings(),
+            tuple(known),
         )
+        self.host.send(child.contact.node, accept)
 
     def opened(self, peer: Contact) -> None:
         """A connection: to a child to be, or of the candidate that accepts."""
@@ -224,7 +231,7 @@ class Member(Overlay):
             self._close(sender)
             self.lose_parent("it left")
         if leave.goes:
-            self.known.entries.pop(sender, None)
+            self.known.drop(sender)
 
     def _forget_child(self, node: NodeId) -> None:
         """A node is no child any more, nor one to be."""
@@ -279,7 +286,7 @@ class Member(Overlay):
         before = self.depth
         if colour != self.colour:
             self.colour = colour
-            self.depth = depth + 1.0 - self.uniform() if self.real else depth + 1.0
+            self.depth = depth + 1.0 - self.dice.uniform() if self.real else depth + 1.0
             return True
         if not self.real:
             self.depth = min(before, depth + 1.0)  # a hop count follows the parent's
@@ -296,6 +303,8 @@ class Member(Overlay):
         if sender == self.parent:
             self._close(sender)
             self.lose_parent("it dropped this node")
+            if cast("Drop", message).anew and self.parent == LOCAL and not self.root:
+                self.begin_anew()
 
     def beat(self) -> None:
         """Send a sign of life over every connection, and give up those who have sent none."""
@@ -342,5 +351,5 @@ class Member(Overlay):
             "depth": round(self.depth, 6),
             "parent": "root" if self.root else "searching" if self.parent == LOCAL else self.parent,
             "children": len(self.children),
-            "known": len(self.known.entries),
+            "known": len(self.known.contacts),
         }

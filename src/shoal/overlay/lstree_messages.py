@@ -36,7 +36,7 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often Regional asks an ancestor rather than a sibling."""
     global_size: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
     """Entries of the Global cache."""
-    global_period: Seconds = 250.0
+    global_period: Seconds = 30.0
     """Seconds between updates, and between pings, of the Global cache."""
     global_fanout: Annotated[int, msgspec.Meta(ge=0, le=10)] = 2
     """Nodes that an update goes to."""
@@ -54,7 +54,7 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds after which a candidate that does not answer is given up."""
     early_merge: Seconds = 1.0
     """Seconds after which a new root looks for another tree for the first time."""
-    merge_period: Seconds = 250.0
+    merge_period: Seconds = 10.0
     """Seconds between its later attempts."""
     recolour: Seconds = 3600.0
     """Seconds after which a root spreads depths again by a new colour."""
@@ -99,6 +99,7 @@ class Accept(Control, frozen=True, tag="lstree accept"):
     """The life of the requester that asked."""
     request: Count
     parent: Contact
+    parent_epoch: Count
     colour: WireColour
     depth: Depth
     ancestors: Contacts
@@ -131,7 +132,9 @@ class Leave(Control, frozen=True, tag="lstree leave"):
 
 
 class Drop(Control, frozen=True, tag="lstree drop"):
-    """The sender no longer has the receiver for a child."""
+    """The sender no longer has the receiver for a child; ``anew``: nor its colour a future."""
+
+    anew: bool = False
 
 
 class Regional(Control, frozen=True, tag="lstree regional"):

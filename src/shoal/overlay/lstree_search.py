@@ -7,6 +7,7 @@ PARENTREQUEST; 4, it decides (:mod:`~shoal.overlay.lstree_member`); 5, attach to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
@@ -25,7 +26,7 @@ from shoal.overlay.lstree_messages import (
 from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId
-from shoal.stack.layer import Reconfiguration, Routing
+from shoal.stack.layer import Layer, Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 2**20
@@ -129,7 +130,7 @@ class Searcher(Member):
                 if self._ask_new(step, search, contact):
                     return True
         else:
-            for contact in self.known.some(self.known.size, self.bits() & 0xFFFF):
+            for contact in self._anybody():
                 if self._ask_new(step, search, contact):
                     return True
         return self._await_busy(step, search)
@@ -139,18 +140,26 @@ class Searcher(Member):
         above = [c for c in self.ancestors if self._is_new(search, c)]
         beside = [c for c in self.siblings if self._is_new(search, c)] if step == "R" else []
         if above and beside:
-            upwards = self.uniform() < self.parameters.ancestor_probability
+            upwards = self.dice.uniform() < self.parameters.ancestor_probability
         else:
             upwards = bool(above)
         if upwards:
             return self._ask_new(step, search, above[0])
         if beside:
-            return self._ask_new(step, search, beside[self.bits() % len(beside)])
+            return self._ask_new(step, search, beside[self.dice.below(len(beside))])
         return False
+
+    def _anybody(self) -> list[Contact]:
+        """The Global cache, from a random place on and round."""
+        entries = self.known.contacts
+        place = self.dice.below(len(entries)) if entries else 0
+        return entries[place:] + entries[:place]
 
     def _is_new(self, search: Search, contact: Contact) -> bool:
         node = contact.node
-        return node != self.node and node != search.lost and key_of(contact) not in search.asked
+        if node >= 0 and (node == self.node or node == search.lost):
+            return False
+        return key_of(contact) not in search.asked
 
     def _ask_new(self, step: str, search: Search, contact: Contact) -> bool:
         """Ask a node that was not asked before; one's own children need not be."""
@@ -192,7 +201,7 @@ class Searcher(Member):
         search.request = self._requests
         search.timer = self.host.after(self.parameters.request_timeout, self._unanswered)
         request = ParentRequest(
-            *(self.host.contact(), self.host.epoch, self._requests, self.colour, self.depth),
+            *(self.me, self.host.epoch, self._requests, self.colour, self.depth),
             *(step == "M", step == "m" or step == "M"),
         )
         self.host.send_direct(contact, request)
@@ -249,7 +258,7 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
-        self.known.entries.pop(contact.address, None)
+        self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
         if node == self.node:
@@ -296,6 +305,7 @@ class Searcher(Member):
         parent = accept.parent.node
         self._answered(search, "accepted")
         self.parent = parent
+        self.parent_epoch = accept.parent_epoch
         self.root = False
         self._end_search(f"attached to {parent} by {NAMES[search.strategy]}")
         self.adopt(accept.parent, accept.colour, accept.depth, accept.ancestors)
@@ -322,7 +332,7 @@ class Searcher(Member):
         if search.cause == "merge":
             return
         if self.colour[0] >= LONGEST:
-            self._begin_anew()
+            self.begin_anew()
             return
         self.root = True
         self.ancestors = ()
@@ -339,15 +349,29 @@ class Searcher(Member):
         self._coloured = self.host.now()
         self.push()
 
-    def _begin_anew(self) -> None:
-        """A liar has used up the colours: part from all, as after a crash, and join again."""
+    def begin_anew(self) -> None:
+        """A liar has used up the colours: all below part, as after a crash, and join again."""
         for node in list(self.children):
-            self.host.send(node, Drop())
+            self.host.send(node, Drop(True))
             self._forget_child(node)
             self._close(node)
         self.colour = BLANK
         self.depth = 0.0
         self._seek("join", LOCAL, -1)
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """There is one root, and each node has the parent's colour and is not above its limit."""
+        if self.search is not None and self.search.cause != "merge":
+            return "it looks for a parent"
+        if self.parent == LOCAL:
+            others = [n for n, layer in running.items() if cast("Member", layer).root]
+            return None if others == [self.node] else f"it is root, beside {others}"
+        above = cast("Member", running[self.parent])
+        if self.colour != above.colour:
+            return f"its colour is {self.colour}, that of its parent {above.colour}"
+        if above.depth >= self.depth:
+            return f"its depth is {self.depth}, that of its parent {above.depth}"
+        return None
 
     def describe(self) -> dict[str, Any]:
         """See :class:`~shoal.stack.layer.Overlay`."""

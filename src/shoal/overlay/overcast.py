@@ -26,8 +26,8 @@ class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     heartbeat: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
     patience: Annotated[float, msgspec.Meta(ge=2, le=1000)] = 4.0
     global_size: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
-    global_period: Seconds = 250.0
-    merge_period: Seconds = 250.0
+    global_period: Seconds = 30.0
+    merge_period: Seconds = 10.0
 
     def instance(self, strategies: str) -> LSTreeParameters:
         """The parameters of the instance that this is."""

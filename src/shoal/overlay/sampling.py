@@ -14,8 +14,10 @@ from shoal.stack.chance import Chance
 from shoal.stack.host import Host, NodeId
 from shoal.stack.message import Contact
 
-VIEW: Final = 128
+VIEW: Final = 64
 """Nodes kept in a view."""
+SLACK: Final = 32
+"""Nodes above that before some are forgotten, many at once."""
 SAMPLE: Final = 12
 """Nodes told to another in one exchange."""
 FAILURES: Final = 3
@@ -62,7 +64,7 @@ class View:
             elif one.epoch == entry.epoch and heard > entry.heard:
                 entry.contact = one.contact
                 entry.heard = heard
-        if len(self.entries) > VIEW:
+        if len(self.entries) > VIEW + SLACK:
             self._make_room(neighbours)
         return new
 

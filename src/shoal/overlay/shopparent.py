@@ -30,7 +30,7 @@ know others by peer sampling, and ask some of them for advertisements in each pe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -56,6 +56,9 @@ from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Handler, Layer, Overlay, Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
+
+if TYPE_CHECKING:
+    from shoal.content import Event
 
 NOBODY: Final = -1
 LOST: Final = 32
@@ -83,6 +86,10 @@ class ShopParent(Overlay):
             if parameters.overlap == "axis"
             else BySample()
         )
+        if parameters.overlap == "sample":
+            routing.watching = self
+        self.most = parameters.children
+        """Children that this node takes at most; 0: any number."""
         self.errors: Errors | None = None
         if parameters.error:
             shared = parameters.error_terms == "shared"
@@ -293,6 +300,7 @@ class ShopParent(Overlay):
             or now.children != told.children
             or now.route != told.route
             or now.own != told.own
+            or now.room != told.room
         ):
             self.advertise()
 
@@ -306,7 +314,11 @@ class ShopParent(Overlay):
             children = (*children, Child(new, Wanted()))
         known: tuple[Known, ...] = () if self.radio else self.view.sample(NOBODY)
         own = interests.wanted(routing.filters())
-        return Advertise(self.rank, self.route, own, children, known)
+        return Advertise(self.rank, self.route, own, children, self._has_room(), known)
+
+    def _has_room(self) -> bool:
+        """Whether this node takes one more child."""
+        return not self.most or len(self.children()) < self.most
 
     def children(self) -> list[NodeId]:
         """The nodes whose parent this one is."""
@@ -403,6 +415,8 @@ class ShopParent(Overlay):
         for node, advertise in self.adverts.items():
             if self._is_below(advertise) or (node in self.neighbours and node != self.parent):
                 continue
+            if not advertise.room and node != self.parent:
+                continue
             if first == NOBODY or advertise.rank < first:
                 first, found = advertise.rank, []
             if advertise.rank == first and len(advertise.route) < LONGEST:
@@ -478,7 +492,8 @@ class ShopParent(Overlay):
             return
         self.heard[sender] = self.host.now()
         moving = self.rank < 0 or self.joining != NOBODY
-        if moving or self.host.node in join.path or len(join.path) >= LONGEST:
+        full = len(join.path) == 1 and not self._has_room()
+        if full or moving or self.host.node in join.path or len(join.path) >= LONGEST:
             self.host.send(sender, Answer(join.path, join.request, join.moves, False))
         elif self.parent == LOCAL:
             self._answer(join.path, join.request, join.moves, True)
@@ -500,6 +515,8 @@ class ShopParent(Overlay):
     def _answer(self, path: tuple[int, ...], request: int, moves: bool, granted: bool) -> None:
         """One step back down; the parent to be makes its end of the link."""
         node = path[-1]
+        if len(path) == 1 and node not in self.neighbours and not self._has_room():
+            granted = False
         if len(path) > 1 or not granted:
             self.host.send(node, Answer(path, request, moves, granted))
         elif node in self.heard and node != self.parent:
@@ -633,6 +650,10 @@ class ShopParent(Overlay):
     def _note_parent(self, parent: NodeId, saving: float) -> None:
         if self.host.watched:
             self.host.note("parent", parent, repr(saving))
+
+    def routed(self, event: Event) -> None:
+        """Keep the event in the sample by which interests are compared."""
+        self.interests.observe(event.content)
 
     def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
         """See :class:`~shoal.stack.layer.Layer`: all are in one tree, and both ends know."""

@@ -49,7 +49,9 @@ class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """Seconds of silence after which a parent or child is expired."""
     collect: Seconds = 0.1
     """Seconds that a newcomer waits for answers to its PARENT-PROBE."""
-    hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    children: Annotated[int, msgspec.Meta(ge=0, le=4096)] = 16
+    """Children that a node takes at most; 0: any number, as by radio."""
+    hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.1
     """The share by which a parent must be cheaper than the present one."""
     probes: Annotated[int, msgspec.Meta(ge=1, le=32)] = 3
     """With sampling: known nodes asked for an advertisement in each period."""
@@ -121,12 +123,14 @@ class Advertise(Message, frozen=True, tag="parent-advertise"):
 
     ``route`` leads from the root to the sender's parent, so its length is the sender's hop count.
     ``rank`` is the root's place among those that may be it. ``own`` is the inherent subscription.
+    ``room``: the sender would take one more child.
     """
 
     rank: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
     route: Annotated[tuple[Hop, ...], msgspec.Meta(max_length=1024)]
     own: Wanted
     children: Annotated[tuple[Child, ...], msgspec.Meta(max_length=4096)]
+    room: bool = True
     known: Sample = ()
 
     @classmethod

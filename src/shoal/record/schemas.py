@@ -108,14 +108,14 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("a", pa.int32()),
             pa.field("b", pa.int32()),
             pa.field("change", pa.string()),
-            pa.field("repair", pa.int32()),
+            pa.field("repair", pa.int64()),
         ]
     ),
     # One row: a link replaced by another, and how many nodes took part in repairing the tables.
     "repairs": pa.schema(
         [
             _RUN,
-            pa.field("repair", pa.int32()),
+            pa.field("repair", pa.int64()),
             pa.field("broken_at", pa.float64()),
             pa.field("replaced_at", pa.float64()),
             pa.field("path_length", pa.int32()),

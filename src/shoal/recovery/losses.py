@@ -40,9 +40,13 @@ class Wanted:
 class Stream:
     """The events of one publisher that match one filter."""
 
-    __slots__ = ("asked", "count", "first", "index", "later", "sequence")
+    __slots__ = ("asked", "count", "final", "first", "index", "later", "sequence", "since")
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
+        self.since = now
+        """When this publisher was first heard of, or last said that it stops in good order."""
+        self.final = False
+        """Whether it said so and was not heard of since."""
         self.asked = float("-inf")
         """When the publisher was last asked to number them."""
         self.index = -1
@@ -152,7 +156,7 @@ class Losses:
         for number in numbers:
             stream = streams.get(number)
             if stream is None:
-                stream = Stream()
+                stream = Stream(now)
                 streams[number] = stream
             if event.sequence <= stream.sequence and stream.index >= 0:
                 continue
@@ -170,6 +174,7 @@ class Losses:
                     stream.later = set(sorted(stream.later)[MOST_LATER // 2 :])
                 if room and stream.index >= 0:
                     stream.index = -1  # the publisher has forgotten this filter
+                    stream.asked = float("-inf")
                 unknown = unknown or stream.index < 0
         return unknown
 
@@ -189,10 +194,11 @@ class Losses:
         if struck:
             self._keep(publisher, [one for one in self.lost[publisher] if one.count])
 
-    def started(self, publisher: NodeId, start: Start, now: float) -> bool:
+    def started(self, publisher: NodeId, start: Start, uptime: float, now: float) -> bool:
         """A publisher says how it numbers a filter; said again, it is as good as an event.
 
-        True if counting begins with this.
+        True if an unknown number of events may be missing: those that the publisher no longer has,
+        or may have published in an earlier life that ended without a word.
         """
         wanted = self.wanted.get(start.filter)
         stream = None
@@ -200,21 +206,33 @@ class Losses:
             stream = self.streams.get(publisher, {}).get(wanted.number)
         if wanted is None or stream is None or start.sequence < stream.sequence:
             return False
-        begins = stream.index != start.index and start.first >= stream.sequence
-        if begins:
+        unsure = False
+        if stream.index != start.index and start.first >= stream.sequence:
+            unsure = start.unsure or (stream.since < now - uptime - 1.0 and not stream.final)
+            stream.since, stream.final = now, False
             stream.index = start.index
             self._begin(stream, start.before, start.first)
         if stream.index == start.index and start.index >= 0:
             self._heard(publisher, wanted.number, stream, start.count, start.sequence, now)
-        return begins
+        return unsure
 
-    def told(self, publisher: NodeId, index: int, count: int, sequence: int, now: float) -> None:
-        """A publisher tells its last number for a filter."""
+    def told(
+        self,
+        publisher: NodeId,
+        index: int,
+        count: int,
+        sequence: int,
+        now: float,
+        final: bool = False,
+    ) -> None:
+        """A publisher tells its last number for a filter; ``final`` if it stops in good order."""
         if index < 0:
             return
         for number, stream in self.streams.get(publisher, {}).items():
-            if stream.index == index and sequence > stream.sequence:
-                self._heard(publisher, number, stream, count, sequence, now)
+            if stream.index == index:
+                stream.final = final
+                if sequence > stream.sequence:
+                    self._heard(publisher, number, stream, count, sequence, now)
 
     def _heard(
         self, publisher: NodeId, number: int, stream: Stream, count: int, sequence: int, now: float
@@ -314,7 +332,7 @@ class Losses:
         wanted = self.wanted[filter]
         stream = streams.get(wanted.number)
         if stream is None:
-            stream = Stream()
+            stream = Stream(now)
             streams[wanted.number] = stream
         stream.asked = now
         return stream.sequence

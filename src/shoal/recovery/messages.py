@@ -47,14 +47,20 @@ class _Quiet(Message, frozen=True):
 # Numbers
 
 
-class Follow(_Quiet, frozen=True, tag="follow"):
-    """To a publisher: number the events that match these filters; the sender wants them."""
+class Follow(_Quiet, frozen=True, tag="recovery-follow"):
+    """To a publisher: number the events that match these filters; the follower wants them.
 
+    Out of band, or back along the route of its events where its address is not known.
+    """
+
+    follower: Contact
+    publisher: Node
     filters: Filters
     ages: Annotated[tuple[Age, ...], msgspec.Meta(max_length=FILTERS)]
-    """Per filter, the seconds for which the sender has wanted it."""
+    """Per filter, the seconds for which the follower has wanted it."""
     after: Annotated[tuple[Number, ...], msgspec.Meta(max_length=FILTERS)]
-    """Per filter, the publisher's sequence number up to which the sender lacks nothing."""
+    """Per filter, the publisher's sequence number up to which the follower lacks nothing."""
+    hops: Hops
 
     def size(self) -> int:
         """A filter is as large as a subscription's."""
@@ -80,20 +86,25 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
     longer keeps: some may have matched."""
 
 
-class Following(_Quiet, frozen=True, tag="following"):
-    """The answer."""
+class Following(_Quiet, frozen=True, tag="recovery-following"):
+    """The answer, out of band."""
 
+    publisher: Contact
     starts: Annotated[tuple[Start, ...], msgspec.Meta(max_length=FILTERS)]
+    uptime: Age
+    """Seconds since the publisher started; of what it published before that it knows nothing."""
 
     def size(self) -> int:
         """A filter and five numbers each."""
         return HEADER_BYTES + (PAYLOAD_BYTES + 20) * len(self.starts)
 
 
-class Tally(_Quiet, frozen=True, tag="tally"):
+class Tally(_Quiet, frozen=True, tag="recovery-tally"):
     """From a publisher that fell silent: (index, count, last sequence number) of its filters."""
 
     numbers: Annotated[tuple[tuple[Number, Number, Number], ...], msgspec.Meta(max_length=LONGEST)]
+    final: bool = False
+    """The publisher stops in good order: these are its last numbers for ever."""
 
     def size(self) -> int:
         """Three numbers each."""
@@ -103,7 +114,7 @@ class Tally(_Quiet, frozen=True, tag="tally"):
 # Gossip
 
 
-class Digest(_Quiet, frozen=True, tag="digest"):
+class Digest(_Quiet, frozen=True, tag="recovery-digest"):
     """The gossiper holds these events that match a filter: (publisher, sequence number, age)."""
 
     gossiper: Contact
@@ -131,7 +142,7 @@ class Hole(msgspec.Struct, frozen=True, array_like=True):
     """Sequence numbers in between that are not missing."""
 
 
-class Missing(_Quiet, frozen=True, tag="missing"):
+class Missing(_Quiet, frozen=True, tag="recovery-missing"):
     """The seeker lacks events; whoever holds some sends them, and passes on what is left."""
 
     seeker: Contact
@@ -147,7 +158,7 @@ class Missing(_Quiet, frozen=True, tag="missing"):
         return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters) + 16 * len(self.holes) + 2 * had
 
 
-class Compare(_Quiet, frozen=True, tag="compare"):
+class Compare(_Quiet, frozen=True, tag="recovery-compare"):
     """A walk from node to node: each answers the seeker with what it holds for these filters."""
 
     seeker: Contact
@@ -155,7 +166,9 @@ class Compare(_Quiet, frozen=True, tag="compare"):
     filters: Filters
     ages: Annotated[tuple[Age, ...], msgspec.Meta(max_length=FILTERS)]
     """Per filter, the seconds for which the seeker has wanted it."""
-    complete: Annotated[tuple[tuple[Node, Number, Number], ...], msgspec.Meta(max_length=LONGEST)]
+    complete: Annotated[
+        tuple[tuple[Contact, Number, Number], ...], msgspec.Meta(max_length=LONGEST)
+    ]
     """Per publisher, between which sequence numbers (the second included) nothing is lacking."""
     steps: Annotated[int, msgspec.Meta(ge=0, le=64)]
     """Nodes that it still visits."""
@@ -168,7 +181,7 @@ class Compare(_Quiet, frozen=True, tag="compare"):
 # Copies
 
 
-class Request(Message, frozen=True, tag="request"):
+class Request(Message, frozen=True, tag="recovery-request"):
     """The sender wants copies of these events, as far as they match one of the filters."""
 
     ids: Annotated[tuple[Id, ...], msgspec.Meta(max_length=LONGEST)]
@@ -183,7 +196,7 @@ class Request(Message, frozen=True, tag="request"):
         return False
 
 
-class Reply(Message, frozen=True, tag="reply"):
+class Reply(Message, frozen=True, tag="recovery-reply"):
     """Copies of events, with their ages, and ids that were asked for and do not match."""
 
     copies: Annotated[tuple[tuple[Event, Age], ...], msgspec.Meta(max_length=BATCH)]

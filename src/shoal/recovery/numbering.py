@@ -134,6 +134,16 @@ class Numbering:
             followed.marked = self._events
         return tuple([(followed.index, followed.count) for followed in matched])
 
+    def last_words(self) -> dict[NodeId, list[tuple[int, int, int]]]:
+        """Per follower all numbers, for a publisher that stops."""
+        told: dict[NodeId, list[tuple[int, int, int]]] = {}
+        for followed in self._filters.values():
+            for follower in followed.followers:
+                numbers = told.setdefault(follower, [])
+                if len(numbers) < LONGEST:
+                    numbers.append((followed.index, followed.count, followed.sequence))
+        return told
+
     def tails(self, before: float) -> dict[NodeId, list[tuple[int, int, int]]]:
         """Per follower the numbers to tell it: of filters that nothing matched since a time."""
         told: dict[NodeId, list[tuple[int, int, int]]] = {}

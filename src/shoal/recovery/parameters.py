@@ -47,7 +47,7 @@ class RecoveryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Seconds between two comparisons with nodes met at random (0: never)."""
     share: Share = 0.25
     """Bytes of gossip sent for each byte of events that came by."""
-    idle: Bytes = 2000
+    rate: Bytes = 20_000
     """Bytes of gossip per second that a node may send in any case."""
     reply_rate: Bytes = 1_000_000
     """Bytes per second that a node sends in reply to others."""

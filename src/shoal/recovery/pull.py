@@ -43,8 +43,14 @@ class Pull(Gossip):
     # What to ask for
 
     def lacking(self, now: float) -> list[Lost]:
-        """What is missing and was not asked for lately."""
-        return [one for one in self.losses.all() if one.asked + self.parameters.retry <= now]
+        """What has been missing for a period, and was not asked for lately.
+
+        What was noticed a moment ago may only be late: numbers come straight from the publisher,
+        and events may overtake each other.
+        """
+        noticed = now - self.parameters.period
+        asked = now - self.parameters.retry
+        return [one for one in self.losses.all() if one.asked <= asked and one.noticed <= noticed]
 
     def round(self, now: float) -> None:
         """Ask for something that is missing; where nothing is, be silent."""
@@ -58,9 +64,9 @@ class Pull(Gossip):
         """Choose among the losses, and whom to ask; each algorithm has its own rule."""
         raise NotImplementedError
 
-    def recover(self, event: Event, age: float) -> None:
+    def recover(self, event: Event, age: float, giver: NodeId) -> None:
         """As usual; asking was not in vain."""
-        super().recover(event, age)
+        super().recover(event, age, giver)
         self.pace.busy(self.host.now())
 
     def ask_subscribers(self, lost: list[Lost], now: float) -> None:
@@ -119,6 +125,7 @@ class Pull(Gossip):
         """Give what is held, and pass on what is left."""
         if not self.first(1, message.seeker.node, message.round):
             return
+        self._met(message.seeker)
         found: dict[tuple[int, int], Kept] = {}
         left: list[Hole] = []
         for hole in message.holes:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DRAWS = 4
 """Filters that are drawn until one matches something in the buffer."""
-WATCHFUL = 10
+WATCHFUL = 4
 """While events come, rounds become at most so many times rarer: the next one may be lost."""
 
 

@@ -47,6 +47,8 @@ class HierarchicalForwarding(SubscriptionForwarding):
         first = not self.moving or self.seen.first(event.id)
         if first and self.recovery is not None:
             self.recovery.seen(event, sender)
+        if first and self.watching is not None:
+            self.watching.routed(event)
         onward = Forward(event, hops + 1)
         parent = self.parent
         if parent != sender and parent in self.neighbours:

@@ -136,6 +136,8 @@ class SubscriptionForwarding(Routing):
         first = not self.moving or self.seen.first(event.id)
         if first and self.recovery is not None:
             self.recovery.seen(event, sender)
+        if first and self.watching is not None:
+            self.watching.routed(event)
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:

@@ -17,6 +17,7 @@ from shoal.stack.host import Timer
 if TYPE_CHECKING:
     from shoal.stack.layer import Layer
     from shoal.stack.message import Message
+    from shoal.stack.node import Node
 
 NANOSECONDS: Final = 1_000_000_000
 
@@ -257,9 +258,11 @@ class Kernel:
 class SimTimer(Timer):
     """A callback in simulated time."""
 
-    def __init__(self, kernel: Kernel, callback: Callable[[], None], background: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, callback: Callable[[], None] | None, background: bool
+    ) -> None:
         self.kernel = kernel
-        self.callback: Callable[[], None] | None = callback
+        self.callback = callback
         self.background = background
 
     def cancel(self) -> None:
@@ -275,6 +278,41 @@ class SimTimer(Timer):
         if callback is not None:
             self.cancel()
             callback()
+
+
+class Letter(SimTimer):
+    """A message out of band, on its way to whichever life of a node is there when it arrives."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        nodes: list[Node | None],
+        source: int,
+        target: int,
+        message: Message,
+        routine: bool,
+    ) -> None:
+        super().__init__(kernel, None, True)
+        self.nodes = nodes
+        self.source = source
+        self.target = target
+        self.message = message
+        self.routine = routine
+        if not routine:
+            kernel.waiting += 1
+
+    def fire(self) -> None:
+        """Arrive, unless the receiver is no more."""
+        kernel = self.kernel
+        if not self.routine:
+            kernel.waiting -= 1
+        node = self.nodes[self.target]
+        if node is None:
+            kernel.lost += 1
+            return
+        kernel.handled += 1
+        message = self.message
+        node.layers[type(message)].receive(self.source, message)
 
 
 class NodeTimer(SimTimer):

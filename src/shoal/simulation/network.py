@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from shoal.simulation.invariants import check_acyclic
 from shoal.simulation.kernel import (
     NANOSECONDS,
     NONE,
@@ -21,8 +22,10 @@ from shoal.simulation.kernel import (
     Clock,
     Fan,
     Kernel,
+    Letter,
     to_ns,
 )
+from shoal.simulation.oracle import Forest
 from shoal.simulation.recorder import Recorder
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
@@ -88,10 +91,8 @@ class SimHost(Host):
         """The channels to several neighbours, as asked for since the links last changed."""
         self._last_to: tuple[NodeId, ...] | None = None
         self._last_fan: Fan | None = None
-        self.direct: dict[NodeId, Channel] = {}
-        """The ways out of band to other nodes, as asked for."""
         self.reached_by: list[Channel] = []
-        """The ways out of band to this node."""
+        """The ways by radio to this node."""
         self._frame: Message | None = None
         self._framed_at = -1
         """The latest message by radio, and when it was sent."""
@@ -251,25 +252,17 @@ class SimHost(Host):
             return
         network = self.network
         connections = network.connections
-        if connections is not None and not connections.reaches(self.node, to.node):
+        target: NodeId = to.node
+        self.recorder.sent_direct(self.node, target, message)
+        if connections is not None and not connections.lets_through(self.node, target):
             self.kernel.lost += 1
             return
-        channel = self.direct.get(to.node)
-        if channel is None or not channel.up:
-            node = network.nodes[to.node]
-            channel = Channel(self.node, to.node, {} if node is None else node.layers)
-            channel.delay = network.direct_delay
-            if network.delays is not None:
-                channel.delay = network.delays.between(self.node, to.node)
-            if node is None:
-                channel.take_down()
-            else:
-                network.hosts[to.node].reached_by.append(channel)
-            self.direct[to.node] = channel
-        fan = channel.alone()
-        self.recorder.sent(fan, NONE, 1, message)
-        kind = network.kind_of(message)
-        self.kernel.post(self.kernel.now + channel.delay, fan, kind.skip, message)
+        delay = network.direct_delay
+        if network.delays is not None:
+            delay = network.delays.between(self.node, target)
+        routine = network.kind_of(message).skip == ROUTINE
+        letter = Letter(self.kernel, network.nodes, self.node, target, message, routine)
+        self.kernel.queue(self.kernel.now + delay, letter)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""
@@ -334,6 +327,10 @@ class Network:
         """Called when a node has started: its application speaks up."""
         self.crashed: Callable[[NodeId], None] | None = None
         """Called when a node is no more, and its application with it."""
+        self.forest: Forest | None = None
+        """The links there are, as the oracle sees them; None if nobody asks."""
+        self.acyclic = False
+        """Whether links must form a forest at every instant."""
         self.plane: Plane | None = None
         self.radio = False
         """Whether all in range hear one transmission, also of what is sent to one of them."""
@@ -368,6 +365,7 @@ class Network:
             host.clock = Clock(self.kernel)
             host.epoch += 1
             self.recorder.restarted(node)
+        self.recorder.noted(node, "node up", LOCAL, "")
         self.put_node(node).start(contacts)
         if self.started is not None:
             self.started(node)
@@ -446,6 +444,16 @@ class Network:
             self.plane.disconnected(channel)
         return channel
 
+    def changed(
+        self, a: NodeId, b: NodeId, up: bool, reconfiguration: Reconfiguration | None
+    ) -> None:
+        """Check a change of a link, and let those who watch know; its ends are told later."""
+        if self.forest is not None:
+            if up and self.acyclic:
+                check_acyclic(self.forest.links, a, b, self.kernel.now / NANOSECONDS)
+            self.forest.link(a, b, up)
+        self.recorder.link(a, b, "up" if up else "down", reconfiguration)
+
     # What a topology's script does
 
     def overlay(self, node: NodeId) -> Overlay | None:
@@ -455,7 +463,7 @@ class Network:
 
     def link_up(self, a: NodeId, b: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """A link appears and both ends are told."""
-        self.recorder.link(a, b, "up", reconfiguration)
+        self.changed(a, b, True, reconfiguration)
         self.connect(a, b)
         for near, far in ((a, b), (b, a)):
             overlay = self.overlay(near)
@@ -467,7 +475,7 @@ class Network:
     ) -> None:
         """A link vanishes and both ends are told."""
         self.disconnect(a, b)
-        self.recorder.link(a, b, "down", reconfiguration)
+        self.changed(a, b, False, reconfiguration)
         for near, far in ((a, b), (b, a)):
             overlay = self.overlay(near)
             if overlay is not None:
@@ -490,12 +498,10 @@ class Network:
 
     def remove(self, node: NodeId) -> None:
         """A node is no more; its neighbours are not told."""
+        self.recorder.noted(node, "node down", LOCAL, "")
         self.nodes[node] = None
         self.hosts[node].clock.stop()
         if self.crashed is not None:
             self.crashed(node)
         if self.plane is not None:
             self.plane.crashed(node)
-        for channel in self.hosts[node].reached_by:
-            channel.take_down()
-        self.hosts[node].reached_by = []

@@ -8,6 +8,7 @@ range, so the same message to several neighbours at one instant counts as one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,9 +67,13 @@ class RadioRangeParameters(PlacementParameters, frozen=True, forbid_unknown_fiel
     """Seconds over which the nodes start, evenly spaced, in an order drawn at random."""
     moves: tuple[Move, ...] = ()
     failures: tuple[Failure, ...] = ()
+    inspect: tuple[Seconds, ...] = ()
+    """When to note what the tree costs, and what trees built afresh would cost."""
     events: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 0
     """Events that the root publishes, evenly spaced over the window."""
     window: tuple[Seconds, Seconds] = (0.0, 0.0)
+    numbers: tuple[float, ...] = ()
+    """The numbers of these events; drawn at random if not given."""
     timeout: Seconds = 1.0
     """Seconds after which a node that cannot be reached is reported as such."""
 
@@ -164,6 +169,7 @@ class RadioRange:
         self.intervals = intervals_of(parameters.interests, places, seed)
         reach, timeout = parameters.range, parameters.timeout
         self.connections = InRange(network, places, reach, timeout, seed)
+        self.expected = parameters.interests.expected()
         self.chance = Chance(seed, "radio range")
         self.running: dict[int, None] = {}
 
@@ -181,6 +187,8 @@ class RadioRange:
             kernel.call_at(to_ns(move.at), partial(self._move, number, move))
         for number, failure in enumerate(parameters.failures):
             kernel.call_at(to_ns(failure.at), partial(self._fail, number, failure))
+        for number, at in enumerate(parameters.inspect):
+            kernel.call_at(to_ns(at), partial(self._inspect, number))
 
     def begin(self, node: int) -> None:
         """A node starts, or starts again."""
@@ -197,7 +205,7 @@ class RadioRange:
                 node = self._someone(1, number, attempt)
             to = move.to or self._somewhere(number, attempt)
             if move.to is not None or self._connected(node, to):
-                self.network.recorder.noted(node, "moved", -1, repr(to))
+                self.network.recorder.noted(node, "moved", self._hops(node), repr(to))
                 self.connections.move(node, to)
                 return
         raise StackError(f"no place was found for the move at {move.at:g} s; give one (to)")
@@ -211,13 +219,24 @@ class RadioRange:
             if failure.node is not None or self._connected(node, None):
                 break
         if node in self.running:
-            self.network.recorder.noted(node, "failed", -1, "")
+            self.network.recorder.noted(node, "failed", self._hops(node), "")
             del self.running[node]
             self.connections.changed(node)
             self.connections.crash(node)
             if failure.back_after is not None:
                 at = self.network.kernel.now + to_ns(failure.back_after)
                 self.network.kernel.call_at(at, partial(self.begin, node))
+
+    def _inspect(self, number: int) -> None:
+        from shoal.simulation.tree_inspection import inspect
+
+        inspect(self, number)
+
+    def _hops(self, node: int) -> int:
+        """How far from the root a node is in the tree of its overlay; -1 if it has no route."""
+        found = self.network.overlay(node)
+        route = getattr(found, "route", ())
+        return len(route) if getattr(found, "rank", -1) >= 0 else -1
 
     def _someone(self, purpose: int, number: int, attempt: int) -> int:
         """A node that runs and is not the root."""
@@ -241,12 +260,31 @@ class RadioRange:
         return len(distances(adjacency(len(there), edges), 0)) == len(there)
 
 
+def event_numbers(
+    parameters: RadioRangeParameters,
+    intervals: Sequence[tuple[float, float] | None],
+    seed: int,
+) -> list[float]:
+    """The events of the root: as given, or random numbers where somebody may want them."""
+    count = parameters.events
+    if parameters.numbers:
+        if len(parameters.numbers) != count:
+            raise StackError(f"there are {len(parameters.numbers)} numbers for {count} events")
+        return list(parameters.numbers)
+    ends = [end for interval in intervals if interval is not None for end in interval]
+    if not ends:
+        return [0.0] * count
+    chance = Chance(seed, "events")
+    low, high = max(min(ends), -1e6), min(max(ends), 1e6)
+    return [low + chance.uniform(k) * (high - low) for k in range(count)]
+
+
 def placed_workload(
     parameters: RadioRangeParameters,
-    intervals: list[tuple[float, float] | None],
+    intervals: Sequence[tuple[float, float] | None],
     seed: int,
 ) -> Workload:
-    """What nodes want, and the events of the root: random numbers where somebody may want them."""
+    """What nodes want, and what the root publishes."""
     workload = Workload(set(range(len(intervals))))
     workload.subscriptions = [
         (0, node, interval_filter(interval), True)
@@ -254,18 +292,13 @@ def placed_workload(
         if interval is not None and interval[0] < interval[1]
     ]
     count = parameters.events
-    ends = [end for interval in intervals if interval is not None for end in interval]
-    if count and ends:
-        chance = Chance(seed, "events")
-        low, high = max(min(ends), -1e6), min(max(ends), 1e6)
-        start, end = parameters.window
-        at = [start + (k + 0.5) * (end - start) / count for k in range(count)]
-        workload.times = np.array([to_ns(time) for time in at], np.int64)
-        workload.publishers = np.full(count, parameters.root, np.int64)
-        workload.ends = np.zeros(count, np.int64)
-        workload.attributes = {
-            k: Attributes({ATTRIBUTE: low + chance.uniform(k) * (high - low)}) for k in range(count)
-        }
+    start, end = parameters.window
+    at = [start + (k + 0.5) * (end - start) / count for k in range(count)]
+    workload.times = np.array([to_ns(time) for time in at], np.int64)
+    workload.publishers = np.full(count, parameters.root, np.int64)
+    workload.ends = np.zeros(count, np.int64)
+    numbers = event_numbers(parameters, intervals, seed)
+    workload.attributes = {k: Attributes({ATTRIBUTE: x}) for k, x in enumerate(numbers)}
     return workload
 
 

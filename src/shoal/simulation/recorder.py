@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, Final
 
-from shoal.simulation.invariants import check_acyclic, delivered_twice
+from shoal.simulation.invariants import delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Fan, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
@@ -94,9 +94,8 @@ class Recorder:
         self.kernel = kernel
         self.nodes = nodes
         self.oracle: Oracle | None = None
-        self.acyclic = False
-        """Whether links must form a forest at every instant; only there, events can be misrouted:
-        on a graph no node lies beyond one link alone."""
+        self.counts_misrouted = False
+        """Whether links form a forest: on a graph no node lies beyond one link alone."""
         self.owes_publisher = True
         """Whether a publisher that wants its own event is one of its receivers."""
         self.core = 0
@@ -157,7 +156,8 @@ class Recorder:
             self.close_bin()
         count.count += copies
         if self.observes:
-            self._observe(count, fan, skip, copies, message)
+            targets = [t for place, t in enumerate(fan.targets) if place != skip]
+            self._observe(count, fan.source, tuple(targets), message)
         but = count.fans.get(fan, UNCOUNTED)
         if but != -1 and but != skip:
             self._involve(count, fan, skip, but)
@@ -167,7 +167,7 @@ class Recorder:
             count.cost += copies * message.weight()
             count.bytes += copies * message.size()
         if count.is_event:
-            if self.acyclic and self.oracle is not None:
+            if self.counts_misrouted and self.oracle is not None:
                 count.misrouted += self._in_vain(self.oracle, fan, skip, message)
         elif count.involves:
             repair = self._repair
@@ -184,24 +184,45 @@ class Recorder:
                 if place != skip
             ]
 
+    def sent_direct(self, source: NodeId, target: NodeId, message: Message) -> None:
+        """A message goes out of band."""
+        count = self._count
+        if count is None or type(message) is not count.type:
+            count = self._count_of(message)
+        if self.kernel.now >= self._bin_end:
+            self.close_bin()
+        count.count += 1
+        if self.observes:
+            self._observe(count, source, (target,), message)
+        if count.last_bin[target] != count.bin:
+            count.last_bin[target] = count.bin
+            count.nodes += 1
+        if not count.fixed:
+            count.cost += message.weight()
+            count.bytes += message.size()
+        if count.involves and self._repair is not None:
+            self._repair.involved |= 1 << target
+            self._repair.last_message_at = self.kernel.now
+        if self.keeps_messages:
+            row = (self.kernel.now, count.kind, source, target, str(message))
+            self.messages.append(row)
+
     def _observe(
-        self, count: KindCount, fan: Fan, skip: int, copies: int, message: Message
+        self, count: KindCount, source: NodeId, targets: tuple[NodeId, ...], message: Message
     ) -> None:
         """Who has how much to do, and how far events go."""
         if self.keeps_loads and not count.routine:
-            self._sent[fan.source] += copies
+            self._sent[source] += len(targets)
             if count.kind == "request":
-                self._requests[fan.source] += copies
-            for place, target in enumerate(fan.targets):
-                if place != skip:
-                    self._received[target] += 1
+                self._requests[source] += len(targets)
+            for target in targets:
+                self._received[target] += 1
         if self.keeps_reach and count.is_event:
             event = message.events()[0]
             record = self.published[event.publisher][event.sequence]
-            record.copies += copies
-            for place, target in enumerate(fan.targets):
-                if place != skip:
-                    record.contacted |= 1 << target
+            record.copies += len(targets)
+            for target in targets:
+                record.contacted |= 1 << target
 
     def _close_loads(self) -> None:
         """Write down what each node that is up has sent and received in the current bin."""
@@ -232,7 +253,7 @@ class Recorder:
         if count is None:
             count = KindCount(message, self.nodes)
             self._kinds[type(message)] = count
-            only_counted = count.is_event and not self.acyclic
+            only_counted = count.is_event and not self.counts_misrouted
             count.plain = only_counted and count.fixed and not self.keeps_messages
             self._next_bin(count)
         self._count = count
@@ -359,11 +380,6 @@ class Recorder:
     ) -> None:
         """A link changes; called before the ends are told."""
         now = self.kernel.now
-        if self.oracle is not None:
-            forest = self.oracle.forest
-            if change == "up" and self.acyclic:
-                check_acyclic(forest.links, a, b, now / NANOSECONDS)
-            forest.link(a, b, change == "up")
         self.links.append(
             (now, a, b, change, -1 if reconfiguration is None else reconfiguration.id)
         )

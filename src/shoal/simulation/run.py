@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ import shoal.overlay  # registers the overlays
 import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
 import shoal.simulation.graph  # registers the random graphs
-import shoal.simulation.radio  # noqa: F401  # registers moving radios and recorded links
+import shoal.simulation.radio  # registers moving radios and recorded links
+import shoal.simulation.reference  # noqa: F401  # registers the tree of a settled hash table
 from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
@@ -27,6 +29,7 @@ from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.player import Player
 from shoal.simulation.radio_range import RadioRange
 from shoal.simulation.recorder import Recorder
+from shoal.simulation.static_tree import StaticTree
 from shoal.simulation.summary import Summary, summarise
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.tree import AbstractTree
@@ -103,7 +106,9 @@ class Simulation:
         self.oracle = Oracle(forest)
         self.recorder.oracle = self.oracle
         self.advertisers = Oracle(forest)
-        self.recorder.acyclic = self.stack.provides("tree")
+        self.network.forest = forest
+        self.network.acyclic = self.stack.provides("tree")
+        self.recorder.counts_misrouted = self.network.acyclic
         self.recorder.owes_publisher = config.workload.own_events
         self.advertises = self.stack.routing.make is AdvertisementForwarding
         self.workload = plan_workload(
@@ -113,7 +118,7 @@ class Simulation:
         self.topology = self.stack.topology.make(
             self.stack.parameters["topology"], self.network, config.nodes, config.seed
         )
-        if isinstance(self.topology, RadioRange) and not config.workload.script:
+        if isinstance(self.topology, RadioRange | StaticTree) and not config.workload.script:
             self.workload = self.topology.workload()
         self.wishes: dict[int, dict[Filter, None]] = {}
         """Per node what its application wants."""
@@ -290,10 +295,15 @@ class Simulation:
         return isinstance(routing, SubscriptionForwarding) and routing.allows(target, filter)
 
 
-def simulate(config: RunConfig) -> RunResult:
-    """Run one simulation. Raises :class:`InvariantViolation` when a promise is broken."""
+def simulate(config: RunConfig, watch: Callable[[Simulation], None] | None = None) -> RunResult:
+    """Run one simulation. Raises :class:`InvariantViolation` when a promise is broken.
+
+    ``watch`` is shown the simulation before it runs; it may look, and must change nothing.
+    """
     started = time.perf_counter()
     simulation = Simulation(config)
+    if watch is not None:
+        watch(simulation)
     simulation.run()
     canonical = None
     if "tables" in simulation.stack.routing.provides:
@@ -305,7 +315,7 @@ def simulate(config: RunConfig) -> RunResult:
     tables = to_tables(simulation.recorder, identity, config.record)
     recorder = simulation.recorder
     diameter = None
-    if recorder.acyclic and simulation.network.connections is None:
+    if simulation.network.acyclic and simulation.network.connections is None:
         diameter = tree_diameter(config.nodes, simulation.topology.links)
     return RunResult(
         run_id=identity,

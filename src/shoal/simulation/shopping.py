@@ -31,7 +31,8 @@ from shoal.stack.chance import Chance
 
 NONE: Final = -1
 ROUNDS: Final = 300
-"""Rounds after which a tree that still changes is taken as it is: best responses can cycle."""
+"""Rounds after which a tree that still changes is taken as it is. Best responses can cycle; then it
+is taken when a tree comes for the second time."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -71,6 +72,7 @@ class Tree:
     ) -> tuple[int, bool]:
         """Take turns until nobody moves; the number of rounds, and whether it came to that."""
         turns = chance.sample(range(len(self.own)), len(self.own), order)
+        before: set[tuple[int, ...]] = set()
         for rounds in range(1, ROUNDS + 1):
             moved = False
             for node in turns:
@@ -78,6 +80,10 @@ class Tree:
                     moved = True
             if not moved:
                 return rounds, True
+            now = tuple(self.parent)
+            if now in before:
+                return rounds, False
+            before.add(now)
         return ROUNDS, False
 
     def turn(

@@ -7,7 +7,8 @@ two implementations of one rule can be compared to the bit, and a run replays fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -38,6 +39,29 @@ def key_of(seed: int, purpose: str) -> int:
     return mix((seed & _MASK) ^ mix(purpose_word(purpose)))
 
 
+def python_bits(key: int, *counters: int) -> int:
+    """64 random bits: of a key, then counters."""
+    word = key
+    for counter in counters:
+        word = mix(word ^ (counter & _MASK))
+    return mix(word)
+
+
+def _bits() -> Callable[..., int]:
+    """The same in C (``chance.c``), where that was built."""
+    if not os.environ.get("SHOAL_PURE"):
+        try:
+            from shoal.stack._chance import bits  # type: ignore[import-not-found]  # may be absent
+        except ImportError:
+            return python_bits
+        found: Callable[..., int] = bits
+        return found
+    return python_bits
+
+
+hashed_bits = _bits()
+
+
 class Chance:
     """Draws for one purpose under one seed; the arguments of each draw name the question."""
 
@@ -48,18 +72,15 @@ class Chance:
 
     def bits(self, *counters: int) -> int:
         """64 random bits."""
-        word = self._key
-        for counter in counters:
-            word = mix(word ^ (counter & _MASK))
-        return mix(word)
+        return hashed_bits(self._key, *counters)
 
     def uniform(self, *counters: int) -> float:
         """A real number in [0, 1), with 53 random bits."""
-        return (self.bits(*counters) >> 11) * (1.0 / (1 << 53))
+        return (hashed_bits(self._key, *counters) >> 11) * (1.0 / (1 << 53))
 
     def below(self, limit: int, *counters: int) -> int:
         """A whole number in [0, limit); the bias of the multiply-shift is below limit / 2^64."""
-        return (self.bits(*counters) * limit) >> 64
+        return (hashed_bits(self._key, *counters) * limit) >> 64
 
     def choice(self, items: Sequence[T], *counters: int) -> T:
         """One of the items."""
@@ -71,6 +92,6 @@ class Chance:
         if count > len(pool):
             raise ValueError(f"{count} distinct items cannot be drawn from {len(pool)}")
         for i in range(count):
-            j = i + self.below(len(pool) - i, *counters, i)
+            j = i + ((hashed_bits(self._key, *counters, i) * (len(pool) - i)) >> 64)
             pool[i], pool[j] = pool[j], pool[i]
         return pool[:count]

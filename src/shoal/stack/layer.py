@@ -116,6 +116,8 @@ class Routing(Layer):
         super().__init__(host)
         self.recovery: Recovery | None = None
         """The layer above, if there is one."""
+        self.watching: Overlay | None = None
+        """The overlay, where it wants to see the events that are routed here."""
         self.moving = False
         """Whether tree links move while events cross them, so that an event may come twice."""
 
@@ -160,6 +162,10 @@ class Routing(Layer):
     def linked(self) -> list[NodeId]:
         """The neighbours, in the order in which they were linked."""
         raise NotImplementedError
+
+    def tell(self, neighbour: NodeId, message: Message) -> None:
+        """Send a message of another layer to a neighbour, as this routing would its own."""
+        self.host.send(neighbour, message)
 
     def filters_from(self, neighbour: NodeId) -> list[Filter]:
         """The filters that a neighbour asked for; known to routings that keep tables."""
@@ -241,6 +247,9 @@ class Overlay(Layer):
         """Whether the node has the links that its application should wait for."""
         return bool(self.neighbours)
 
+    def routed(self, event: Event) -> None:
+        """An event came to this node for the first time; told if ``routing.watching`` is set."""
+
     def describe(self) -> dict[str, object]:
         """What an operator should see of this overlay's state, by name."""
         return {}
@@ -258,8 +267,16 @@ class Recovery(Layer):
         """This node's application publishes; the event as the routing is to send it."""
         return event
 
-    def subscribed(self, filter: Filter) -> None:
-        """This node's application wants events that match from now on."""
+    def subscribed(self, filter: Filter, age: float = 0.0) -> None:
+        """This node's application wants events that match from now on.
+
+        And those published up to ``age`` seconds ago, as far as somebody still has them: it wanted
+        them already, at another node or before it lost its connection.
+        """
+
+    def held(self, filter: Filter, age: float) -> list[Event]:
+        """The events kept at this node that match and are no older than so many seconds."""
+        return []
 
     def unsubscribed(self, filter: Filter) -> None:
         """It no longer does."""

@@ -96,10 +96,13 @@ class Node:
             event = self.recovery.published(event)
         self.routing.publish(event)
 
-    def subscribe(self, filter: Filter) -> None:
-        """Deliver events that match from now on."""
+    def subscribe(self, filter: Filter, age: float = 0.0) -> None:
+        """Deliver events that match from now on.
+
+        With a recovery, also those published up to ``age`` seconds ago that somebody still has.
+        """
         if self.recovery is not None:
-            self.recovery.subscribed(filter)
+            self.recovery.subscribed(filter, age)
         self.routing.subscribe(filter)
 
     def unsubscribe(self, filter: Filter) -> None:

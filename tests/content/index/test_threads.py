@@ -1,24 +1,19 @@
-"""Threads share an index, reading a value may run any code, and no freed memory is read."""
+"""Threads share an index, and reading a value may run any code.
+
+``test_sanitizer.py`` runs these tests again, with C extensions that report wrong reads of memory.
+"""
 
 from __future__ import annotations
 
 import gc
-import os
-import shutil
-import subprocess
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from shoal.content.index import MatchIndex, single
-
-SOURCE = Path(single.__file__).with_name("single.c")
-EXTENSION = sysconfig.get_config_var("EXT_SUFFIX")
 
 
 @pytest.fixture(params=["c", "numba"], autouse=True)
@@ -174,61 +169,3 @@ def test_an_event_that_changes_while_it_is_read() -> None:
             stop.set()
 
     together(change, match)
-
-
-def test_under_the_address_sanitizer(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """These tests again, with an extension that reports reads of memory that is not its own."""
-    if os.environ.get("SHOAL_SANITIZED"):
-        pytest.skip("this is that run")
-    if "numba" in request.node.name:
-        pytest.skip("for the extension only")
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    library = subprocess.run(
-        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    if not Path(library).is_absolute():
-        pytest.skip("the compiler has no address sanitizer")
-    built = tmp_path / f"_single{EXTENSION}"
-    subprocess.run(
-        [
-            compiler, "-shared", "-fPIC", "-O1", "-g", "-fsanitize=address",
-            "-fno-omit-frame-pointer", f"-I{sysconfig.get_path('include')}", str(SOURCE),
-            "-o", str(built),
-        ],
-        check=True,
-    )  # fmt: skip
-    # Found before the extension that is installed: a package's path may have several folders.
-    (tmp_path / "conftest.py").write_text(
-        "import importlib.util, sys\n"
-        f"spec = importlib.util.spec_from_file_location('_single', {str(built)!r})\n"
-        "module = importlib.util.module_from_spec(spec)\n"
-        "spec.loader.exec_module(module)\n"
-        "sys.modules['shoal.content.index._single'] = module\n"
-        "import shoal.content.index\n"
-        "shoal.content.index._single = module\n"
-        "from shoal.content.index import single\n"
-        "assert single._extension is module\n"
-    )
-    (tmp_path / "test_sanitized.py").write_text(Path(__file__).read_text())
-    ran = subprocess.run(
-        [
-            sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-            "-k", "not numba and not batches", "-c", os.devnull, "--rootdir", str(tmp_path),
-            str(tmp_path),
-        ],
-        env={
-            **os.environ,
-            "SHOAL_SANITIZED": "1",
-            "LD_PRELOAD": library,
-            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
-            "PYTHONMALLOC": "malloc",
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        },
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-6000:]
-    assert " passed" in ran.stdout

@@ -37,6 +37,7 @@ Over: TypeAlias = Literal[
     "fall",
     "rise",
     "fall_from_peak",
+    "hump",
     "peak_at",
     "largest_drop_at",
     "linearity",

@@ -53,6 +53,7 @@ _REDUCTIONS: Mapping[Over, Callable[[Floats, Floats], float]] = {
     "fall": lambda x, y: float(y[0] - y[-1]),
     "rise": lambda x, y: float(y.max() / y[0] - 1),
     "fall_from_peak": lambda x, y: float(y.max() - y[-1]),
+    "hump": lambda x, y: float(1 - (y[0] + y[-1]) / 2 / y.max()),
     "peak_at": lambda x, y: float(x[int(np.argmax(y))]),
     "largest_drop_at": _largest_drop_at,
     "linearity": linear_correlation,

@@ -5,6 +5,7 @@
 
 * :mod:`~shoal.pipeline.measure.runs`: what a run sends and delivers, what a changing tree costs.
 * :mod:`~shoal.pipeline.measure.graphs`: routing on a graph.
+* :mod:`~shoal.pipeline.measure.recovery`: what a recovery brings back, and what it costs.
 * :mod:`~shoal.pipeline.measure.messages`: what only runs that recorded every message can tell.
 * :mod:`~shoal.pipeline.measure.cases`: what needs the shape of the tree, run by run in Python.
 

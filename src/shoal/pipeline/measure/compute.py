@@ -18,7 +18,12 @@ import shoal.pipeline.measure.dps  # registers its measures
 import shoal.pipeline.measure.dps_cases  # registers its measures
 import shoal.pipeline.measure.graphs  # registers its measures
 import shoal.pipeline.measure.messages  # registers its measures
-import shoal.pipeline.measure.runs  # noqa: F401  # registers its measures
+import shoal.pipeline.measure.overlays  # registers its measures
+import shoal.pipeline.measure.peer_to_peer  # registers its measures
+import shoal.pipeline.measure.recovery  # registers its measures
+import shoal.pipeline.measure.reference_trees  # registers its measures
+import shoal.pipeline.measure.runs  # registers its measures
+import shoal.pipeline.measure.trees  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row, measure_key

@@ -45,6 +45,8 @@ class Run:
         )
         self.messages: list[Row] = tables.get("messages") or []
         self.notes: list[Row] = tables.get("notes") or []
+        self.traffic: list[Row] = tables.get("traffic") or []
+        self.deliveries: list[Row] = tables.get("deliveries") or []
         self.publications: list[Row] = tables.get("publications") or []
 
     @cached_property

@@ -268,6 +268,15 @@ class Dps(Routing):
         """See :class:`~shoal.stack.layer.Routing`."""
         return list(self.joined)
 
+    def linked(self) -> list[NodeId]:
+        """The nodes that this one knows: it has no other neighbours."""
+        return list(self.trees.peers)
+
+    def tell(self, neighbour: NodeId, message: Message) -> None:
+        """Out of band, as everything here."""
+        known = self.trees.peers.get(neighbour)
+        self.host.send_direct(Contact(neighbour) if known is None else known[0], message)
+
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The leaders of the groups that a filter is in."""
         found: dict[NodeId, None] = {}

@@ -14,7 +14,7 @@ line of text. Steps overlap freely. Then the trouble ends, the network heals and
 * :mod:`~shoal.simulation.chaos.trials`: all stacks there are; random histories, and shorter ones.
 """
 
-from shoal.simulation.chaos.history import DOMAIN, History, Subject, failure
+from shoal.simulation.chaos.history import DOMAIN, History, ImpossibleStep, Subject, failure
 from shoal.simulation.chaos.mesh import MeshHistory
 from shoal.simulation.chaos.tree import TreeHistory
 from shoal.simulation.chaos.trials import (
@@ -32,6 +32,7 @@ from shoal.simulation.chaos.trials import (
 __all__ = [
     "DOMAIN",
     "History",
+    "ImpossibleStep",
     "MeshHistory",
     "Subject",
     "TreeHistory",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from shoal.content import AttributeFilter, Attributes, Event
@@ -14,6 +14,10 @@ from shoal.stack import Chance
 
 DOMAIN = 5
 """Attribute values and constants are 0 to DOMAIN - 1: small, so that filters cover and overlap."""
+
+
+class ImpossibleStep(ValueError):  # noqa: N818  # it is one
+    """A step that cannot be carried out as things are: one that it needs was left out."""
 
 
 class Subject(NamedTuple):
@@ -84,7 +88,9 @@ class History:
         """Carry out one line of a log."""
         what, _, rest = line.partition(" ")
         if what not in self.steps:
-            raise ValueError(f"unknown step '{line}'; it begins with one of: {_names(self.steps)}")
+            raise ImpossibleStep(
+                f"unknown step '{line}'; it begins with one of: {_names(self.steps)}"
+            )
         self.log.append(line)
         self.steps[what](rest)
 
@@ -198,12 +204,18 @@ class History:
                 )
 
 
-def failure(history: History) -> str | None:
-    """What the oracle objects to, if anything."""
+def failure(history: History, steps: Iterable[str] = ()) -> str | None:
+    """What the oracle objects to after some more steps, if anything; or how a protocol broke."""
     try:
+        for line in steps:
+            history.step(line)
         history.check()
     except InvariantViolation as violation:
         return str(violation)
+    except ImpossibleStep:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
     return None
 
 

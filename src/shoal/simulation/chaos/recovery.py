@@ -47,13 +47,16 @@ SETTLING = 400.0
 """Simulated seconds in which everything must have been found."""
 SCRIPTED = {"given tree": "abstract-tree", "given graph": "static-graph"}
 """Grounds whose links a script makes; the others are overlays that build themselves."""
+ALONE = "no overlay"
+"""The ground of a routing that keeps its own connections."""
 
 
 def stacks() -> list[tuple[str, str, str]]:
     """Every (recovery, routing, ground) that can be built."""
     found = []
-    overlays = [protocol.name for protocol in protocols("overlay") if protocol.name != "given"]
-    for ground in (*SCRIPTED, *overlays):
+    # Trees that build themselves have histories of their own; a given tree stands for them here.
+    able = [p.name for p in protocols("overlay") if "reach" in p.needs and "tree" not in p.provides]
+    for ground in (*SCRIPTED, *able, ALONE):
         for routing in protocols("routing"):
             for recovery in protocols("recovery"):
                 layers = _layers(recovery.name, routing.name, ground)
@@ -76,7 +79,7 @@ def _layers(recovery: str, routing: str, ground: str) -> dict[str, str | None]:
     needs = next(p.needs for p in protocols("routing") if p.name == routing)
     return {
         "topology": SCRIPTED.get(ground, "full-mesh"),
-        "overlay": "given" if ground in SCRIPTED else ground,
+        "overlay": "given" if ground in SCRIPTED else None if ground == ALONE else ground,
         "routing": routing,
         "reconfiguration": "strawman" if "reconfiguration" in needs else None,
         "recovery": recovery,
@@ -237,10 +240,14 @@ class RecoveryChaos:
 
     def lacking(self) -> Iterator[tuple[int, Event, int]]:
         """(node, event, holder): owed, not delivered, and there for the asking."""
+        forest = self.simulation.oracle.forest
+        alone = self.stack[2] == ALONE  # anybody reaches anybody
         for node, event in self._undelivered():
+            linked = forest.component_of(node)
             for holder in range(self.nodes):
                 recovery = self._recovery(holder)
-                if holder != node and event.id in recovery.buffer:
+                near = alone or linked >> holder & 1
+                if holder != node and near and event.id in recovery.buffer:
                     yield node, event, holder
                     break
 

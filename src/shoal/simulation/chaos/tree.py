@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.simulation.chaos.history import History, Subject
+from shoal.simulation.chaos.history import History, ImpossibleStep, Subject
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.topology import adjacency, distances, tree_path
 from shoal.stack import Chance, Reconfiguration
@@ -42,6 +42,12 @@ class TreeHistory(History):
         broken, _, made = rest.partition(" by ")
         old, new = _link(broken), _link(made)
         (a, b), (c, d) = old, new
+        if (
+            _key(a, b) not in self.live
+            or c not in self.sides(old)[0]
+            or d not in self.sides(old)[1]
+        ):
+            raise ImpossibleStep(f"{a}-{b} cannot be replaced by {c}-{d}")
         del self.live[_key(a, b)]
         del self.virtual[a][b]
         del self.virtual[b][a]

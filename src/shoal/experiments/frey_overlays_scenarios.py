@@ -1,0 +1,181 @@
+"""The scenarios of Frey's thesis, part III: trees that build and heal themselves (section 10.4.1).
+
+*Gnutella* is 60 hours of churn with the figures published on Gnutella's hosts; the trace itself is
+not public. *Catastrophic* is a stable tree of 10,000 nodes of which a quarter crash at once.
+Messages take 50 ms; the loss of a neighbour is noticed after 0.15 to 0.2 s, as the thesis has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shoal.pipeline.plan.experiment import Experiment, merge
+
+FIVE = ("RMG", "RDGM", "DRGM", "RUmDGM", "DUmRGM")
+"""The instances of Table 10.2."""
+
+
+PERIODS = {"heartbeat": 0.0, "global_size": 10, "global_period": 250.0, "merge_period": 250.0}
+"""As section 10.4.1 has them; failures are told, so that beats are not needed."""
+LSTREE = {
+    **PERIODS,
+    "max_degree": 5,
+    "ancestors": 3,
+    "ancestor_probability": 0.5,
+    "global_fanout": 2,
+    "global_repropagation": 0.3,
+    "references": 3,
+    "pings": 10,
+    "busy_retries": 3,
+}
+
+
+def instance(strategies: str, **more: Any) -> dict[str, Any]:
+    """An instance of LSTree with the parameters of section 10.4.1."""
+    return {"overlay": {"name": "lstree", "instance": strategies, **LSTREE, **more}}
+
+
+INSTANCES: Mapping[str, Mapping[str, Any]] = {
+    **{name: instance(name) for name in (*FIVE, "RGDM")},
+    "Overcast": {"overlay": {"name": "overcast", **PERIODS}},
+    "Overcast+G": {"overlay": {"name": "overcast-g", **PERIODS}},
+    "RMG integer": instance("RMG", depth="integer"),
+    "DUmRGM integer": instance("DUmRGM", depth="integer"),
+}
+
+LABELS: Mapping[str, str] = {
+    "RMG": "Regional, BreakMaxDegree, Global",
+    "RDGM": "Regional, Downstream, Global, BreakMaxDegree",
+    "DRGM": "Downstream, Regional, Global, BreakMaxDegree",
+    "RUmDGM": "Regional, Upstream, BreakMinDegree, Downstream, Global, BreakMaxDegree",
+    "DUmRGM": "Downstream, Upstream, BreakMinDegree, Regional, Global, BreakMaxDegree",
+    "RGDM": "Regional, Global, Downstream, BreakMaxDegree",
+    "Overcast": "ancestors only, no limit on degrees",
+    "Overcast+G": "ancestors, then Global, no limit on degrees",
+    "RMG integer": "RMG with hop counts for depths",
+    "DUmRGM integer": "DUmRGM with hop counts for depths",
+}
+
+HOUR = 3600.0
+BASE: Mapping[str, Any] = {
+    "routing": {"name": "flooding"},
+    "overlay": {"name": "lstree", **PERIODS},
+    "link": {"delay": 0.05, "bandwidth": 0.0},
+    "workload": {"publish_rate": 0.0, "subscribers": 0.0},
+    "topology": {"name": "full-mesh", "notice": 0.15, "notice_most": 0.2, "joining": 600.0},
+    "record": ["traffic", "links", "notes"],
+}
+
+GNUTELLA = merge(
+    BASE,
+    {
+        "nodes": 17_125,
+        "duration": 60 * HOUR,
+        "bin": 600.0,
+        "topology": {"churn": {"model": "gnutella", "until": 60 * HOUR - 600}},
+    },
+)
+"""The last ten minutes are quiet: the end state is that of a tree that has been repaired."""
+QUICK_GNUTELLA = {
+    "nodes": 2_400,
+    "duration": 4 * HOUR,
+    "topology": {"churn": {"model": "gnutella", "until": 4 * HOUR - 600}},
+}
+
+CRASH = 300.0
+CATASTROPHIC = merge(
+    BASE,
+    {
+        "nodes": 10_000,
+        "duration": CRASH + 60.0,
+        "bin": 1.0,
+        "topology": {"joining": 60.0, "catastrophes": [{"at": CRASH, "share": 0.25}]},
+    },
+)
+"""Measured a minute after the crash, before trees that are left apart merge periodically."""
+
+
+def chosen(*names: str) -> dict[str, Mapping[str, Any]]:
+    """Some instances by name."""
+    return {name: INSTANCES[name] for name in names}
+
+
+def regional(probability: float) -> Mapping[str, Any]:
+    """RMG without limits on degrees, whose Regional step prefers ancestors or siblings."""
+    return instance("RG", max_degree=0, ancestor_probability=probability)
+
+
+EXPERIMENTS = (
+    Experiment(
+        "gnutella",
+        "60 hours of churn",
+        GNUTELLA,
+        chosen(*FIVE, "RGDM", "Overcast", "Overcast+G", "RMG integer", "DUmRGM integer"),
+        seeds=10,
+        quick_seeds=2,
+        quick=QUICK_GNUTELLA,
+    ),
+    Experiment(
+        "catastrophic",
+        "A quarter of 10,000 nodes crash at once",
+        CATASTROPHIC,
+        chosen(*FIVE, "Overcast+G"),
+        seeds=10,
+        quick_seeds=2,
+        quick={"nodes": 1_000},
+    ),
+    Experiment(
+        "shape",
+        "Ancestors or siblings",
+        merge(
+            GNUTELLA,
+            {
+                "nodes": 2_400,
+                "duration": 12 * HOUR,
+                "topology": {"churn": {"until": 12 * HOUR - 600}},
+            },
+        ),
+        {"p = 0": regional(0.0), "p = 0.5": regional(0.5), "p = 1": regional(1.0)},
+        seeds=10,
+        quick_seeds=2,
+        quick=QUICK_GNUTELLA,
+    ),
+    Experiment(
+        "isolated",
+        "Failures and joins one at a time",
+        merge(
+            BASE,
+            {
+                "nodes": 120,
+                "duration": 1500.0,
+                "topology": {
+                    "joining": 240.0,
+                    "crash_rate": 0.05,
+                    "window": [300.0, 1400.0],
+                },
+            },
+        ),
+        chosen(*FIVE),
+        seeds=10,
+        quick_seeds=3,
+    ),
+    Experiment(
+        "two-trees",
+        "A network that was cut for ten minutes",
+        merge(
+            BASE,
+            {
+                "nodes": 400,
+                "duration": 3000.0,
+                "topology": {
+                    "joining": 60.0,
+                    "partitions": [{"start": 200.0, "end": 800.0, "share": 0.5}],
+                },
+            },
+        ),
+        chosen(*FIVE),
+        seeds=10,
+        quick_seeds=2,
+    ),
+)

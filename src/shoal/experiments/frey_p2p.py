@@ -1,0 +1,364 @@
+"""Frey 2006, chapters 14 and 15: routing on trees that build themselves, among peers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shoal.experiments.frey_examples import act, example
+from shoal.experiments.frey_scenarios import OVERHEAD, quiet
+from shoal.pipeline.judge.claims import load_claims
+from shoal.pipeline.paper import Figure, Panel, Paper
+from shoal.pipeline.plan.experiment import Experiment, merge
+
+# Section 15.1
+
+TIMERS = {"unsubscription_timer": 1.5}
+PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
+    "SM": {"reconfiguration": {"name": "strawman"}},
+    "TDU": {"reconfiguration": {"name": "timed", **TIMERS}},
+    "ILA": {
+        "reconfiguration": {"name": "informed-asymmetric", **TIMERS, "subscription_timer": 1.5}
+    },
+}
+LABELS: Mapping[str, str] = {
+    "SM": "Strawman",
+    "TDU": "Timed Deferred Unsubscription",
+    "ILA": "Informed Link Activation, asymmetric",
+    "ILA-symmetric": "Informed Link Activation as in chapter 6",
+    "TDU-DHTree": "Timed Deferred Unsubscription on DHTree",
+}
+ALL = ("SM", "TDU", "ILA")
+OPTIMISED = ("TDU", "ILA")
+
+AWAKE = 270
+"""Nodes awake in the reference scenario; as many again are away."""
+SETTLED, MEASURED = 400.0, 7200.0
+"""Seconds before the measured interval, and in it."""
+PER_MINUTE = 1 / 60 / AWAKE
+"""Events per second and node for one event a minute in the system."""
+
+LSTREE: Mapping[str, Any] = {
+    "name": "lstree",
+    "instance": "RDGM",
+    "heartbeat": 0.0,
+    "global_period": 250.0,
+    "merge_period": 250.0,
+}
+P_DEFAULT: Mapping[str, Any] = {
+    "nodes": 2 * AWAKE,
+    "duration": SETTLED + MEASURED,
+    "bin": 1.0,
+    "topology": {
+        "name": "full-mesh",
+        "joining": 60.0,
+        # Session lengths of Gnutella's hosts. Failures are told within the bounds of chapter 10.
+        "churn": {"model": "lognormal", "up": 0.5, "mean": 8280.0, "median": 3600.0},
+        "notice": 0.15,
+        "notice_most": 0.2,
+    },
+    "overlay": LSTREE,
+    "link": {"delay": 0.05, "bandwidth": 0.0},
+    "workload": {
+        "patterns": 400,
+        "patterns_per_subscriber": 7,
+        "patterns_per_event": 40,
+        "subscribers": 0.2,
+        "publish_rate": 15 * PER_MINUTE,
+        "publish_window": [SETTLED, SETTLED + MEASURED],
+    },
+    "record": ["traffic", "links", "repairs"],
+}
+QUICK: Mapping[str, Any] = {
+    "duration": SETTLED + 300.0,
+    "topology": {"churn": {"model": "lognormal", "up": 0.5, "mean": 690.0, "median": 300.0}},
+    "workload": {"publish_window": [SETTLED, SETTLED + 300.0]},
+}
+"""For the quick tier: sessions a twelfth as long, so that five minutes change what an hour does."""
+
+
+def p2p(**changes: Any) -> dict[str, Any]:
+    """The reference scenario with changes."""
+    return merge(P_DEFAULT, changes)
+
+
+def _short(seconds: float) -> dict[str, Any]:
+    """The reference scenario, measured for a shorter time: where there are many events."""
+    end = SETTLED + seconds
+    return p2p(duration=end, workload={"publish_window": [SETTLED, end]})
+
+
+TREE_OF_SIZE = (100, 270, 540, 1000, 1600, 2300)
+
+P2P = (
+    Experiment(
+        "p2p",
+        "The reference scenario, looked at closely",
+        merge(_short(1800.0), {"record": ["traffic", "links", "repairs", "publications", "notes"]}),
+        PROTOCOLS,
+        seeds=10,
+        quick_seeds=2,
+        quick=QUICK,
+    ),
+    Experiment(
+        "p2p-scale",
+        "System scale on LSTree",
+        P_DEFAULT,
+        PROTOCOLS,
+        axis="nodes",
+        values=tuple(2 * n for n in TREE_OF_SIZE),
+        quick_values=(200, 540),
+        axis_label="nodes (half of them awake)",
+        seeds=5,
+        quick_seeds=2,
+        quick=QUICK,
+    ),
+    Experiment(
+        "p2p-density",
+        "Density of subscribers on LSTree",
+        P_DEFAULT,
+        PROTOCOLS,
+        axis="workload.subscribers",
+        values=(0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
+        quick_values=(0.05, 0.4, 1.0),
+        axis_label="share of subscribers σ",
+        seeds=5,
+        quick_seeds=2,
+        quick=QUICK,
+    ),
+    Experiment(
+        "p2p-publish",
+        "Publish rate on LSTree",
+        P_DEFAULT,
+        PROTOCOLS,
+        axis="workload.publish_rate",
+        values=tuple(n * PER_MINUTE for n in (15, 60, 125, 250, 500)),
+        quick_values=tuple(n * PER_MINUTE for n in (15, 500)),
+        axis_label="events per second and node",
+        seeds=5,
+        quick_seeds=2,
+        quick=QUICK,
+    ),
+    Experiment(
+        "p2p-traffic",
+        "Traffic over time on LSTree",
+        _short(1800.0),
+        PROTOCOLS,
+        axis="workload.publish_rate",
+        values=tuple(n * PER_MINUTE for n in (50, 200, 800, 1600, 3200)),
+        quick_values=(3200 * PER_MINUTE,),
+        axis_label="events per second and node",
+        seeds=3,
+        quick_seeds=2,
+        quick=QUICK,
+    ),
+    Experiment(
+        "p2p-dhtree",
+        "Timed Deferred Unsubscription on DHTree",
+        merge(
+            p2p(nodes=60, overlay={"name": "dhtree"}, duration=400.0),
+            {
+                "topology": {
+                    "churn": {"model": "lognormal", "up": 0.5, "mean": 300.0, "median": 120.0}
+                },
+                "workload": {"publish_window": [100.0, 400.0]},
+            },
+        ),
+        {"TDU-DHTree": PROTOCOLS["TDU"]},
+        seeds=10,
+        quick_seeds=3,
+    ),
+)
+
+# Chapter 14: A 0, B 1, C 2, D 3, X 4. X keeps running, alone: nobody hears of it any more.
+
+_FIGURE_14_1 = ((0, 2), (0, 1), (1, 3))
+_FIGURE_14_2 = ((3, 0), (0, 4), (4, 1), (4, 2))
+_SHORT_TIMERS = {"unsubscription_timer": 0.15, "subscription_timer": 0.15}
+ASYMMETRIC = {"reconfiguration": {"name": "informed-asymmetric", **_SHORT_TIMERS}}
+SYMMETRIC = {"reconfiguration": {"name": "informed", **_SHORT_TIMERS}}
+
+
+def _figure_14_2(b_to: int) -> dict[str, Any]:
+    """X fails: C attaches to D, B to another node."""
+    base = example(
+        5,
+        _FIGURE_14_2,
+        {"old": [2, 4], "new": [2, 3]},
+        act(0.0, 0, "subscribe", [1]),
+        act(0.0, 1, "subscribe", [2]),
+        act(0.0, 2, "subscribe", [3]),
+    )
+    base["topology"]["schedule"] += [
+        {"at": 3.0, "old": [1, 4], "new": [1, b_to]},
+        {"at": 3.0, "old": [0, 4]},
+    ]
+    return base
+
+
+WORKED = (
+    Experiment(
+        "figure-14.1",
+        "Figure 14.1: A-B is replaced by C-D",
+        example(
+            4,
+            _FIGURE_14_1,
+            {"old": [0, 1], "new": [2, 3]},
+            act(0.0, 0, "subscribe", [1]),
+            act(0.0, 1, "subscribe", [2]),
+            act(0.0, 3, "subscribe", [3]),
+        ),
+        {"ILA": ASYMMETRIC, "ILA-symmetric": SYMMETRIC},
+        seeds=1,
+        quick_seeds=1,
+    ),
+    Experiment(
+        "figure-14.2a",
+        "Figure 14.2(a): two ancestors",
+        _figure_14_2(0),
+        {"ILA": ASYMMETRIC},
+        seeds=1,
+        quick_seeds=1,
+    ),
+    Experiment(
+        "figure-14.2b",
+        "Figure 14.2(b): an ancestor and a sibling",
+        _figure_14_2(2),
+        {"ILA": ASYMMETRIC},
+        seeds=1,
+        quick_seeds=1,
+    ),
+    Experiment(
+        "activations",
+        "What ACTIVATE carries, on random trees",
+        quiet(
+            nodes=40,
+            duration=16.0,
+            topology={"shape": "random", "rate": 1.0, "window": [3.0, 15.0]},
+            workload={"patterns": 20, "patterns_per_subscriber": 3},
+            record=["traffic", "links", "repairs", "messages", "notes"],
+        ),
+        {"ILA": ASYMMETRIC},
+        seeds=30,
+        quick_seeds=5,
+    ),
+)
+
+_SCALE = next(experiment for experiment in OVERHEAD if experiment.name == "scale")
+CHAPTER_7 = Experiment(
+    "scale",
+    "System scale, links replaced at random (chapter 7)",
+    _SCALE.base,
+    {
+        "SM": {"reconfiguration": {"name": "strawman"}},
+        "TDU": {"reconfiguration": {"name": "timed"}},
+        "ILA": {"reconfiguration": {"name": "informed"}},
+    },
+    axis="nodes",
+    values=_SCALE.values,
+    quick_values=(100, 200),
+    axis_label="dispatchers N",
+    seeds=10,
+    quick_seeds=2,
+)
+
+COST, GAIN = "cost per reconfiguration", "improvement over Strawman (%)"
+
+
+def _pair(experiment: str) -> tuple[Panel, Panel]:
+    """The thesis's usual pair: (a) what is saved, (b) what a reconfiguration costs."""
+    return (
+        Panel(experiment, "unit_cost", GAIN, OPTIMISED, relative_to="SM"),
+        Panel(experiment, "unit_cost", COST, ALL),
+    )
+
+
+def _bytes(experiment: str) -> tuple[Panel, Panel]:
+    return (
+        Panel(experiment, "routing_bytes", "bytes, tables", ALL, title="repairing tables"),
+        Panel(experiment, "overlay_bytes", "bytes, overlay", ALL, title="maintaining the overlay"),
+    )
+
+
+FIGURES = (
+    Figure(
+        "15.1",
+        "System scale",
+        _pair("p2p-scale"),
+        "Timed saves 60% at every size, more than on random replacements; Informed Link Activation "
+        "hardly more than Timed.",
+        ("T15.2-a", "T15.2-b", "T15.2-c"),
+    ),
+    Figure(
+        "15.2",
+        "Density of subscribers",
+        _pair("p2p-density"),
+        "Most is saved where subscribers are sparse. The cost has its maximum at about 40%, most "
+        "marked for Strawman.",
+        ("T15.2-f", "T15.2-g", "T15.2-h"),
+    ),
+    Figure(
+        "15.3",
+        "Publish rate",
+        _pair("p2p-publish"),
+        "Up to 500 events a minute the cost of a reconfiguration hardly depends on their number.",
+        ("T15.2-i", "T15.2-j"),
+    ),
+    Figure(
+        "15.4",
+        "Tables and overlay",
+        (*_bytes("p2p-scale"), *_bytes("p2p-density")),
+        "To repair tables costs far more than to maintain the overlay.",
+        ("T15.2-k",),
+    ),
+    Figure(
+        "15.5",
+        "Reconfigurations and events in a run",
+        (
+            Panel(
+                "p2p",
+                "bytes_over_time",
+                "bytes per second, reconfigurations",
+                ("SM",),
+                x_label="time (s)",
+            ),
+            Panel(
+                "p2p-traffic",
+                "event_level",
+                "bytes per second, events",
+                ALL,
+            ),
+        ),
+        "Strawman's peaks lie above the traffic of events up to 3,200 events a minute.",
+        ("T15.2-l",),
+    ),
+    Figure(
+        "15.6",
+        "Peaks",
+        (
+            Panel(
+                "p2p-traffic",
+                "reconfiguration_peak",
+                "bytes per second in the busiest seconds",
+                ALL,
+                {"above": 0.01},
+            ),
+        ),
+        "The optimised protocols flatten the peaks.",
+        ("T15.2-m",),
+    ),
+)
+
+PAPER = Paper(
+    name="frey-p2p",
+    title="Publish/subscribe in peer-to-peer networks: routing on a tree that repairs itself",
+    citation=(
+        "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
+        "Management. PhD thesis, Politecnico di Milano, 2006. Chapters 12, 14 and 15."
+    ),
+    experiments=(*P2P, *WORKED, CHAPTER_7),
+    claims=load_claims(Path(__file__).with_name("frey_p2p.claims.yaml")),
+    figures=FIGURES,
+    variants=LABELS,
+)

@@ -1,0 +1,378 @@
+"""Measures of overlays that build trees (Frey, chapters 10 and 11), from one run's links and notes.
+
+The run is played through once: who is up, whose parent is whose, and what became of every orphan.
+Nodes that leave or crash are *failures*; a child of one is its *orphan*, the parent its
+*grandparent*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.run_view import Run
+from shoal.simulation.topology import distances
+
+
+@dataclass
+class Failure:
+    """A node that went, and what it left behind."""
+
+    at: float
+    node: int
+    grandparent: int | None
+    orphans: set[int]
+    left: set[int] = field(default_factory=set)
+    """Orphans that have not found a parent yet."""
+    links: int = 0
+    """Links that were made until the next failure."""
+    area: float | None = None
+    """Links between all orphans and the grandparent once they are attached, per orphan."""
+
+
+class Played:
+    """What happened to the tree of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.parent: dict[int, int] = {}
+        self.up: set[int] = set()
+        self.failures: list[Failure] = []
+        self.joins: list[int] = []
+        """Links that each node made before the next change, for nodes that came one at a time."""
+        self.reattached: list[tuple[str, float]] = []
+        """Strategy and delay of every orphan's attachment."""
+        self.cycles = 0
+        self.roots = 0
+        """Nodes that declared themselves root after they had lost a parent."""
+        self._children: dict[int, set[int]] = {}
+        self._of: dict[int, Failure] = {}
+        """Per orphan the failure that made it one."""
+        for note in sorted(run.notes, key=lambda note: float(note["time"])):
+            self._play(note)
+        self.links = self._final_links(run)
+
+    def _play(self, note: Any) -> None:
+        node, what = int(note["node"]), note["what"]
+        if what == "node up":
+            self.up.add(node)
+            self.joins.append(0)
+        elif what == "node down":
+            self._down(node, float(note["time"]))
+        elif what == "parent lost":
+            self._part(node)
+        elif what == "attached":
+            self._attach(node, int(note["peer"]), note["value"].split())
+        elif what == "root" and note["value"] == "lost":
+            self.roots += 1
+
+    def _down(self, node: int, at: float) -> None:
+        self.up.discard(node)
+        orphans = {child for child in self._children.pop(node, ()) if child in self.up}
+        failure = Failure(at, node, self.parent.get(node), orphans, set(orphans))
+        self._part(node)
+        self.failures.append(failure)
+        for orphan in orphans:
+            self._of[orphan] = failure
+        mine = self._of.pop(node, None)
+        if mine is not None:  # an orphan that went before it found a parent
+            mine.orphans.discard(node)
+            mine.left.discard(node)
+
+    def _part(self, node: int) -> None:
+        parent = self.parent.pop(node, None)
+        if parent is not None:
+            self._children.get(parent, set()).discard(node)
+
+    def _attach(self, node: int, parent: int, words: Sequence[str]) -> None:
+        cause, strategy, took = words[0], words[1], float(words[2])
+        self._part(node)
+        self.parent[node] = parent
+        self._children.setdefault(parent, set()).add(node)
+        if any(ancestor == node for ancestor in self._ancestors(parent)):
+            self.cycles += 1
+        if cause == "lost":
+            self.reattached.append((strategy, took))
+        if cause == "join" and self.joins:
+            self.joins[-1] += 1
+        if self.failures:
+            self.failures[-1].links += 1
+        failure = self._of.pop(node, None)
+        if failure is not None:
+            failure.left.discard(node)
+            if not failure.left:
+                failure.area = self._area(failure)
+
+    def _ancestors(self, node: int) -> Iterable[int]:
+        for _ in range(len(self.parent) + 1):
+            yield node
+            if node not in self.parent:
+                return
+            node = self.parent[node]
+
+    def _area(self, failure: Failure) -> float | None:
+        """The specific reconfiguration area (Frey, section 10.4.2)."""
+        if failure.grandparent is None or failure.grandparent not in self.up:
+            return None
+        above = list(self._ancestors(failure.grandparent))
+        links: set[tuple[int, int]] = set()
+        for orphan in failure.orphans:
+            way: list[int] = []
+            for ancestor in self._ancestors(orphan):
+                if ancestor in above:
+                    meeting = above.index(ancestor)
+                    links.update(zip(way, [*way[1:], ancestor], strict=True))
+                    links.update(pairwise(above[: meeting + 1]))
+                    break
+                way.append(ancestor)
+            else:
+                return None  # in another tree
+        return len(links) / len(failure.orphans)
+
+    def _final_links(self, run: Run) -> dict[int, dict[int, None]]:
+        found: dict[int, dict[int, None]] = {node: {} for node in self.up}
+        for a, b in run.final_links:
+            if a in self.up and b in self.up:
+                found[a][b] = None
+                found[b][a] = None
+        return found
+
+
+@cache
+def _played(run: Run) -> Played:
+    return Played(run)
+
+
+def played(run: Run) -> Played:
+    """The run, played through; once for all measures that are asked of it."""
+    if len(run.notes) and _played.cache_info().currsize > 1:
+        _played.cache_clear()  # of earlier runs, which no measure asks about any more
+    return _played(run)
+
+
+def _percentile(values: Sequence[float], share: float) -> Value:
+    """The least value that at least such a share of the values does not exceed."""
+    if not values:
+        return None
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+# The tree
+
+
+@case("links", "notes", unit="cycles")
+def parent_cycles(run: Run) -> Value:
+    """Attachments that closed a cycle of parents."""
+    return played(run).cycles
+
+
+@case("links", "notes", unit="trees")
+def forest_size(run: Run) -> Value:
+    """Trees among the nodes that are up at the end."""
+    links = played(run).links
+    trees, seen = 0, set[int]()
+    for node in links:
+        if node not in seen:
+            trees += 1
+            seen |= _reached(links, node)
+    return trees
+
+
+def _reached(links: dict[int, dict[int, None]], start: int) -> set[int]:
+    found, frontier = {start}, [start]
+    while frontier:
+        for neighbour in links[frontier.pop()]:
+            if neighbour not in found:
+                found.add(neighbour)
+                frontier.append(neighbour)
+    return found
+
+
+@case("links", "notes", unit="0 or 1")
+def split(run: Run) -> Value:
+    """1 if the overlay ends in more than one tree."""
+    return float((forest_size(run) or 0) > 1)  # type: ignore[operator]  # a number
+
+
+@case("links", "notes", unit="nodes")
+def nodes_up(run: Run) -> Value:
+    """Nodes that are up at the end."""
+    return len(played(run).up)
+
+
+@case("links", "notes", unit="links")
+def top_degree(run: Run) -> Value:
+    """The most neighbours that a node has at the end."""
+    return max((len(linked) for linked in played(run).links.values()), default=None)
+
+
+@case("links", "notes", unit="share")
+def share_of_degree(run: Run, degree: int, more: bool = False) -> Value:
+    """Share of the nodes that have so many neighbours at the end, or more than so many."""
+    degrees = [len(linked) for linked in played(run).links.values()]
+    if not degrees:
+        return None
+    found = sum(d > degree if more else d == degree for d in degrees)
+    return found / len(degrees)
+
+
+@case("links", "notes", unit="links")
+def overlay_diameter(run: Run) -> Value:
+    """The longest path of the greatest tree at the end."""
+    links = played(run).links
+    if not links:
+        return None
+    best = max((_reached(links, node) for node in _one_of_each(links)), key=len)
+    return max(_distances(links, _farthest(links, min(best))).values())
+
+
+def _one_of_each(links: dict[int, dict[int, None]]) -> list[int]:
+    seen: set[int] = set()
+    found = []
+    for node in links:
+        if node not in seen:
+            found.append(node)
+            seen |= _reached(links, node)
+    return found
+
+
+def _distances(links: dict[int, dict[int, None]], start: int) -> dict[int, int]:
+    return distances(links, start)  # type: ignore[arg-type]  # a mapping serves as well
+
+
+def _farthest(links: dict[int, dict[int, None]], start: int) -> int:
+    reached = _distances(links, start)
+    return max(reached, key=lambda node: (reached[node], node))
+
+
+@case("links", "notes", unit="links")
+def mean_distance(run: Run) -> Value:
+    """Links between two nodes of the tree at the end, on average over every 20th node's ways."""
+    links = played(run).links
+    starts = sorted(links)[::20]
+    ways = [hops for start in starts for hops in _distances(links, start).values() if hops]
+    return sum(ways) / len(ways) if ways else None
+
+
+@case("links", "notes", unit="links")
+def degree_by_depth(run: Run) -> Iterable[tuple[float, Value]]:
+    """Mean degree of the nodes at a distance from the root, at the end; x is the distance."""
+    found = played(run)
+    sums: dict[int, list[int]] = {}
+    for root in (node for node in found.up if node not in found.parent):
+        for node, hops in _distances(found.links, root).items():
+            sums.setdefault(hops, []).append(len(found.links[node]))
+    return [(float(hops), sum(d) / len(d)) for hops, d in sorted(sums.items()) if len(d) >= 5]
+
+
+# Repairs
+
+
+@case("links", "notes", unit="share")
+def strategy_share(run: Run, strategy: str) -> Value:
+    """Share of the orphans whose new parent came from one strategy (by its letter)."""
+    used = Counter(how for how, _ in played(run).reattached)
+    total = used.total()
+    return used[strategy] / total if total else None
+
+
+@case("links", "notes", unit="s")
+def recovery_delay(run: Run, percentile: float = 0.95) -> Value:
+    """Seconds from the loss of a parent to a new one, at a percentile; 1 is the longest."""
+    return _percentile([took for _, took in played(run).reattached], percentile)
+
+
+@case("links", "notes", unit="s")
+def mean_recovery_delay(run: Run) -> Value:
+    """Seconds from the loss of a parent to a new one, on average."""
+    delays = [took for _, took in played(run).reattached]
+    return sum(delays) / len(delays) if delays else None
+
+
+def _areas(run: Run) -> list[float]:
+    return [f.area for f in played(run).failures if f.orphans and f.area is not None]
+
+
+@case("links", "notes", unit="links")
+def specific_area(run: Run, percentile: float | None = None) -> Value:
+    """Links between the orphans of a node and its parent after the repair, per orphan.
+
+    The mean over failures, or a percentile.
+    """
+    areas = _areas(run)
+    if percentile is not None:
+        return _percentile(areas, percentile)
+    return sum(areas) / len(areas) if areas else None
+
+
+@case("links", "notes", unit="share")
+def share_of_small_areas(run: Run, most: float = 1.0) -> Value:
+    """Share of the failures whose specific area is at most so large."""
+    areas = _areas(run)
+    return sum(area <= most + 1e-9 for area in areas) / len(areas) if areas else None
+
+
+@case("links", "notes", unit="links")
+def links_beyond_orphans(run: Run) -> Value:
+    """By how many links at most a repair differs from one per orphan; roots' failures apart."""
+    found = [f for f in played(run).failures if f.grandparent is not None]
+    return max((abs(f.links - len(f.orphans)) for f in found), default=None)
+
+
+@case("links", "notes", unit="links")
+def links_per_join(run: Run) -> Value:
+    """The most links that one node made by joining."""
+    return max(played(run).joins, default=None)
+
+
+# Traffic
+
+
+@case("traffic", "notes", unit="messages/s")
+def traffic_per_node(run: Run, since: float = 0.0, until: float = 1e9) -> Value:
+    """The overlay's messages per node that is up and second, in the busiest time bin of a span."""
+    return max((v for _, v in _traffic(run, since, until)), default=None)
+
+
+@case("traffic", "notes", unit="messages/s")
+def traffic_per_node_over_time(run: Run) -> Iterable[tuple[float, Value]]:
+    """The overlay's messages per node that is up and second, bin by bin; x is the time."""
+    return _traffic(run, 0.0, 1e9)
+
+
+def _traffic(run: Run, since: float, until: float) -> list[tuple[float, float]]:
+    width = float(run.configuration["bin"])
+    sent: Counter[float] = Counter()
+    for row in run.traffic:
+        if since <= row["time"] < until and row["kind"] not in ("beat", "event"):
+            sent[row["time"]] += row["count"]
+    changes = sorted(
+        (note["time"], 1 if note["what"] == "node up" else -1)
+        for note in run.notes
+        if note["what"] in ("node up", "node down")
+    )
+    found, up, at = [], 0, 0
+    for time in sorted(sent):
+        while at < len(changes) and changes[at][0] < time + width:
+            up += changes[at][1]
+            at += 1
+        if up:
+            found.append((time, sent[time] / (up * width)))
+    return found
+
+
+@case("traffic", "notes", unit="s")
+def calm_after(run: Run, at: float, factor: float = 2.0) -> Value:
+    """Seconds from an instant until traffic per node stays below a multiple of that before it."""
+    bins = _traffic(run, 0.0, 1e9)
+    before = [rate for time, rate in bins if at / 2 <= time < at]
+    if not before:
+        return None
+    usual = factor * sum(before) / len(before)
+    loud = [time for time, rate in bins if time >= at and rate > usual]
+    return (max(loud) - at if loud else 0.0) + float(run.configuration["bin"])

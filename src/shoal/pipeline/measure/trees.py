@@ -1,0 +1,426 @@
+"""Measures of publish/subscribe trees: what notes say of them, and whether runs keep the rules.
+
+The notes are those of :mod:`shoal.simulation.static_tree` and :mod:`shoal.simulation.radio_range`.
+A case that counts faults compares what was recorded with what follows from places and intervals.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from math import hypot
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
+
+from shoal.overlay.shopparent_costs import actions
+from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.registry import over, setting
+from shoal.pipeline.measure.run_view import Row, Run
+from shoal.simulation.radio_range import event_numbers
+from shoal.simulation.static_tree import StaticTreeParameters
+from shoal.simulation.topology import adjacency, distances
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_EVENT = re.compile(r"sequence=(\d+)")
+
+
+@over("notes")
+def mean_note(what: str, node: int | None = None) -> Column:
+    """The mean of what a run notes under a name, of all nodes or one."""
+    wanted = F.col("what") == what
+    if node is not None:
+        wanted &= F.col("node") == node
+    return F.mean(F.when(wanted, F.expr("try_cast(value AS double)")))
+
+
+@over("notes")
+def notes_within(what: str, low: float, high: float) -> Column:
+    """The share of what a run notes under a name that lies between two numbers."""
+    value = F.expr("try_cast(value AS double)")
+    inside = F.when(value.between(low, high), 1.0).otherwise(0.0)
+    return F.mean(F.when(F.col("what") == what, inside))
+
+
+@over("notes")
+def mean_within(what: str, low: float, high: float) -> Column:
+    """1 if the mean of what a run notes under a name lies between two numbers, 0 if not."""
+    mean = F.mean(F.when(F.col("what") == what, F.expr("try_cast(value AS double)")))
+    return F.when(mean.between(low, high), 1.0).otherwise(0.0)
+
+
+@over("runs")
+def configured(key: str) -> Column:
+    """A number of the configuration."""
+    return setting(key)
+
+
+# A static tree, as its notes tell
+
+
+class _Tree:
+    """Places, intervals and parents of a static tree, from its notes."""
+
+    def __init__(self, run: Run) -> None:
+        self.parent: dict[int, int] = {}
+        self.hops: dict[int, int] = {}
+        self.places: dict[int, tuple[float, float]] = {}
+        self.intervals: dict[int, tuple[float, float]] = {}
+        self.values: dict[str, dict[int, float]] = defaultdict(dict)
+        self.edges: set[tuple[int, int]] = set()
+        for note in run.notes:
+            node, what, peer, value = (note[k] for k in ("node", "what", "peer", "value"))
+            if what == "hops":
+                self.parent[node], self.hops[node] = peer, int(float(value))
+            elif what in ("place", "interval"):
+                x, y = map(float, value.split())
+                (self.places if what == "place" else self.intervals)[node] = (x, y)
+            elif what == "edge":
+                self.edges.add((node, peer))
+            elif what in ("inherent", "overhead", "cost"):
+                self.values[what][node] = float(value)
+        self.nodes = len(self.parent)
+        self.settings = run.configuration["topology"]
+
+    def wants(self, node: int, number: float) -> bool:
+        """Whether a node wants a number itself."""
+        if node not in self.intervals:
+            return False
+        low, high = self.intervals[node]
+        return low <= number <= high
+
+    def children(self, node: int) -> list[int]:
+        return [child for child, parent in self.parent.items() if parent == node]
+
+    def wanted_below(self, number: float) -> set[int]:
+        """The nodes with a descendant that wants a number."""
+        found: set[int] = set()
+        for node in self.parent:
+            if self.wants(node, number):
+                above = self.parent[node]
+                while above >= 0 and above not in found:
+                    found.add(above)
+                    above = self.parent[above]
+        return found
+
+
+@case("links", "notes")
+def tree_faults(run: Run) -> Value:
+    """Nodes whose parent is no neighbour, or that are not one hop below it; links that differ."""
+    tree = _Tree(run)
+    root = tree.settings["root"]
+    faults = int(tree.parent[root] >= 0)
+    for node, parent in tree.parent.items():
+        if node != root:
+            edge = (min(node, parent), max(node, parent))
+            faults += edge not in tree.edges or tree.hops[node] != tree.hops.get(parent, -9) + 1
+    links = {tuple(sorted(link)) for link in run.final_links}
+    return float(faults + (len(links) != tree.nodes - 1) + len(links - tree.edges))
+
+
+@case("notes")
+def detours(run: Run) -> Value:
+    """Nodes that are farther from the root in the tree than in the graph."""
+    tree = _Tree(run)
+    near = distances(adjacency(tree.nodes, sorted(tree.edges)), tree.settings["root"])
+    return float(sum(tree.hops[node] != hops for node, hops in near.items()))
+
+
+@case("notes")
+def graph_faults(run: Run) -> Value:
+    """Pairs of nodes that are neighbours though out of range, or the other way round."""
+    tree = _Tree(run)
+    reach = tree.settings["range"]
+    faults = 0
+    for a, b in itertools.combinations(sorted(tree.places), 2):
+        (ax, ay), (bx, by) = tree.places[a], tree.places[b]
+        faults += (hypot(ax - bx, ay - by) < reach) != ((a, b) in tree.edges)
+    return float(faults)
+
+
+@case("notes")
+def unreachable_nodes(run: Run) -> Value:
+    """Nodes that no path of neighbours joins to the root."""
+    tree = _Tree(run)
+    found = distances(adjacency(tree.nodes, sorted(tree.edges)), tree.settings["root"])
+    return float(tree.nodes - len(found))
+
+
+@case("notes")
+def cost_faults(run: Run) -> Value:
+    """Nodes whose cost less overhead is not (r + p) times what they want themselves."""
+    tree = _Tree(run)
+    alone = tree.settings["receive"] + tree.settings["process"]
+    faults = 0
+    for node, overhead in tree.values["overhead"].items():
+        owed = alone * tree.values["inherent"][node]
+        faults += abs(tree.values["cost"][node] - overhead - owed) > 1e-9 * max(1.0, owed)
+    return float(faults)
+
+
+@case("notes")
+def error_faults(run: Run) -> Value:
+    """Overheads with an error that are not the true ones times (1 + error), or 0 if below."""
+    faults = 0
+    for note in run.notes:
+        if note["what"] == "terms":
+            true, used, error = map(float, note["value"].split())
+            faults += abs(used - max(0.0, true * (1 + error))) > 1e-9 * max(1.0, true)
+    return float(faults)
+
+
+# Events on a static tree
+
+
+def _numbers(run: Run, tree: _Tree) -> list[float]:
+    known = {k: v for k, v in tree.settings.items() if k != "name"}
+    parameters = msgspec.convert(known, StaticTreeParameters)
+    intervals = [tree.intervals.get(node) for node in range(tree.nodes)]
+    return event_numbers(parameters, intervals, run.configuration["seed"])
+
+
+def _transmissions(run: Run) -> dict[int, list[tuple[int, int]]]:
+    """Per event who sent it to whom."""
+    sent: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for message in run.messages:
+        found = _EVENT.search(message["content"])
+        if message["kind"] == "event" and found is not None:
+            sent[int(found[1])].append((message["source"], message["target"]))
+    return sent
+
+
+def _done(run: Run) -> Iterator[tuple[int, int, tuple[bool, bool], tuple[bool, bool, bool]]]:
+    """Per event and node: who wants it (itself, those below), and what the node did with it."""
+    tree = _Tree(run)
+    sent, root = _transmissions(run), tree.settings["root"]
+    processed = {(d["sequence"], d["node"]) for d in run.deliveries}
+    for event, number in enumerate(_numbers(run, tree)):
+        below = tree.wanted_below(number)
+        receivers = {target for _, target in sent[event]}
+        forwarders = {source for source, _ in sent[event]}
+        for node in range(tree.nodes):
+            wanted = (tree.wants(node, number), node in below)
+            received = node in receivers or (node == root and any(wanted))
+            did = (received, (event, node) in processed, node in forwarders)
+            yield event, node, wanted, did
+
+
+@case("messages", "deliveries", "notes")
+def action_faults(run: Run) -> Value:
+    """Events and nodes whose actions are not those of Table 1."""
+    return float(sum(did != actions(*wanted) for _, _, wanted, did in _done(run)))
+
+
+@case("messages", "deliveries", "notes")
+def action(run: Run, node: int, event: int) -> Value:
+    """What a node did with an event: 4 if received, and 2 if processed, and 1 if forwarded."""
+    for number, at, _, (received, processed, forwarded) in _done(run):
+        if (number, at) == (event, node):
+            return 4.0 * received + 2.0 * processed + 1.0 * forwarded
+    return None
+
+
+@case("messages", "deliveries", "notes")
+def overhead_faults(run: Run) -> Value:
+    """Nodes whose counted work for others is not the formula's, over the events published."""
+    settings = run.configuration["topology"]
+    receive, forward = settings["receive"], settings["forward"]
+    counted: dict[int, float] = defaultdict(float)
+    formula: dict[int, float] = defaultdict(float)
+    for _, node, (own, proxied), (received, processed, forwarded) in _done(run):
+        counted[node] += forward * forwarded + receive * (received and not processed)
+        formula[node] += forward * proxied + receive * (proxied and not own)
+    return float(sum(abs(counted[n] - formula[n]) > 1e-9 for n in formula))
+
+
+@case("messages", "deliveries", "notes", "publications")
+def delivery_faults(run: Run) -> Value:
+    """Events that a node gets twice, not from its parent, wrongly or not; foreign publishers."""
+    tree = _Tree(run)
+    faults = sum(event["publisher"] != tree.settings["root"] for event in run.publications)
+    for transmissions in _transmissions(run).values():
+        receivers = [target for _, target in transmissions]
+        faults += len(receivers) - len(set(receivers))
+        faults += sum(tree.parent[target] != source for source, target in transmissions)
+    processed = {(d["sequence"], d["node"]) for d in run.deliveries}
+    for event, number in enumerate(_numbers(run, tree)):
+        for node in range(tree.nodes):
+            faults += tree.wants(node, number) != ((event, node) in processed)
+    return float(faults)
+
+
+@case("notes")
+def subscription_faults(run: Run) -> Value:
+    """Routing tables that are not the effective subscriptions of the children."""
+    tree = _Tree(run)
+    held: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for node, source, text in run.entries():
+        held[node, source].add(text)
+    effective: dict[int, set[str]] = {}
+    for node in sorted(tree.parent, key=lambda n: -tree.hops[n]):
+        below = [effective[child] for child in tree.children(node)]
+        effective[node] = held[node, -1].union(*below)
+    faults = sum(
+        held[tree.parent[n], n] != effective[n] for n in tree.parent if tree.parent[n] >= 0
+    )
+    return float(faults + sum((n in tree.intervals) != bool(held[n, -1]) for n in tree.parent))
+
+
+# Trees that nodes build by messages
+
+
+def _changes(run: Run) -> list[Row]:
+    """Moves and failures, in order."""
+    return sorted((n for n in run.notes if n["what"] in ("moved", "failed")), key=_time)
+
+
+def _time(row: Row) -> Any:
+    return row["time"]
+
+
+def _settling(run: Run) -> Iterator[tuple[Row, float, float]]:
+    """Per move or failure: seconds to the last change of a parent, and to the next move."""
+    changes = _changes(run)
+    parents = [note["time"] for note in run.notes if note["what"] == "parent"]
+    ends = [change["time"] for change in changes[1:]] + [run.configuration["duration"]]
+    for change, end in zip(changes, ends, strict=True):
+        start = change["time"]
+        last = max((at for at in parents if start <= at < end), default=start)
+        yield change, last - start, end - start
+
+
+@case("notes")
+def settling(run: Run) -> Value:
+    """Periods from a move to the last change of a parent, on average."""
+    found = [seconds for _, seconds, _ in _settling(run)]
+    return sum(found) / len(found) / run.configuration["overlay"]["period"] if found else None
+
+
+@case("notes")
+def settled(run: Run, quiet: float = 10.0) -> Value:
+    """The share of moves after which parents stay the same, for so many periods at least."""
+    quiet *= run.configuration["overlay"]["period"]
+    found = [seconds <= room - quiet for _, seconds, room in _settling(run)]
+    return sum(found) / len(found) if found else None
+
+
+@case("notes")
+def settling_by_hops(run: Run) -> Value:
+    """Rank correlation between hops of a node that moves and the time to settle, over all moves."""
+    pairs = [(float(c["peer"]), seconds) for c, seconds, _ in _settling(run) if c["peer"] >= 0]
+    hops, times = _ranks([p[0] for p in pairs]), _ranks([p[1] for p in pairs])
+    n = len(pairs)
+    if n < 3:
+        return None
+    mean = (n + 1) / 2
+    over = sum((h - mean) * (t - mean) for h, t in zip(hops, times, strict=True))
+    spread = sum((h - mean) ** 2 for h in hops) * sum((t - mean) ** 2 for t in times)
+    return over / spread**0.5 if spread else None
+
+
+def _ranks(values: list[float]) -> list[float]:
+    """Ranks from 1 on; equal values share their mean rank."""
+    order = sorted(values)
+    first = {value: order.index(value) for value in set(values)}
+    count = {value: order.count(value) for value in set(values)}
+    return [first[value] + (count[value] + 1) / 2 for value in values]
+
+
+def _inspections(run: Run, what: str) -> dict[int, float]:
+    return {n["peer"]: float(n["value"]) for n in run.notes if n["what"] == what}
+
+
+@case("notes")
+def times_fresh(run: Run) -> Value:
+    """What the tree costs after a move, against trees built afresh, on average."""
+    now, fresh = _inspections(run, "tree overhead"), _inspections(run, "fresh overhead")
+    ratios = [now[k] / fresh[k] for k in now if fresh[k]]
+    return sum(ratios) / len(ratios) if ratios else None
+
+
+@case("notes")
+def inside_fresh(run: Run, slack: float = 1e-4) -> Value:
+    """The share of moves after which the tree costs no more than the worst tree built afresh."""
+    now, most = _inspections(run, "tree overhead"), _inspections(run, "fresh most")
+    least = _inspections(run, "fresh least")
+    inside = [least[k] / (1 + slack) <= now[k] <= most[k] * (1 + slack) for k in now]
+    return sum(inside) / len(inside) if inside else None
+
+
+@case("notes")
+def descendants_taken(run: Run) -> Value:
+    """Times a node takes one of its own descendants as its parent."""
+    parent: dict[int, int] = {}
+    faults = 0
+    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
+        node, above = note["node"], note["peer"]
+        seen = 0
+        while above >= 0 and above != node and seen <= len(parent):
+            above = parent.get(above, -1)
+            seen += 1
+        faults += above == node
+        parent[node] = note["peer"]
+    return float(faults)
+
+
+@case("messages", "notes")
+def unrouted_advertisements(run: Run) -> Value:
+    """Advertisements of nodes that have no parent at that time and are not the root."""
+    changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
+        changes[note["node"]].append((note["time"], note["peer"]))
+    faults = 0
+    for message in run.messages:
+        node = message["source"]
+        if message["kind"] == "parent-advertise" and node != run.configuration["overlay"]["root"]:
+            before = [peer for at, peer in changes[node] if at <= message["time"]]
+            faults += not before or before[-1] < 0
+    return float(faults)
+
+
+@case("notes")
+def answering(run: Run, peer: int, since: float) -> Value:
+    """Who answers a node's probe: 2 to the power of each node's number, in sum."""
+    return float(
+        sum(
+            2**node
+            for node in {
+                n["node"]
+                for n in run.notes
+                if n["what"] == "answer" and n["peer"] == peer and n["time"] >= since
+            }
+        )
+    )
+
+
+@case("notes")
+def parent_at(run: Run, node: int, at: float = 1e9) -> Value:
+    """A node's parent at a time; -1 for none."""
+    found = [n for n in run.notes if n["what"] == "parent" and n["node"] == node]
+    before = [n for n in sorted(found, key=_time) if n["time"] <= at]
+    return float(before[-1]["peer"]) if before else -1.0
+
+
+@case("notes")
+def delay_of(run: Run, what: str, node: int, since: float, peer: int | None = None) -> Value:
+    """Periods from a time until a node notes something; none if it never does."""
+    times = [
+        n["time"]
+        for n in run.notes
+        if n["what"] == what
+        and n["node"] == node
+        and n["time"] >= since
+        and (peer is None or n["peer"] == peer)
+    ]
+    return (min(times) - since) / run.configuration["overlay"]["period"] if times else None
+
+
+@case("notes")
+def times_noted(run: Run, what: str, since: float = 0.0, until: float = 1e9) -> Value:
+    """How often nodes note something in a span of time."""
+    return float(sum(n["what"] == what and since <= n["time"] < until for n in run.notes))

@@ -1,0 +1,222 @@
+"""Copies: the events that a node keeps, gives to others, asks for, and delivers once.
+
+An event is delivered once, whichever way it came first. Copies travel out of band. One that was not
+asked for is dropped: only what is missing, or was requested, is believed. What a node sends is
+charged to its :class:`~shoal.recovery.budget.Budget`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.recovery.budget import Budget, Pace
+from shoal.recovery.buffer import EventBuffer, Kept, size_of
+from shoal.recovery.delivered import Delivered
+from shoal.recovery.losses import Losses
+from shoal.recovery.messages import BATCH, Digest, Reply, Request
+from shoal.stack import Contact, Host, Message, NodeId, Recovery, Routing
+
+if TYPE_CHECKING:
+    from shoal.content import AnyFilter, Event, EventId, Filter
+    from shoal.recovery.parameters import RecoveryParameters
+
+MOST_ASKED = 10_000
+"""Requests that are remembered."""
+MOST_CONTACTS = 1000
+"""Nodes whose address is remembered."""
+
+
+class Copies(Recovery):
+    """Keeps events, gives copies of them, and asks for those that are lacking."""
+
+    def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
+        super().__init__(host, routing)
+        self.parameters = parameters
+        self.buffer = EventBuffer(
+            parameters.buffer,
+            parameters.buffer_bytes,
+            parameters.buffer_age,
+            parameters.eviction == "least spread first",
+            host.node,
+        )
+        self.losses = Losses()
+        self.delivered = Delivered()
+        self.asked: dict[EventId, float] = {}
+        """Events that were requested by id, and when."""
+        self.declined: dict[EventId, None] = {}
+        """Events that were offered and turned out not to be wanted."""
+        longest = parameters.longest if parameters.adaptive else parameters.period
+        self.pace = Pace(parameters.period, longest)
+        self.budget = Budget(parameters.rate, parameters.share)
+        self.replies = Budget(parameters.reply_rate)
+        self._contacts: dict[NodeId, Contact] = {}
+        """Nodes whose address was told."""
+        self.recovered = 0
+        self.unrecoverable = 0
+        self.unasked = 0
+        """Copies that nobody here asked for."""
+        self.gossip_bytes = 0
+        self.reply_bytes = 0
+        self.withheld = 0
+        """Messages not sent because of what gossip or replies may cost."""
+
+    # Sending
+
+    def gossip(self, neighbour: NodeId, message: Message) -> bool:
+        """Send a gossip message to a neighbour, if that is within the budget."""
+        size = message.size()
+        if not self.budget.spend(size, self.host.now()):
+            self.withheld += 1
+            return False
+        self.gossip_bytes += size
+        self.routing.tell(neighbour, message)
+        return True
+
+    def send_direct(self, node: NodeId, message: Message) -> None:
+        """Send out of band; where that is beyond the budget, there is less gossip afterwards."""
+        size = message.size()
+        self.budget.charge(size)
+        self.gossip_bytes += size
+        self.host.send_direct(self.contact_of(node), message)
+
+    def contact_of(self, node: NodeId) -> Contact:
+        """A node, with its address if that was told."""
+        return self._contacts.get(node) or Contact(node)
+
+    def _met(self, contact: Contact) -> None:
+        """Remember where a node can be reached, if that is new."""
+        if contact.address and self._contacts.get(contact.node) != contact:
+            if len(self._contacts) >= MOST_CONTACTS:
+                del self._contacts[next(iter(self._contacts))]
+            self._contacts[contact.node] = contact
+
+    # Keeping and delivering
+
+    def keep(self, event: Event, time: float) -> None:
+        """Keep an event for others."""
+        self.buffer.add(event, time)
+
+    def held(self, filter: Filter, age: float) -> list[Event]:
+        """The events kept here that match and are no older than so many seconds."""
+        since = self.host.now() - age
+        return [kept.event for kept in self.buffer.matching(filter) if kept.time >= since]
+
+    def count(self, event: Event, now: float) -> list[int]:
+        """Strike an event from what is missing; the numbers of the filters that it matches."""
+        raise NotImplementedError
+
+    def arrived(self, event: Event, hops: int) -> None:
+        """Deliver it unless a copy was faster, and look whether something is missing before it."""
+        now = self.host.now()
+        self.keep(event, now)
+        self.count(event, now)
+        if self.delivered.first(event.id):
+            self.host.deliver(event, hops)
+
+    def recover(self, event: Event, age: float, giver: NodeId) -> None:
+        """A copy that was asked for: deliver it, if it is wanted and was not delivered."""
+        now = self.host.now()
+        numbers = self.count(event, now)
+        if not self.losses.since(numbers, now - age) or not self.delivered.first(event.id):
+            return
+        self.recovered += 1
+        if self.host.watched:
+            role = "publisher" if giver == event.publisher else "another"
+            self.host.note("recovered", giver, role)
+        self.keep(event, now - age)
+        self.host.deliver(event, 1, True)
+
+    # Asking and giving
+
+    def request(self, message: Digest, filters: tuple[AnyFilter, ...]) -> bool:
+        """Ask a gossiper for what it has and we lack; whether there is any of that."""
+        now = self.host.now()
+        since = self.losses.earliest(filters)
+        ids: list[EventId] = []
+        for publisher, sequence, age in message.held:
+            key = (publisher, sequence)
+            if (
+                now - age >= since
+                and key not in self.delivered
+                and key not in self.declined
+                and self.asked.get(key, -1.0) + self.parameters.retry <= now
+            ):
+                ids.append(key)
+        if ids:
+            for key in ids:
+                self.asked.pop(key, None)
+                self.asked[key] = now
+            self.send_direct(message.gossiper.node, Request(tuple(ids), filters))
+        return bool(ids)
+
+    def on_request(self, sender: NodeId, message: Request) -> None:
+        """Give copies of what matches; say what does not."""
+        self.pace.busy(self.host.now())
+        copies: list[Kept] = []
+        declined: list[EventId] = []
+        for key in message.ids:
+            kept = self.buffer.get(key)
+            if kept is None:
+                continue
+            if any(filter.matches(kept.event.content) for filter in message.filters):
+                copies.append(kept)
+            else:
+                declined.append(key)
+        self.give(sender, copies, declined)
+
+    def give(self, node: NodeId, copies: list[Kept], declined: list[EventId] | None = None) -> None:
+        """Send copies of events out of band, as far as the rate of replies allows."""
+        now = self.host.now()
+        refused = tuple(declined or ())
+        for first in range(0, max(len(copies), 1), BATCH):
+            some = copies[first : first + BATCH]
+            if not some and not refused:
+                return
+            size = sum([size_of(kept.event) for kept in some])
+            if not self.replies.spend(size, now):
+                self.withheld += 1
+                return
+            for kept in some:
+                self.buffer.elsewhere(kept.event.id)
+            pairs = tuple([(kept.event, max(now - kept.time, 0.0)) for kept in some])
+            self.reply_bytes += size
+            self.host.send_direct(self.contact_of(node), Reply(pairs, refused))
+            refused = ()
+
+    def on_reply(self, sender: NodeId, message: Reply) -> None:
+        """Copies: those that were requested or are missing are taken, others are not."""
+        for key in message.declined:
+            if self.asked.pop(key, None) is not None:
+                if len(self.declined) >= MOST_ASKED:
+                    del self.declined[next(iter(self.declined))]
+                self.declined[key] = None
+        for event, age in message.copies:
+            if self.asked.pop(event.id, None) is not None or self.losses.lacks(event):
+                self.recover(event, age, sender)
+            else:
+                self.unasked += 1
+
+    def forget_requests(self, now: float) -> None:
+        """Forget what was requested so long ago that it may be requested again."""
+        while self.asked:
+            key = next(iter(self.asked))
+            if self.asked[key] + self.parameters.retry > now and len(self.asked) <= MOST_ASKED:
+                break
+            del self.asked[key]
+
+    # For an operator
+
+    def describe(self) -> dict[str, float]:
+        """See :class:`~shoal.stack.layer.Recovery`."""
+        return {
+            "lost": self.losses.noticed,
+            "missing": sum(lost.count for lost in self.losses.all()),
+            "recovered": self.recovered,
+            "unrecoverable": self.unrecoverable,
+            "unasked": self.unasked,
+            "withheld": self.withheld,
+            "buffered_events": len(self.buffer),
+            "buffered_bytes": self.buffer.bytes,
+            "gossip_bytes": self.gossip_bytes,
+            "reply_bytes": self.reply_bytes,
+        }

@@ -1,0 +1,239 @@
+"""Counting: how a node and the publishers it hears of come to agree on numbers.
+
+A node asks each publisher it hears of to number its filters (:mod:`~shoal.recovery.numbering`), and
+so knows what it lacks (:mod:`~shoal.recovery.losses`). It asks again once a minute, which tells it
+the latest numbers as well. A publisher that falls silent tells its followers the last number, once;
+one that stops in good order tells all of them.
+
+What no number can tell is reported as a gap of unknown size: events that a publisher no longer kept
+when it was asked, and what it may have published in a life that ended without a word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from shoal.recovery.buffer import size_of
+from shoal.recovery.copies import Copies
+from shoal.recovery.messages import FILTERS, Follow, Following, Start, Tally
+from shoal.recovery.numbering import Numbering
+from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing
+
+if TYPE_CHECKING:
+    from shoal.content import Event, Filter
+    from shoal.recovery.parameters import RecoveryParameters
+    from shoal.stack.layer import Handler
+
+HOPS = 32
+"""Links that a gossip message crosses at most."""
+REFRESH = 60.0
+"""Seconds after which a follower asks again; three times as many, and it is forgotten."""
+MOST_PUBLISHERS = 1000
+"""Publishers that are followed by hearsay; those whose events come are followed in any case."""
+
+
+class Counting(Copies):
+    """Numbers own events for those who follow them, and follows others."""
+
+    def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
+        super().__init__(host, parameters, routing)
+        self.numbering = Numbering(host.epoch, parameters.marks)
+        self.began = 0.0
+        """When this node started."""
+        self.back: dict[NodeId, NodeId] = {}
+        """Per publisher, the neighbour that its last event came from."""
+        self.unsure: dict[NodeId, None] = {}
+        """Publishers of which an unknown number of events may be missing."""
+        self._followed: dict[NodeId, float] = {}
+        """When each publisher was last asked to number filters."""
+        self._answered: dict[NodeId, float] = {}
+        """When each publisher last told its numbers, or was first heard of."""
+        self._to_follow: dict[NodeId, None] = {}
+        """Publishers to ask."""
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """Questions for numbers, and the answers."""
+        return {
+            Follow: self.on_follow,
+            Following: self.on_following,
+            Tally: self.on_tally,
+        }
+
+    def start(self) -> None:
+        """Remember when: of what was published before, this node knows nothing."""
+        self.began = self.host.now()
+
+    def stop(self) -> None:
+        """Tell followers the last numbers: what they lack they can still get elsewhere."""
+        for follower, numbers in self.numbering.last_words().items():
+            self.send_direct(follower, Tally(tuple(numbers), True))
+
+    # Events and subscriptions
+
+    def published(self, event: Event) -> Event:
+        """Number it and keep it."""
+        now = self.host.now()
+        if self.parameters.marks:
+            marks = self.numbering.marks(event, now)
+            if marks:
+                event = msgspec.structs.replace(event, marks=marks)
+        self.keep(event, now)
+        return event
+
+    def seen(self, event: Event, sender: NodeId = LOCAL) -> None:
+        """Remember where it came from; keep what passes through only if told to."""
+        if sender != LOCAL:
+            self.back[event.publisher] = sender
+        self.budget.earn(size_of(event))
+        if self.parameters.transit:
+            self.keep(event, self.host.now())
+
+    def count(self, event: Event, now: float) -> list[int]:
+        """Strike an event from what is missing, and find out what else is."""
+        numbers = self.losses.matching(event)
+        if event.publisher != self.host.node and self.parameters.marks:
+            before = self.losses.noticed
+            room = len(event.marks) < self.parameters.marks
+            if self.losses.arrived(event, numbers, now, room):
+                self._to_follow[event.publisher] = None
+            if self.losses.noticed > before:
+                self.pace.busy(now)
+        return numbers
+
+    def subscribed(self, filter: Filter, age: float = 0.0) -> None:
+        """What matches and does not come is missed, also what was published ``age`` seconds ago."""
+        self.losses.want(filter, self.host.now() - age)
+        for publisher in self.losses.streams:
+            self._to_follow[publisher] = None
+
+    def unsubscribed(self, filter: Filter) -> None:
+        """It is missed no more."""
+        self.losses.unwant(filter)
+
+    def tell_numbers(self, now: float) -> None:
+        """Ask for numbers, and tell those that nobody would hear of otherwise."""
+        if not self.parameters.marks:
+            return
+        self._ask_for_numbers(now)
+        for follower, numbers in self.numbering.tails(now - self.parameters.tail).items():
+            self.send_direct(follower, Tally(tuple(numbers)))
+
+    # Following
+
+    def hear_of(self, contact: Contact) -> None:
+        """There is such a publisher: its first event may be one of those that were lost."""
+        self._met(contact)
+        streams, publisher = self.losses.streams, contact.node
+        if (
+            self.losses.wanted
+            and publisher not in streams
+            and publisher != self.host.node
+            and len(streams) < MOST_PUBLISHERS
+        ):
+            streams[publisher] = {}
+            self._to_follow[publisher] = None
+
+    def _ask_for_numbers(self, now: float) -> None:
+        """Ask publishers to number filters: newly heard ones, and all of them once a minute."""
+        losses = self.losses
+        for publisher in list(losses.streams):
+            if self._answered.setdefault(publisher, now) + 2.5 * REFRESH < now:
+                self._gone(publisher)
+            elif self._followed.get(publisher, now) + REFRESH <= now:
+                self._followed[publisher] = now
+                self._follow(publisher, list(losses.wanted), now)
+        for publisher in list(self._to_follow):
+            del self._to_follow[publisher]
+            unfollowed = losses.unfollowed(publisher, now - REFRESH / 10)
+            if unfollowed:
+                self._followed.setdefault(publisher, now)
+                self._follow(publisher, unfollowed, now)
+        if self.numbering.sequence >= 0:
+            self.numbering.forget(now - 3 * REFRESH)
+
+    def _gone(self, publisher: NodeId) -> None:
+        """A publisher no longer answers: its last events may be missing, nobody knows."""
+        del self._answered[publisher]
+        self._followed.pop(publisher, None)
+        streams = self.losses.streams.pop(publisher)
+        if any(stream.index >= 0 and not stream.final for stream in streams.values()):
+            self.unsure[publisher] = None
+            self.host.gap(publisher, 0)
+
+    def _follow(self, publisher: NodeId, filters: list[Filter], now: float) -> None:
+        for first in range(0, len(filters), FILTERS):
+            some = filters[first : first + FILTERS]
+            ages = tuple([now - self.losses.wanted[filter].since for filter in some])
+            after = tuple([self.losses.ask(publisher, filter, now) for filter in some])
+            me = self.host.contact()
+            self._to_publisher(Follow(me, publisher, tuple(some), ages, after, 1))  # type: ignore[arg-type]  # wire union
+
+    def _to_publisher(self, message: Follow) -> None:
+        """Out of band if the address is known, or if there are none; else back along the route."""
+        towards = self.back.get(message.publisher, LOCAL)
+        reached = message.publisher in self._contacts or not message.follower.address
+        if reached or towards not in self.routing.linked():
+            self.send_direct(message.publisher, message)
+        elif message.hops < HOPS:
+            self.gossip(towards, msgspec.structs.replace(message, hops=message.hops + 1))
+
+    def on_follow(self, sender: NodeId, message: Follow) -> None:
+        """Somebody wants its filters numbered; without numbers there is nothing to say."""
+        if message.publisher != self.host.node:
+            if message.hops > 1:  # on its way back along a route
+                self._to_publisher(message)
+            return
+        if not self.parameters.marks:
+            return
+        follower = message.follower.node
+        self._met(message.follower)
+        if not len(message.filters) == len(message.ages) == len(message.after):
+            return
+        now, last = self.host.now(), self.numbering.sequence
+        starts: list[Start] = []
+        for filter, age, after in zip(message.filters, message.ages, message.after, strict=True):
+            followed = self.numbering.follow(filter, follower, now)
+            if followed is None:
+                starts.append(Start(filter, -1, last, 0, last, 0))
+                continue
+            owed, first = 0, last
+            for kept in reversed(self.buffer.between(self.host.node, after, last + 1)):
+                if now - kept.time > age:
+                    break
+                first = kept.event.sequence - 1
+                owed += filter.matches(kept.event.content)
+            dropped, time = self.buffer.dropped
+            starts.append(
+                Start(
+                    *(filter, followed.index, first, followed.count - owed, last, followed.count),
+                    dropped > after and now - time <= age,
+                )
+            )
+        uptime = now - self.began
+        self.send_direct(follower, Following(self.host.contact(), tuple(starts), uptime))
+
+    def on_following(self, sender: NodeId, message: Following) -> None:
+        """A publisher says how it numbers our filters."""
+        if message.publisher.node != sender:
+            return
+        self._met(message.publisher)
+        self._answered[sender] = self.host.now()
+        now = self.host.now()
+        before = self.losses.noticed
+        for start in message.starts:
+            if self.losses.started(sender, start, message.uptime, now):
+                self.unsure[sender] = None
+                self.host.gap(sender, 0, start.filter)
+        if self.losses.noticed > before:
+            self.pace.busy(now)
+
+    def on_tally(self, sender: NodeId, message: Tally) -> None:
+        """A publisher tells its last numbers."""
+        now = self.host.now()
+        before = self.losses.noticed
+        for index, count, sequence in message.numbers:
+            self.losses.told(sender, index, count, sequence, now, message.final)
+        if self.losses.noticed > before:
+            self.pace.busy(now)

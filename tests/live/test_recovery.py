@@ -1,0 +1,203 @@
+"""Live recovery: what is lost between brokers is fetched, or its subscribers are told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from live_world import run, until
+
+import shoal
+from shoal.live.broker import Broker
+from shoal.live.errors import RefusedError
+from shoal.live.settings import Settings
+from shoal.live.subscription import Gap, Received
+
+RECOVERY = {"name": "combined-pull", "period": 0.05, "retry": 0.1, "tail": 0.2, "compare": 0.5}
+IMPATIENT = {**RECOVERY, "patience": 1.0}
+
+
+class Chain:
+    """Brokers a, b, c in a line, with a way to lose what b forwards."""
+
+    def __init__(self, recovery: dict[str, Any] | None = RECOVERY) -> None:
+        self.recovery = recovery
+        self.losing = False
+
+    async def __aenter__(self) -> Chain:
+        self.a = await self.start("a")
+        self.b = await self.start("b", self.a)
+        self.c = await self.start("c", self.b)
+        send = self.b.send
+
+        def lossy(to: int, message: Any) -> None:
+            if not (self.losing and message.events()):
+                send(to, message)
+
+        self.b.send = lossy  # type: ignore[method-assign]  # a wire that loses events
+        return self
+
+    async def start(self, name: str, *to: Broker, listen: str = "127.0.0.1:0") -> Broker:
+        """One more broker, linked to others."""
+        tree: dict[str, Any] = {
+            "overlay": {"name": "links"},
+            "routing": {"name": "subscription-forwarding"},
+            "reconfiguration": {"name": "strawman"},
+        }
+        links = tuple(broker.address for broker in to)
+        return await Broker(
+            Settings(name=name, listen=listen, recovery=self.recovery, links=links, **tree)
+        ).start()
+
+    async def __aexit__(self, *error: object) -> None:
+        for broker in (self.c, self.b, self.a):
+            await broker.stop()
+
+
+async def take(events: Any, count: int) -> list[int]:
+    """The numbers of the next events."""
+    return [(await anext(events))["n"] for _ in range(count)]
+
+
+def test_what_a_broker_on_the_way_loses_arrives_all_the_same() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0") as events,
+        ):
+            await subscriber.settled()
+            for n in range(5):
+                await publisher.publish(n=n)
+            assert await take(events, 5) == [0, 1, 2, 3, 4]
+            chain.losing = True
+            for n in range(5, 10):
+                await publisher.publish(n=n)
+            assert sorted(await take(events, 5)) == [5, 6, 7, 8, 9]
+            assert events.missed == 0
+            chain.losing = False
+            await publisher.publish(n=10)
+            assert await take(events, 1) == [10]
+            assert chain.c.recovered == 5
+            recovery = chain.c.status().recovery
+            assert recovery["recovered"] == 5
+            assert recovery["unrecoverable"] == 0
+
+    run(story())
+
+
+def test_the_first_event_of_all_may_be_the_one_that_is_lost() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0") as events,
+        ):
+            await subscriber.settled()
+            chain.losing = True
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+
+    run(story())
+
+
+def test_what_nobody_has_any_more_is_a_gap_that_names_its_publisher_and_how_many() -> None:
+    async def story() -> None:
+        async with (
+            Chain(IMPATIENT) as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0", gaps=True) as events,
+        ):
+            await subscriber.settled()
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+            await until(lambda: followed(chain.c, chain.a), "c knows a's numbers")
+            chain.losing = True
+            for n in range(1, 4):
+                await publisher.publish(n=n)
+            forget(chain.a)
+            forget(chain.b)
+            gap = await anext(events)
+            assert isinstance(gap, Gap)
+            assert (gap.count, gap.publisher) == (3, chain.a.node)
+
+    run(story())
+
+
+def forget(broker: Broker) -> None:
+    """A broker's buffer was too small."""
+    recovery: Any = broker.layers.recovery
+    recovery.buffer.forget_old(1e18)
+
+
+def followed(follower: Broker, publisher: Broker) -> bool:
+    recovery: Any = follower.layers.recovery
+    streams = recovery.losses.streams.get(publisher.node, {})
+    return bool(streams) and all(stream.index >= 0 for stream in streams.values())
+
+
+def test_a_client_gets_what_was_published_while_it_was_away() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(f"{chain.c.address},{chain.b.address}") as subscriber,
+            subscriber.subscribe("n >= 0", gaps=True, promise="recovered") as events,
+        ):
+            await subscriber.settled()
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+            await chain.c.stop()
+            for n in range(1, 6):
+                await publisher.publish(n=n)
+            found: list[int] = []
+            while len(found) < 5:
+                item = await anext(events)
+                if isinstance(item, Received):
+                    found.append(int(item["n"]))  # type: ignore[arg-type]
+            assert sorted(found) == [1, 2, 3, 4, 5]
+
+    run(story())
+
+
+def test_a_broker_without_a_recovery_promises_none() -> None:
+    async def story() -> None:
+        async with Chain(None) as chain, shoal.connect(chain.a.address) as bus:
+            with pytest.raises(RefusedError, match="--recovery"):
+                await bus.subscribe("n >= 0", promise="recovered").start()
+            with pytest.raises(shoal.LiveError, match="best effort"):
+                bus.subscribe("n >= 0", promise="certain")  # type: ignore[arg-type]
+            await bus.subscribe("n >= 0").start()
+            assert chain.a.status().recovery == {}
+
+    run(story())
+
+
+def test_a_publisher_that_dies_and_comes_back_is_a_gap_of_unknown_size() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0", gaps=True) as events,
+        ):
+            await subscriber.settled()
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+            await until(lambda: followed(chain.c, chain.a), "c knows a's numbers")
+            address = chain.a.address
+            await chain.a.stop()
+            await asyncio.sleep(1.1)
+            chain.a = await chain.start("a", listen=address)
+            await until(lambda: bool(chain.a.status(tables=True).table), "a knows who wants what")
+            async with shoal.connect(address) as again:
+                await again.publish(n=1)
+                found = [await anext(events), await anext(events)]
+            gaps: list[Any] = [item for item in found if isinstance(item, Gap)]
+            assert [(gap.count, gap.publisher) for gap in gaps] == [(None, chain.a.node)]
+
+    run(story())
