@@ -50,8 +50,8 @@ class Healing:
         """Leaders that have not answered a beat yet, and since when."""
         self.reports: dict[tuple[str, str], tuple[NodeId, float]] = {}
         """Led groups whose predecessor has not answered a report yet: who, and since when."""
-        self._rounds = node.host.now()
-        """When this node last did its round."""
+        self._rounds = -1.0
+        """When this node last did its round; negative before the first."""
         self.silence = 2 * (node.interval[1] + node.timeout)
         """Seconds of silence after which a member or successor is taken for dead."""
 
@@ -109,7 +109,8 @@ class Healing:
         """Whoever has not answered in time is taken for dead."""
         node = self.node
         now = node.host.now()
-        if now - self._rounds > 2 * node.interval[1] + node.timeout:
+        late = 2 * node.interval[1] + node.timeout
+        if self._rounds >= 0 and now - self._rounds > late:
             self.beats.clear()  # this node itself was held up: nobody else is to blame
             self.reports.clear()
             return
