@@ -28,15 +28,20 @@ LONG = (
     "tests/cli/test_cli_chaos.py",
     "tests/live/test_commands.py",
     "tests/live/test_faults.py",
+    "tests/live/test_lstree_live.py",
     "tests/live/test_dps_faults.py",
     "tests/live/test_recording.py",
     "tests/live/test_operating.py",
+    "tests/live/test_dhtree_live.py",
     # Histories by the thousand, and kernels compiled for every case.
     "tests/chaos/",
     "tests/simulation/dataplane/",
     "tests/simulation/test_importers.py",
     "tests/live/test_hostile.py::test_8000_mutated_frames_crash_nothing",
     "tests/content/index/",
+    "tests/overlay/test_reference_tree.py::test_every_set",
+    "tests/overlay/test_chord.py::test_whatever",
+    "tests/overlay/test_dhtree.py::test_whatever",
 )
 """The start of the names of all tests that take long; the rest needs less than two minutes."""
 

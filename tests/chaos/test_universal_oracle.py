@@ -224,8 +224,8 @@ class Deaf(Graph):
     """Does not notice that a node is silent."""
 
     def beat(self) -> None:
-        for peer in self.heard:
-            self.heard[peer] = self.host.now()
+        for peer in self.peers.values():
+            peer.heard = self.host.now()
         super().beat()
 
 

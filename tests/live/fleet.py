@@ -39,7 +39,8 @@ class Fleet:
     ) -> BrokerProcess:
         inside = ["ip", "netns", "exec", namespace] if namespace else []
         tree = "--link" in arguments or "subscription-forwarding" in arguments
-        overlay = [f"--set=overlay.{parameter}" for parameter in (TREE if tree else GRAPH)]
+        parameters = [] if "--overlay" in arguments else TREE if tree else GRAPH
+        overlay = [f"--set=overlay.{parameter}" for parameter in parameters]
         if "dps" in arguments:  # there is no overlay
             overlay = [f"--set=routing.{parameter}" for parameter in DPS]
         arguments = [*arguments, *FAST, *overlay, *(["--insecure"] if namespace else [])]
@@ -49,7 +50,9 @@ class Fleet:
 
     async def follow(self, number: int, filter: str) -> None:
         """A client at a broker that counts what it gets."""
-        bus = await shoal.connect(self.processes[number].address, reconnect=(0.05, 0.3))
+        address = self.processes[number].address
+        # By its name, so that it waits for its broker rather than turn to another.
+        bus = await shoal.connect(address, broker=str(number), reconnect=(0.05, 0.3))
         self.buses[number] = bus
         got = self.got[number] = Counter()
         subscription = await bus.subscribe(filter).start()

@@ -685,6 +685,29 @@ def test_a_proof_that_was_begun_under_old_rules_gives_nothing_under_new_ones(
     run(story())
 
 
+def test_what_waits_for_a_client_is_withheld_if_new_rules_say_so(tmp_path: Path) -> None:
+    old = rules(tmp_path, anonymous={"subscribe": "n > 0"}, gauge={"token": TOKEN})
+    new = rules(tmp_path, anonymous={"subscribe": "n > 3"}, gauge={"token": TOKEN})
+
+    async def story() -> None:
+        mine = tmp_path / "access.toml"
+        mine.write_text(old.read_text())
+        async with (
+            Broker(Settings(access=mine, **QUICK)) as broker,
+            shoal.connect(broker.address, window=1) as display,
+            shoal.connect(broker.address, token=TOKEN) as gauge,
+        ):
+            shown = await display.subscribe("TRUE").start()
+            for n in range(7):
+                await gauge.publish(n=n)
+            mine.write_text(new.read_text())
+            await broker.reload()
+            # The first was sent before.
+            assert [(await anext(shown))["n"] for _ in range(4)] == [1, 4, 5, 6]
+
+    run(story())
+
+
 async def frame(reader: asyncio.StreamReader, kind: Any) -> Any:
     (length,) = LENGTH.unpack(await reader.readexactly(4))
     return msgspec.msgpack.decode(await reader.readexactly(length), type=kind)

@@ -17,11 +17,15 @@ KEYS = 2**20
 
 
 class Holder(RingHolder):
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self.host = host
         self.changes = 0
 
     def keys_changed(self) -> None:
         self.changes += 1
+
+    def connect(self, contact: Contact) -> None:
+        self.host.open(contact)
 
 
 class RingOnly(Overlay):
@@ -29,7 +33,7 @@ class RingOnly(Overlay):
 
     def __init__(self, host: Host, parameters: RingParameters, routing: Routing) -> None:
         super().__init__(host, routing)
-        self.holder = Holder()
+        self.holder = Holder(host)
         self.ring = Ring(host, parameters, KEYS, self.holder)
 
     def handlers(self) -> dict[type[Message], Handler]:

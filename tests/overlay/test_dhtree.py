@@ -119,6 +119,19 @@ def test_the_parts_of_a_cut_network_become_one_tree_again() -> None:
     assert world.wrong() is None
 
 
+def test_connections_that_nobody_needs_are_closed() -> None:
+    """A node to begin with is not kept, nor a former successor on the ring."""
+    world = DHTreeWorld(60, contacts=1, joining=10.0)
+    world.run(60.0)
+    world.rest()
+    for node in range(60):
+        overlay = world.overlay(node)
+        used = {*overlay.neighbours, overlay.ring.successors[0].contact.node}
+        used.add(overlay.ring.predecessors[0].contact.node)
+        assert set(overlay.heard) <= used
+        assert set(world.simulation.network.hosts[node].channels) == set(overlay.heard)
+
+
 def test_a_false_child_is_refused() -> None:
     world = DHTreeWorld(8)
     world.run(10.0)

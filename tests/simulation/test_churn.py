@@ -224,7 +224,7 @@ def test_who_leaves_says_goodbye_and_who_crashes_does_not() -> None:
         run.kernel.run(to_ns(4.99))
         friends = run.network.neighbours(3)
         assert friends
-        run.kernel.run(to_ns(5.1))
+        run.kernel.run(to_ns(6.5))
         assert all((not run.network.linked(node, 3)) == noticed for node in friends)
 
 

@@ -616,6 +616,21 @@ def test_a_cut_while_two_nodes_connect_separates_them_all_the_same(cut_at: float
     assert world.connected() == {(0, 1)}
 
 
+@pytest.mark.parametrize("how", ["closes", "crashes"])
+def test_the_last_words_of_a_node_do_not_reach_the_dead(how: str) -> None:
+    world = joined((0, 1))
+    world.send(0, 1, 1)
+    if how == "closes":
+        world.close(0, 1)
+    else:
+        world.crash(0)
+    dead = world.overlay(1)
+    world.crash(1)
+    world.rest()
+    assert dead.notes == []
+    assert world.kernel.lost == 1
+
+
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_request_waits_for_a_node_that_stands_still(dies: bool) -> None:
     world = World()

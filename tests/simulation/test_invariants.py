@@ -194,7 +194,7 @@ def test_a_wrong_table_is_described_in_one_short_line() -> None:
 
 def test_every_ordinary_run_is_checked() -> None:
     simulation = Simulation(parse_config({"nodes": 9, "reconfiguration": {"name": "strawman"}}))
-    assert simulation.recorder.acyclic
+    assert simulation.network.acyclic
     simulation.run()
     assert simulation.wrong_table() is None
     node: Any = simulation.network.nodes[3]

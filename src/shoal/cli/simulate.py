@@ -81,6 +81,13 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    animate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Show the run as a film: links, colours, messages (FILE.html, or FILE.svg).",
+            show_default=False,
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Simulate one network and sum up what happened.
@@ -95,9 +102,12 @@ def simulate(
         shoal simulate examples/run.toml --seed 7 --out out/one
 
         shoal simulate --replay 5d53a1 --out out
+
+        shoal simulate --topology full-mesh --overlay lstree --nodes 40 --animate tree.html
     """
     from shoal.simulation import parse_config
     from shoal.simulation import simulate as run
+    from shoal.simulation.animation import Film
 
     screen = console()
     if replay is not None:
@@ -122,10 +132,16 @@ def simulate(
     raw["modules"] = [*raw.get("modules", ()), *(module or ())]
     if picture is not None:
         _picture_settings(raw)
+    if animate is not None:
+        raw["data_plane"] = "objects"
+        animate.open("a").close()  # better now than after the run
     config = parse_config(raw)
     if out is not None:
         _check_writable(out)
-    result = run(config)
+    film = Film()
+    result = run(config, None if animate is None else film.watch)
+    if animate is not None:
+        film.write(animate)
     if picture is not None:
         _draw(result, picture)
     if json:

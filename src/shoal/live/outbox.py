@@ -19,10 +19,12 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from shoal.content import Event
+import msgspec
+
+from shoal.content import Content, Event
 from shoal.live.connection import Connection
 from shoal.live.messages import Hello, Missed
 from shoal.live.wire import LENGTH, content_of, encode
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from shoal.live.session import Session
 
 log = logging.getLogger("shoal.live")
+_event = msgspec.msgpack.Decoder(Event)
 _HEAD: Final = b"\x93\xa5event\x91\xce"
 _ONE: Final = struct.Struct(f">I{len(_HEAD)}sI")
 """The beginning of a delivery for one subscription; the encoded event follows."""
@@ -119,6 +122,13 @@ class Outbox:
         self._queued_bytes -= len(head) + len(raw)
         self.dropped += 1
         self._missed += 1
+
+    def withhold(self, may_receive: Callable[[Content], bool]) -> None:
+        """Let go of waiting events that the client may not receive any more."""
+        queue = [one for one in self._queue if may_receive(_event.decode(one[1]).content)]
+        self._queue = deque(queue)
+        self._queued_bytes = sum(len(head) + len(raw) for head, raw in queue)
+        self._hold()
 
     def _hold(self) -> None:
         self.broker.budget.hold(self, self._queued_bytes)

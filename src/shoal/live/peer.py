@@ -76,7 +76,7 @@ class Peer:
                 continue
             self.beats += 1
             if isinstance(message, Bye):
-                self.connection.close(f"left: {message.reason}", polite=not self.closing)
+                self.connection.close(f"left: {message.reason}")
                 self.connection.settle()
                 return
             if not isinstance(message, Beat) and self.node in broker.links:

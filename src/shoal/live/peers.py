@@ -29,6 +29,20 @@ MET: Final = 4096
 POLL: Final = 0.02
 
 
+class _Dial:
+    """An attempt to connect to an address, and the contacts that were asked for there."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.contacts: list[Contact] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def end(self) -> None:
+        """The other end has dialled: it takes over."""
+        if self.task is not None:
+            self.task.cancel()
+
+
 class Peers:
     """The connections of one broker to others."""
 
@@ -39,8 +53,8 @@ class Peers:
         """This broker's own addresses."""
         self.addresses: dict[NodeId, str] = {}
         """Where brokers are that were met."""
-        self._dialling: dict[NodeId | str, asyncio.Task[None]] = {}
-        """By node id or, where that is not known, by address."""
+        self._dialling: dict[str, _Dial] = {}
+        """By address."""
         self._closing: set[Peer] = set()
         """Connections whose last words are on their way."""
         self._said: dict[str, str] = {}
@@ -50,9 +64,15 @@ class Peers:
 
     def open(self, contact: Contact) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        key = contact.address if contact.node < 0 else contact.node
-        if contact.node not in self.connected and key not in self._dialling:
-            self._dialling[key] = self._broker.spawn(self._dial(key, contact))
+        if contact.node in self.connected:
+            return
+        address = self.address_of(contact)
+        dial = self._dialling.get(address)
+        if dial is None:
+            dial = self._dialling[address] = _Dial(address)
+            dial.task = self._broker.spawn(self._dial(dial))
+        if contact not in dial.contacts:
+            dial.contacts.append(contact)
 
     def address_of(self, contact: Contact) -> str:
         """Where a node is: as the contact says or, if it does not, where the node was met."""
@@ -65,42 +85,44 @@ class Peers:
         at = (peer for peer in self.connected.values() if peer.who.address == contact.address)
         return next(at, None)
 
-    async def _dial(self, key: NodeId | str, contact: Contact) -> None:
-        layers = self._broker.layers
+    async def _dial(self, dial: _Dial) -> None:
+        """Connect to a broker, and tell the node what became of each contact."""
+        connected: NodeId | None = None
+        failed = False
         try:
-            connected = await self._connect(contact)
+            connected = await self._connect(dial)
         except LiveError as error:
-            self._say(self.address_of(contact), error)
-            self._dialled(key)
-            layers.unreachable(contact)
-            self._broker.departures.look_whole()
-        else:
-            self._dialled(key)
-            if connected is not None and contact.node < 0:
-                layers.opened(Contact(connected, contact.address))
+            failed = True
+            self._say(dial.address, error)
         finally:
-            self._dialled(key)
+            if self._dialling.get(dial.address) is dial:
+                del self._dialling[dial.address]
+        for contact in dial.contacts:
+            peer = self.find(contact)
+            if failed and peer is None:
+                self._broker.layers.unreachable(contact)
+                self._broker.departures.look_whole()
+            elif contact.node < 0 and (failed or connected is not None):
+                node = connected if peer is None else peer.node
+                assert node is not None
+                self._broker.layers.opened(Contact(node, contact.address))
 
-    def _dialled(self, key: NodeId | str) -> None:
-        if self._dialling.get(key) is asyncio.current_task():
-            del self._dialling[key]
-
-    async def _connect(self, contact: Contact) -> NodeId | None:
+    async def _connect(self, dial: _Dial) -> NodeId | None:
         """Connect to a broker; the answer is the node id of one that was connected already."""
-        address = self.address_of(contact)
-        if not address:
-            raise LiveError(f"no address is known of node {contact.node}")
-        if address in self.own:
+        await asyncio.sleep(0)  # whoever asked has done so
+        if not dial.address:
+            raise LiveError(f"no address is known of node {dial.contacts[0].node}")
+        if dial.address in self.own:
             raise RefusedError("self", "that is this broker itself")
-        peer = self.find(contact)
+        peer = self.find(Contact(-1, dial.address))
         if peer is not None:
             return peer.node
-        expect = None if contact.node < 0 else contact.node
+        expected = next((contact.node for contact in dial.contacts if contact.node >= 0), None)
         try:
-            await self._broker.handshakes.dial(address, expect=expect)
+            await self._broker.handshakes.dial(dial.address, expect=expected)
         except NoLinkError as error:
             if error.code == "self":
-                self.own.add(address)
+                self.own.add(dial.address)
             if error.code != "duplicate" or not error.others:
                 raise
             node = error.others[0].node
@@ -118,12 +140,16 @@ class Peers:
 
     def gives_way(self, who: Known) -> bool:
         """Whether a broker that dials this one may: its dialling ends this one's own."""
-        key = next((k for k in (who.node, who.address) if k in self._dialling), None)
-        if key is None:
-            return True
-        if self._broker.node < who.node:
-            return False
-        self._dialling.pop(key).cancel()
+        for address, dial in self._dialling.items():
+            if address == who.address or any(c.node == who.node for c in dial.contacts):
+                if self._broker.node < who.node:
+                    return False
+                dial.end()
+                del self._dialling[address]
+                for contact in dial.contacts:  # under another address, it is told again
+                    if contact.node < 0 and address != who.address:
+                        self._broker.loop.call_soon(self.open, contact)
+                return True
         return True
 
     def _say(self, address: str, error: LiveError) -> None:

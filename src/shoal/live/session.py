@@ -266,6 +266,7 @@ class Session(Outbox):
     def restrict(self, principal: Principal) -> None:
         """Other rules hold from now on; subscriptions keep what they still allow."""
         self.principal = principal
+        self.withhold(principal.may_receive)
         if self.policy == "block" and not self.broker.may_block(principal):
             self.policy = "drop oldest"
         for number, filter in list(self.filters.items()):

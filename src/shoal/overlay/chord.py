@@ -52,6 +52,11 @@ class RingHolder:
 
     def keys_changed(self) -> None:
         """This node owns other keys than before."""
+        raise NotImplementedError
+
+    def connect(self, contact: Contact) -> None:
+        """The ring wants a connection to a node; see :meth:`Ring.needs` for how long."""
+        raise NotImplementedError
 
 
 class Ring:
@@ -162,7 +167,7 @@ class Ring:
         """Look up one's own position there; a node without an id is met first."""
         if contact.node < 0:
             self._joining[contact.address] = None
-            self.host.open(contact)
+            self.holder.connect(contact)
         elif contact.node != self.host.node:
             self.lookups.find_place(contact, True)
         else:
@@ -370,7 +375,7 @@ class Ring:
                 new = peer not in (*before[0][:1], *before[1][:1])
                 self.send(peer, self._lists(RingChange, new))
             if self.successors and told[1][:1] != before[1][:1]:
-                self.host.open(self.successors[0].contact)
+                self.holder.connect(self.successors[0].contact)
         if after != self._after:
             self._after = after
             self.holder.keys_changed()

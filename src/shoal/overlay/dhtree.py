@@ -50,6 +50,8 @@ from shoal.stack.layer import Handler, Layer, Overlay, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
+IDLE: Final = 4
+"""Heartbeats after which a connection that is not needed is closed."""
 BINARY_CHILDREN: Final = 2
 """Children that a node has at most where the fan-out is 2 (section 11.2.3)."""
 
@@ -62,6 +64,9 @@ class _Holder(RingHolder):
 
     def keys_changed(self) -> None:
         self.tree.keys_changed()
+
+    def connect(self, contact: Contact) -> None:
+        self.tree.connect(contact)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -101,8 +106,8 @@ class DHTree(Overlay):
         """The node that was asked to be the parent, and has not answered."""
         self._attach: Attach | None = None
         self._tokens = 0
-        self._asked: dict[NodeId, float] = {}
-        """Connections that this node opened, and when they were last needed."""
+        self._asked: dict[Any, float] = {}
+        """Connections that this node opened, by id or address, and when they were last needed."""
         self._retry: Timer | None = None
         self._beaten = -1.0
         self._stopped = False
@@ -143,6 +148,8 @@ class DHTree(Overlay):
     def opened(self, peer: Contact) -> None:
         """A connection is there, for the ring or for a link to the parent."""
         self.heard[peer.node] = self.host.now()
+        if self._asked.pop(peer.address, None) is not None:
+            self._asked[peer.node] = self.host.now()
         self.ring.opened(peer)
         if peer.node == self._attaching and self._attach is not None:
             self.host.send(peer.node, self._attach)
@@ -155,8 +162,8 @@ class DHTree(Overlay):
 
     def unreachable(self, contact: Contact) -> None:
         """A node does not answer; the next search may find another one."""
-        self._asked.pop(contact.node, None)
-        if contact.node == self._attaching:
+        self._asked.pop(contact.node if contact.node >= 0 else contact.address, None)
+        if contact.node == self._attaching and contact.node >= 0:
             self._attaching = LOCAL
             self._search_later()
         self.ring.unreachable(contact)
@@ -173,9 +180,10 @@ class DHTree(Overlay):
             self._unlink(peer)
             self.search()
 
-    def _open(self, contact: Contact) -> None:
+    def connect(self, contact: Contact) -> None:
+        """Open a connection; it is closed when neither the tree nor the ring needs it any more."""
         if contact.node not in self.heard:
-            self._asked[contact.node] = self.host.now()
+            self._asked[contact.node if contact.node >= 0 else contact.address] = self.host.now()
             self.host.open(contact)
 
     def beat(self) -> None:
@@ -193,7 +201,7 @@ class DHTree(Overlay):
         for peer in list(self._asked):
             if peer in self.neighbours or peer == self._attaching or self.ring.needs(peer):
                 self._asked[peer] = now
-            elif peer in self.heard and self._asked[peer] < now - 2 * self.heartbeat:
+            elif peer in self.heard and self._asked[peer] < now - IDLE * self.heartbeat:
                 self.host.close(peer)
                 self._lose(peer)
         if self.heard:
@@ -348,7 +356,7 @@ class DHTree(Overlay):
         if node in self.heard:
             self.host.send(node, self._attach)
         else:
-            self._open(self.contacts[node])
+            self.connect(self.contacts[node])
 
     def on_attach(self, sender: NodeId, message: Message) -> None:
         """A node asks to be a child: it is one if a search finds it with that key."""

@@ -55,6 +55,16 @@ PAUSE: Final = 1.0
 """Shuffle periods before a node that refused is asked again."""
 
 
+class Peer:
+    """The other end of an open connection."""
+
+    def __init__(self, heard: float) -> None:
+        self.heard = heard
+        """When it was last heard."""
+        self.degree = 0
+        """Links that it has, as it last said."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Graph(Overlay):
     """A random graph in which every node has about the same number of links."""
@@ -70,10 +80,8 @@ class Graph(Overlay):
         self.view = View(host, parameters.forget)
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with; tried again while there is no link."""
-        self.heard: dict[NodeId, float] = {}
-        """Per open connection, when its other end was last heard."""
-        self.degrees: dict[NodeId, int] = {}
-        """Per neighbour the number of links it has."""
+        self.peers: dict[NodeId, Peer] = {}
+        """The other ends of open connections."""
         self.asking: dict[Any, bool] = {}
         """Whom this node is asking for a link (by id or address), and whether urgently."""
         self.lost: dict[Any, Contact] = {}
@@ -94,7 +102,7 @@ class Graph(Overlay):
         self._shuffles = 0
         self._beaten = -1.0
         """When this node last sent beats."""
-        self._peers: tuple[NodeId, ...] = ()
+        self._all: tuple[NodeId, ...] = ()
         """The other ends of all open connections."""
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -132,8 +140,8 @@ class Graph(Overlay):
     def opened(self, peer: Contact) -> None:
         """Ask for a link if the connection was opened for that; the other end may ask, too."""
         node = peer.node
-        self.heard[node] = self.host.now()
-        self._peers = tuple(self.heard)
+        self.peers[node] = Peer(self.host.now())
+        self._all = tuple(self.peers)
         asked = self.asking.pop(peer.address, None)
         urgent = self.asking.get(node, asked)
         if urgent is not None and node not in self.neighbours:
@@ -144,7 +152,7 @@ class Graph(Overlay):
         """The connection broke, or the other end closed it without a word."""
         if self.leavers.get(peer, False):
             self._forget_connection(peer)
-        elif peer in self.heard:
+        elif peer in self.peers:
             self._lose(peer)
 
     def unreachable(self, contact: Contact) -> None:
@@ -174,8 +182,9 @@ class Graph(Overlay):
 
     def _forget_connection(self, peer: NodeId) -> None:
         """There is no connection to a node any more, and so no link."""
-        del self.heard[peer]
-        self._peers = tuple(self.heard)
+        if self.peers.pop(peer, None) is None:
+            return  # it was closed because this node leaves
+        self._all = tuple(self.peers)
         self.asking.pop(peer, None)
         self.leavers.pop(peer, None)
         self._unlink(peer)
@@ -185,7 +194,6 @@ class Graph(Overlay):
 
     def _unlink(self, peer: NodeId) -> None:
         if peer in self.neighbours:
-            del self.degrees[peer]
             self.link_down(peer)
 
     # Beats
@@ -194,25 +202,26 @@ class Graph(Overlay):
         """Send a sign of life over every connection, and give up those who have sent none."""
         now = self.host.now()
         if now - self._beaten > 2 * self.heartbeat and self._beaten >= 0:
-            for peer in self._peers:  # this node itself was held up: nobody else is to blame
-                self.heard[peer] = now
+            for peer in self.peers.values():  # this node itself was held up: nobody is to blame
+                peer.heard = now
         self._beaten = now
-        silent = now - self.silence
-        for peer in self._peers:
-            if self.heard[peer] < silent:
-                self.host.close(peer)
-                self._lose(peer)
-        if self._peers:
-            self.host.send_all(self._peers, Beat(len(self.neighbours)))
+        since = now - self.silence
+        silent = [node for node, peer in self.peers.items() if peer.heard < since]
+        for node in silent:
+            self.host.close(node)
+            self._lose(node)
+        if self._all:
+            self.host.send_all(self._all, Beat(len(self.neighbours)))
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """Beats, of which there are many, take the short way."""
-        if sender in self.heard:
-            self.heard[sender] = self.host.now()
-        if type(message) is Beat:
-            if sender in self.neighbours:
-                self.degrees[sender] = message.degree
-        else:
+        peer = self.peers.get(sender)
+        if peer is not None:
+            peer.heard = self.host.now()
+            if type(message) is Beat:
+                peer.degree = message.degree
+                return
+        if type(message) is not Beat:
             super().receive(sender, message)
 
     def on_beat(self, sender: NodeId, message: Message) -> None:
@@ -243,7 +252,7 @@ class Graph(Overlay):
         """Remember what the other node knows, and tell it some in return."""
         shuffle = cast("Shuffle", message)
         self._hear(shuffle.known)
-        if shuffle.answer and sender in self.heard:
+        if shuffle.answer and sender in self.peers:
             self.host.send(sender, Shuffle(self.view.sample(sender), False))
 
     def _hear(self, known: tuple[Known, ...]) -> None:
@@ -257,7 +266,7 @@ class Graph(Overlay):
         """With too few links, ask somebody for one; nobody is left to ask: perhaps later."""
         if self.leaving or len(self.neighbours) + len(self.asking) >= self.degree:
             return
-        contact = self.view.candidate({**self.heard, **self.asking}, PAUSE * self.shuffle_period)
+        contact = self.view.candidate({**self.peers, **self.asking}, PAUSE * self.shuffle_period)
         short = len(self.neighbours) < self.degree - 1
         if contact is not None:
             self._ask(contact, short and self.refusals >= REFUSALS)
@@ -265,7 +274,7 @@ class Graph(Overlay):
             short
             and not self.asking
             and self._again is None
-            and self.view.entries.keys() - self.heard.keys()
+            and self.view.entries.keys() - self.peers.keys()
         ):
             self.refusals += 1
             self._again = self.host.after(PAUSE * self.shuffle_period, self._seek_again)
@@ -277,7 +286,7 @@ class Graph(Overlay):
     def _ask(self, contact: Contact, urgent: bool) -> None:
         """Ask a node for a link, over a new connection."""
         key = _key(contact)
-        if key not in self.asking and contact.node not in self.heard:
+        if key not in self.asking and contact.node not in self.peers:
             self.asking[key] = urgent
             self.host.open(contact)
 
@@ -286,10 +295,10 @@ class Graph(Overlay):
         ask = cast("Ask", message)
         self.view.hear(ask.known, self.neighbours)
         mutual = self.asking.pop(sender, None) is not None
-        if sender not in self.heard:
+        if sender not in self.peers:
             return
         if sender in self.neighbours:
-            self.degrees[sender] = ask.degree
+            self.peers[sender].degree = ask.degree
         elif not self.leaving and (mutual or ask.urgent or len(self.neighbours) <= self.degree):
             self.host.send(sender, Accept(self.view.sample(sender), len(self.neighbours) + 1))
             self._linked(sender, ask.degree + 1)
@@ -300,17 +309,19 @@ class Graph(Overlay):
         """The other node has made its end of the link."""
         accept = cast("Accept", message)
         self.view.hear(accept.known, self.neighbours)
-        if sender not in self.heard:
+        if sender not in self.peers:
             return
         if sender in self.neighbours:
-            self.degrees[sender] = accept.degree
+            self.peers[sender].degree = accept.degree
         elif self.asking.pop(sender, None) is not None:
             self._linked(sender, accept.degree)
+        else:
+            self._part(sender)  # a link with one end would be worse than none
 
     def _linked(self, node: NodeId, degree: int) -> None:
         self.refusals = 0
         self.lost.pop(node, None)
-        self.degrees[node] = degree
+        self.peers[node].degree = degree
         self.link_up(node)
         self._let_go(self.heirs.pop(node, -1))
         self._shed(node)
@@ -333,7 +344,8 @@ class Graph(Overlay):
             return
         most = -1
         chosen = -1
-        for node, degree in self.degrees.items():
+        for node in self.neighbours:
+            degree = self.peers[node].degree
             if node != but and (degree, node) > (most, chosen):
                 most, chosen = degree, node
         if chosen >= 0:
@@ -347,7 +359,7 @@ class Graph(Overlay):
 
     def on_part(self, sender: NodeId, message: Message) -> None:
         """The other node makes room."""
-        if sender not in self.heard:
+        if sender not in self.peers:
             return
         self.view.refused(sender, True)
         self.host.close(sender)
@@ -359,8 +371,8 @@ class Graph(Overlay):
     def stop(self) -> None:
         """Ask the neighbours to link to each other, in a ring, and then to let this node go."""
         self.leaving = True
-        for peer in list(self.heard):
-            if peer not in self.neighbours:
+        for peer in list(self.peers):
+            if peer in self.peers and peer not in self.neighbours:  # parting from one may end all
                 self._part(peer)
         ring = sorted(self.neighbours)
         for at, node in enumerate(ring):
@@ -388,7 +400,7 @@ class Graph(Overlay):
             return
         self.heirs[heir.node] = sender
         self.host.after(self.silence, partial(self._let_go, sender))
-        if heir.node not in self.heard:
+        if heir.node not in self.peers:
             self._ask(heir, True)
         elif heir.node not in self.asking:
             self.asking[heir.node] = True
@@ -411,10 +423,10 @@ class Graph(Overlay):
     def _leave_at_last(self) -> None:
         """Close all connections once every neighbour has what it needs."""
         if self.leaving and self.left.issuperset(self.neighbours):
-            for peer in self._peers:
+            for peer in self._all:
                 self.host.close(peer)
-            peers, self._peers = self._peers, ()
-            self.heard.clear()
+            peers, self._all = self._all, ()
+            self.peers.clear()
             for peer in peers:  # now that nobody hears what the routing makes of it
                 self._unlink(peer)
 
@@ -427,7 +439,7 @@ class Graph(Overlay):
         lost = list(self._sought().values())
         if lost:
             contact = lost[self.view.below(len(lost))]
-            if contact.node in self.heard:
+            if contact.node in self.peers:
                 self.lost.pop(contact.node, None)
             else:
                 self.host.send_direct(contact, Probe(self.view.sample(contact.node)))

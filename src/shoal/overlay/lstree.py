@@ -59,6 +59,7 @@ class LSTree(Searcher):
 
     def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
+        self.beats = parameters.heartbeat > 0
         self.fanout = parameters.global_fanout
         self.repropagation = parameters.global_repropagation
         silence = parameters.heartbeat * parameters.patience
@@ -87,7 +88,7 @@ class LSTree(Searcher):
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """Any word of a neighbour is a sign of life; beats are no more than that."""
-        if sender in self.heard:
+        if self.beats and sender in self.heard:
             self.heard[sender] = self.host.now()
         kind = type(message)
         if kind is Update:  # most are of these three kinds

@@ -44,7 +44,12 @@ class GlobalCache:
     def __init__(self, node: NodeId, size: int) -> None:
         self.node = node
         self.size = size
-        self.entries: dict[Any, Contact] = {}
+        self.contacts: list[Contact] = []
+        """The entries; once there are ``size``, a new one takes the place of the oldest."""
+        self._keys: list[Any] = []
+        self._oldest = 0
+        self._place: dict[Any, int] = {}
+        """Per key its place in the two lists."""
         self.unanswered: dict[Any, None] = {}
         """Entries that were pinged and have not answered yet."""
         self.remembered: dict[Any, Contact] = {}
@@ -55,14 +60,34 @@ class GlobalCache:
         """A node is, or was lately, part of the overlay."""
         node: int = contact.node
         key: Any = contact.address if node < 0 else node
-        entries = self.entries
-        if key in entries or node == self.node:
+        if key in self._place or node == self.node:
             return
-        entries[key] = contact
-        if len(entries) > self.size:
-            oldest = next(iter(entries))
-            del entries[oldest]
-            self.unanswered.pop(oldest, None)
+        if len(self.contacts) < self.size:
+            self._place[key] = len(self.contacts)
+            self.contacts.append(contact)
+            self._keys.append(key)
+            return
+        place = self._oldest
+        del self._place[self._keys[place]]
+        self._place[key] = place
+        self.contacts[place] = contact
+        self._keys[place] = key
+        self._oldest = (place + 1) % self.size
+
+    def drop(self, key: Any) -> Contact | None:
+        """Remove an entry, if it is there."""
+        self.unanswered.pop(key, None)
+        place = self._place.pop(key, None)
+        if place is None:
+            return None
+        contact = self.contacts[place]
+        last, last_key = self.contacts.pop(), self._keys.pop()
+        if place < len(self.contacts):
+            self.contacts[place] = last
+            self._keys[place] = last_key
+            self._place[last_key] = place
+        self._oldest = 0
+        return contact
 
     def remember(self, contact: Contact) -> None:
         """Keep a node for good, in place of the one kept longest."""
@@ -74,8 +99,7 @@ class GlobalCache:
 
     def purge(self, key: Any) -> None:
         """A node does not answer."""
-        self.unanswered.pop(key, None)
-        contact = self.entries.pop(key, None)
+        contact = self.drop(key)
         if contact is not None:
             self.remember(contact)
 
@@ -103,14 +127,13 @@ class GlobalCache:
 
     def some(self, count: int, start: int) -> list[Contact]:
         """So many entries, from a place on and round."""
-        all_entries = list(self.entries.values())
-        size = len(all_entries)
+        size = len(self.contacts)
         if count >= size:
-            return all_entries
+            return self.contacts[:]
         place = start % size
-        chosen = all_entries[place : place + count]
+        chosen = self.contacts[place : place + count]
         if len(chosen) < count:
-            chosen += all_entries[: count - len(chosen)]
+            chosen += self.contacts[: count - len(chosen)]
         return chosen
 
 

@@ -231,7 +231,7 @@ class Member(Overlay):
             self._close(sender)
             self.lose_parent("it left")
         if leave.goes:
-            self.known.entries.pop(sender, None)
+            self.known.drop(sender)
 
     def _forget_child(self, node: NodeId) -> None:
         """A node is no child any more, nor one to be."""
@@ -351,5 +351,5 @@ class Member(Overlay):
             "depth": round(self.depth, 6),
             "parent": "root" if self.root else "searching" if self.parent == LOCAL else self.parent,
             "children": len(self.children),
-            "known": len(self.known.entries),
+            "known": len(self.known.contacts),
         }

@@ -151,7 +151,7 @@ class Searcher(Member):
 
     def _anybody(self) -> list[Contact]:
         """The Global cache, from a random place on and round."""
-        entries = list(self.known.entries.values())
+        entries = self.known.contacts
         place = self.dice.below(len(entries)) if entries else 0
         return entries[place:] + entries[:place]
 
@@ -258,7 +258,7 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
-        self.known.entries.pop(contact.address, None)
+        self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
         if node == self.node:

@@ -14,9 +14,9 @@ from shoal.stack.chance import Chance
 from shoal.stack.host import Host, NodeId
 from shoal.stack.message import Contact
 
-VIEW: Final = 128
+VIEW: Final = 64
 """Nodes kept in a view."""
-SLACK: Final = 64
+SLACK: Final = 32
 """Nodes above that before some are forgotten, many at once."""
 SAMPLE: Final = 12
 """Nodes told to another in one exchange."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -28,6 +29,10 @@ from shoal.stack.chance import Chance
 from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
 from shoal.stack.message import Contact
+from shoal.stack.node import Node
+
+PATIENCE: Final = 5.0
+"""Seconds that a stopped node is given to close its connections."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -56,6 +61,10 @@ class Connections:
         self._requests = 0
         self._standing: dict[NodeId, list[Callable[[], None]]] = {}
         """Per node that stands still, the requests that wait for it."""
+        self._last_words: dict[NodeId, list[tuple[int, Channel]]] = {}
+        """Per node, ended channels to it on which something may arrive still, and until when."""
+        self._leaving: dict[NodeId, Node] = {}
+        """Nodes that have been stopped, until their connections are closed."""
         self._closing: dict[tuple[NodeId, NodeId], int] = {}
         """When the last word of a closed connection arrives: (at whom, whose)."""
         self._broken: dict[Channel, int] = {}
@@ -68,9 +77,11 @@ class Connections:
 
     def reaches(self, a: NodeId, b: NodeId) -> bool:
         """Whether messages get from one node to another."""
-        return self.network.nodes[b] is not None and (
-            self.side is None or self.side[a] == self.side[b]
-        )
+        return self.network.nodes[b] is not None and self.lets_through(a, b)
+
+    def lets_through(self, a: NodeId, b: NodeId) -> bool:
+        """Whether the network carries messages from one place to another."""
+        return self.side is None or self.side[a] == self.side[b]
 
     def audience(self, node: NodeId) -> Fan | None:
         """All that hear a radio; None where nodes hear only those they are connected to."""
@@ -160,6 +171,8 @@ class Connections:
             return
         channel = self.network.drop_channel(a, b)
         self._mend(channel)
+        self._ended(channel)
+        self._let_go(a)
         other = hosts[b].channels.get(a)
         if other is None or not other.up:
             return
@@ -178,6 +191,35 @@ class Connections:
             node = self.network.nodes[b]
             if node is not None:
                 node.closed(a)
+            self._let_go(b)
+
+    # Leaving
+
+    def leave(self, node: NodeId) -> None:
+        """A node is stopped in good order. It is gone when all its connections are closed."""
+        running = self.network.nodes[node]
+        assert running is not None
+        self._leaving[node] = running
+        running.stop()
+        self._let_go(node)
+        at = self.kernel.now + to_ns(PATIENCE)
+        self.kernel.call_at(at, partial(self._gone, node, running))
+
+    def _let_go(self, node: NodeId) -> None:
+        leaving = self._leaving.get(node)
+        if leaving is not None and not self.network.hosts[node].channels:
+            self.kernel.call_at(self.kernel.now, partial(self._gone, node, leaving))
+
+    def _ended(self, channel: Channel) -> None:
+        """A channel takes nothing more; what is on its way arrives if its target lives."""
+        now = self.kernel.now
+        until = max(now, channel.free_at) + channel.delay
+        others = self._last_words.get(channel.target, [])
+        self._last_words[channel.target] = [(until, channel), *(o for o in others if o[0] > now)]
+
+    def _gone(self, node: NodeId, leaving: Node) -> None:
+        if self._leaving.get(node) is leaving:
+            self.crash(node)
 
     # Failures
 
@@ -193,6 +235,9 @@ class Connections:
     def crash(self, node: NodeId) -> None:
         """A node fails without a word. What it has sent still arrives."""
         network = self.network
+        self._leaving.pop(node, None)
+        for _, channel in self._last_words.pop(node, []):
+            channel.take_down()
         for asked in self._asking.pop(node, ()):
             del self._opening[node, asked]
         for neighbour in list(self._links.get(node, ())):
@@ -200,7 +245,9 @@ class Connections:
         self._parents.pop(node, None)
         network.remove(node)
         for peer in network.neighbours(node):
-            self._mend(network.drop_channel(node, peer))
+            channel = network.drop_channel(node, peer)
+            self._mend(channel)
+            self._ended(channel)
             held = network.hosts[peer].channels.get(node)
             if held is not None:
                 self._mend(held)
@@ -290,7 +337,7 @@ class Connections:
                 del self._links[a]
         if a in self._links.get(b, ()):
             reconfiguration = None if repair < 0 else Reconfiguration(repair)
-            self.network.recorder.link(a, b, "up" if up else "down", reconfiguration)
+            self.network.changed(a, b, up, reconfiguration)
 
     def parent_changed(self, node: NodeId, parent: NodeId) -> None:
         """An overlay says which neighbour lies towards the root: following those never ends."""
@@ -301,7 +348,7 @@ class Connections:
         hosts, nodes = self.network.hosts, self.network.nodes
         self._parents[node] = (parent, hosts[parent].epoch)
         at = parent
-        while at in self._parents and self.network.recorder.acyclic:
+        while at in self._parents and self.network.acyclic:
             at, life = self._parents[at]
             if nodes[at] is None or hosts[at].epoch != life:
                 return

@@ -161,6 +161,8 @@ class FullMesh:
         """A node starts, or starts again, and is told of some that run."""
         if node in self._place:
             return
+        if self.network.nodes[node] is not None:  # it is still leaving
+            self.connections.crash(node)
         wanted = min(self.parameters.contacts, len(self.running))
         chosen: dict[int, None] = {}
         while len(chosen) < wanted:
@@ -171,16 +173,13 @@ class FullMesh:
 
     def crash(self, node: int) -> None:
         """A node fails; it may come back."""
-        if self._gone(node):
+        if self._gone(node) or self.network.nodes[node] is not None:
             self.connections.crash(node)
 
     def leave(self, node: int) -> None:
         """A node leaves in good order; it may come back."""
         if self._gone(node):
-            running = self.network.nodes[node]
-            assert running is not None
-            running.stop()
-            self.connections.crash(node)
+            self.connections.leave(node)
 
     def strike(self, share: float) -> None:
         """A share of the nodes that run crash at once."""

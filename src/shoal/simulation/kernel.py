@@ -17,6 +17,7 @@ from shoal.stack.host import Timer
 if TYPE_CHECKING:
     from shoal.stack.layer import Layer
     from shoal.stack.message import Message
+    from shoal.stack.node import Node
 
 NANOSECONDS: Final = 1_000_000_000
 
@@ -280,36 +281,38 @@ class SimTimer(Timer):
 
 
 class Letter(SimTimer):
-    """A message out of band, on its way to one life of a node."""
+    """A message out of band, on its way to whichever life of a node is there when it arrives."""
 
     def __init__(
         self,
-        clock: Clock,
-        layers: dict[type[Message], Layer],
+        kernel: Kernel,
+        nodes: list[Node | None],
         source: int,
+        target: int,
         message: Message,
         routine: bool,
     ) -> None:
-        super().__init__(clock.kernel, None, True)
-        self.clock = clock
-        self.layers = layers
+        super().__init__(kernel, None, True)
+        self.nodes = nodes
         self.source = source
+        self.target = target
         self.message = message
         self.routine = routine
         if not routine:
-            clock.kernel.waiting += 1
+            kernel.waiting += 1
 
     def fire(self) -> None:
         """Arrive, unless the receiver is no more."""
         kernel = self.kernel
         if not self.routine:
             kernel.waiting -= 1
-        if self.clock.stopped:
+        node = self.nodes[self.target]
+        if node is None:
             kernel.lost += 1
             return
         kernel.handled += 1
         message = self.message
-        self.layers[type(message)].receive(self.source, message)
+        node.layers[type(message)].receive(self.source, message)
 
 
 class NodeTimer(SimTimer):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from shoal.simulation.invariants import check_acyclic
 from shoal.simulation.kernel import (
     NANOSECONDS,
     NONE,
@@ -24,6 +25,7 @@ from shoal.simulation.kernel import (
     Letter,
     to_ns,
 )
+from shoal.simulation.oracle import Forest
 from shoal.simulation.recorder import Recorder
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
@@ -250,18 +252,16 @@ class SimHost(Host):
             return
         network = self.network
         connections = network.connections
-        self.recorder.sent_direct(self.node, to.node, message)
-        node = network.nodes[to.node]
-        if node is None or (
-            connections is not None and not connections.reaches(self.node, to.node)
-        ):
+        target: NodeId = to.node
+        self.recorder.sent_direct(self.node, target, message)
+        if connections is not None and not connections.lets_through(self.node, target):
             self.kernel.lost += 1
             return
         delay = network.direct_delay
         if network.delays is not None:
-            delay = network.delays.between(self.node, to.node)
+            delay = network.delays.between(self.node, target)
         routine = network.kind_of(message).skip == ROUTINE
-        letter = Letter(network.hosts[to.node].clock, node.layers, self.node, message, routine)
+        letter = Letter(self.kernel, network.nodes, self.node, target, message, routine)
         self.kernel.queue(self.kernel.now + delay, letter)
 
     def drop_fans(self) -> None:
@@ -327,6 +327,10 @@ class Network:
         """Called when a node has started: its application speaks up."""
         self.crashed: Callable[[NodeId], None] | None = None
         """Called when a node is no more, and its application with it."""
+        self.forest: Forest | None = None
+        """The links there are, as the oracle sees them; None if nobody asks."""
+        self.acyclic = False
+        """Whether links must form a forest at every instant."""
         self.plane: Plane | None = None
         self.radio = False
         """Whether all in range hear one transmission, also of what is sent to one of them."""
@@ -440,6 +444,16 @@ class Network:
             self.plane.disconnected(channel)
         return channel
 
+    def changed(
+        self, a: NodeId, b: NodeId, up: bool, reconfiguration: Reconfiguration | None
+    ) -> None:
+        """Check a change of a link, and let those who watch know; its ends are told later."""
+        if self.forest is not None:
+            if up and self.acyclic:
+                check_acyclic(self.forest.links, a, b, self.kernel.now / NANOSECONDS)
+            self.forest.link(a, b, up)
+        self.recorder.link(a, b, "up" if up else "down", reconfiguration)
+
     # What a topology's script does
 
     def overlay(self, node: NodeId) -> Overlay | None:
@@ -449,7 +463,7 @@ class Network:
 
     def link_up(self, a: NodeId, b: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """A link appears and both ends are told."""
-        self.recorder.link(a, b, "up", reconfiguration)
+        self.changed(a, b, True, reconfiguration)
         self.connect(a, b)
         for near, far in ((a, b), (b, a)):
             overlay = self.overlay(near)
@@ -461,7 +475,7 @@ class Network:
     ) -> None:
         """A link vanishes and both ends are told."""
         self.disconnect(a, b)
-        self.recorder.link(a, b, "down", reconfiguration)
+        self.changed(a, b, False, reconfiguration)
         for near, far in ((a, b), (b, a)):
             overlay = self.overlay(near)
             if overlay is not None:

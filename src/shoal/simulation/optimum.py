@@ -220,7 +220,7 @@ class _Program:
             )
         parents = {t: k for (k, t), column in self.arcs.items() if found.x[column] > 0.5}
         bound = found.fun if found.mip_dual_bound is None else found.mip_dual_bound
-        return parents, float(bound)
+        return parents, float(bound or 0.0)
 
 
 def _alike(atoms: list[int], serving: dict[int, int], own: Sequence[int]) -> list[list[int]]:

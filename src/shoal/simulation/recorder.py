@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, Final
 
-from shoal.simulation.invariants import check_acyclic, delivered_twice
+from shoal.simulation.invariants import delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Fan, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
@@ -94,9 +94,8 @@ class Recorder:
         self.kernel = kernel
         self.nodes = nodes
         self.oracle: Oracle | None = None
-        self.acyclic = False
-        """Whether links must form a forest at every instant; only there, events can be misrouted:
-        on a graph no node lies beyond one link alone."""
+        self.counts_misrouted = False
+        """Whether links form a forest: on a graph no node lies beyond one link alone."""
         self.owes_publisher = True
         """Whether a publisher that wants its own event is one of its receivers."""
         self.core = 0
@@ -168,7 +167,7 @@ class Recorder:
             count.cost += copies * message.weight()
             count.bytes += copies * message.size()
         if count.is_event:
-            if self.acyclic and self.oracle is not None:
+            if self.counts_misrouted and self.oracle is not None:
                 count.misrouted += self._in_vain(self.oracle, fan, skip, message)
         elif count.involves:
             repair = self._repair
@@ -254,7 +253,7 @@ class Recorder:
         if count is None:
             count = KindCount(message, self.nodes)
             self._kinds[type(message)] = count
-            only_counted = count.is_event and not self.acyclic
+            only_counted = count.is_event and not self.counts_misrouted
             count.plain = only_counted and count.fixed and not self.keeps_messages
             self._next_bin(count)
         self._count = count
@@ -381,11 +380,6 @@ class Recorder:
     ) -> None:
         """A link changes; called before the ends are told."""
         now = self.kernel.now
-        if self.oracle is not None:
-            forest = self.oracle.forest
-            if change == "up" and self.acyclic:
-                check_acyclic(forest.links, a, b, now / NANOSECONDS)
-            forest.link(a, b, change == "up")
         self.links.append(
             (now, a, b, change, -1 if reconfiguration is None else reconfiguration.id)
         )

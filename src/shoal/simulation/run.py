@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,7 +106,9 @@ class Simulation:
         self.oracle = Oracle(forest)
         self.recorder.oracle = self.oracle
         self.advertisers = Oracle(forest)
-        self.recorder.acyclic = self.stack.provides("tree")
+        self.network.forest = forest
+        self.network.acyclic = self.stack.provides("tree")
+        self.recorder.counts_misrouted = self.network.acyclic
         self.recorder.owes_publisher = config.workload.own_events
         self.advertises = self.stack.routing.make is AdvertisementForwarding
         self.workload = plan_workload(
@@ -247,6 +250,10 @@ class Simulation:
                 "broken connections unnoticed"
             )
         self.recorder.close_bin()
+        if "notes" in self.config.record:
+            for node in self.network.nodes:
+                if node is not None:
+                    node.routing.inventory()
 
     def _calm(self) -> None:
         """The run is over: nodes no longer come and go."""
@@ -288,10 +295,15 @@ class Simulation:
         return isinstance(routing, SubscriptionForwarding) and routing.allows(target, filter)
 
 
-def simulate(config: RunConfig) -> RunResult:
-    """Run one simulation. Raises :class:`InvariantViolation` when a promise is broken."""
+def simulate(config: RunConfig, watch: Callable[[Simulation], None] | None = None) -> RunResult:
+    """Run one simulation. Raises :class:`InvariantViolation` when a promise is broken.
+
+    ``watch`` is shown the simulation before it runs; it may look, and must change nothing.
+    """
     started = time.perf_counter()
     simulation = Simulation(config)
+    if watch is not None:
+        watch(simulation)
     simulation.run()
     canonical = None
     if "tables" in simulation.stack.routing.provides:
@@ -303,7 +315,7 @@ def simulate(config: RunConfig) -> RunResult:
     tables = to_tables(simulation.recorder, identity, config.record)
     recorder = simulation.recorder
     diameter = None
-    if recorder.acyclic and simulation.network.connections is None:
+    if simulation.network.acyclic and simulation.network.connections is None:
         diameter = tree_diameter(config.nodes, simulation.topology.links)
     return RunResult(
         run_id=identity,

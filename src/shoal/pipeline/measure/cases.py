@@ -76,7 +76,7 @@ def evaluate(
     """Spark's side of it: rows of runs with their tables in, rows of values out."""
     import pyarrow as pa
 
-    import shoal.pipeline.measure.trees  # noqa: F401  # a worker has not registered its cases yet
+    import shoal.pipeline.measure.compute  # noqa: F401  # a worker has not registered the cases yet
 
     for batch in batches:
         rows: list[dict[str, Any]] = []

@@ -155,11 +155,12 @@ def links_beside(run: Run, links: Sequence[Sequence[int]], at: float) -> Value:
 def links_changed_at(run: Run, hosts: Sequence[int], since: float, until: float) -> Value:
     """Links of some hosts (by their keys) that change in a span of time."""
     keys = run.configuration["topology"]["positions"]
-    return sum(
-        bool(since <= change["time"] < until)
-        and bool({keys[change["a"]], keys[change["b"]]} & {*hosts})
+    changed = [
+        {keys[change["a"]], keys[change["b"]]}
         for change in run.links
-    )
+        if since <= change["time"] < until
+    ]
+    return sum(not ends.isdisjoint(hosts) for ends in changed)
 
 
 class Reconfiguration(NamedTuple):

@@ -35,6 +35,7 @@ from shoal.routing.dps.messages import (
     Left,
     Owner,
     Placed,
+    PlaceGroup,
     Pointer,
     Probe,
     Publish,
@@ -129,6 +130,7 @@ class Dps(Routing):
             Probe: trees.on_probe,
             FindGroup: traversal.on_find_group,
             Request: traversal.on_find_group,
+            PlaceGroup: traversal.on_find_group,
             SubscribeTo: traversal.on_subscribe_to,
             CreateGroup: traversal.on_create_group,
             Created: traversal.on_created,
@@ -176,7 +178,7 @@ class Dps(Routing):
         self._schedule()
         self.healing.round()
 
-    def later(self, delay: float, callback: Callable[[], None]) -> None:
+    def later(self, delay: float, callback: Callable[[], None]) -> Timer:
         """Call back once, without keeping a simulation from rest."""
         timer: list[Timer] = []
 
@@ -185,6 +187,7 @@ class Dps(Routing):
             callback()
 
         timer.append(self.host.every(delay, call))
+        return timer[0]
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """Begin with these nodes."""

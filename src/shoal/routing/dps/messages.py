@@ -130,6 +130,15 @@ class Request(FindGroup, frozen=True, tag="dps request"):
     """FIND_GROUP as the subscriber itself sends it, recorded apart from what others pass on."""
 
 
+class PlaceGroup(FindGroup, frozen=True, tag="dps place_group"):
+    """FIND_GROUP of a leader for its whole group, also just to see whether its place is right."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
 class State(msgspec.Struct, frozen=True, array_like=True):
     """A group as its leader tells it to a member; views only where the member keeps them."""
 
@@ -175,6 +184,11 @@ class Placed(Message, frozen=True, tag="dps placed"):
     attribute: Name
     text: Text
     predview: Pointers
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
 
 
 class Adopted(Message, frozen=True, tag="dps adopted"):

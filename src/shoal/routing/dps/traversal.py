@@ -22,6 +22,7 @@ from shoal.routing.dps.messages import (
     FindGroup,
     Left,
     Placed,
+    PlaceGroup,
     Pointer,
     Publish,
     Request,
@@ -160,13 +161,14 @@ class Traversal:
         if seeking.filters and (attribute, text) in self.node.groups:
             return
         delay = PATIENCE * self.node.timeout * 2.0 ** min(seeking.attempts - 1, 4)
-        seeking.timer = self.node.host.after(delay, lambda: self._again(seeking))
+        later = self.node.host.after if seeking.filters else self.node.later
+        seeking.timer = later(delay, lambda: self._again(seeking))
         leading = self.node.groups.get((attribute, text)) if not seeking.filters else None
         term = 0 if leading is None else leading.term
         at, contact = self._start(seeking)
         if contact is not None:
             origin = self.node.host.contact()
-            make = FindGroup if term else Request
+            make = PlaceGroup if term else Request
             self.node.send(contact, make(attribute, at, text, origin, term, 1))
 
     def _again(self, seeking: Seeking) -> None:
@@ -224,9 +226,10 @@ class Traversal:
         self.route(group, message, wanted)
 
     def _forward(self, message: FindGroup, at: str, to: Contact) -> None:
+        make = PlaceGroup if message.term else FindGroup
         self.node.send(
             to,
-            FindGroup(
+            make(
                 *(message.attribute, at, message.text),
                 *(message.origin, message.term, message.hops + 1),
             ),

@@ -52,6 +52,8 @@ class MeshHistory(History):
         self.network = self.simulation.network
         self.network.make_node = self._make
         self.connections = self.simulation.topology.connections
+        self.leaving: dict[int, Node] = {}
+        """Nodes that were told to leave, perhaps gone by now."""
         self.heals_within = self._make(self.network.hosts[0]).bottom.heals_within
 
     def _make(self, host: Host) -> Node:
@@ -72,7 +74,6 @@ class MeshHistory(History):
     def _crash(self, rest: str) -> None:
         node = self.network.nodes[int(rest)]
         if isinstance(node, PausableNode):
-            node.gate.dead = True
             self.connections.crash(int(rest))
             self.connections.go_on(int(rest))
 
@@ -80,8 +81,8 @@ class MeshHistory(History):
         node = self.network.nodes[int(rest)]
         if isinstance(node, PausableNode):
             self._go_on(node)
-            node.stop()
-            self._crash(rest)
+            self.leaving[int(rest)] = node
+            self.connections.leave(int(rest))
 
     def _pause(self, rest: str) -> None:
         name, _, seconds = rest.partition(" for ")
@@ -93,6 +94,7 @@ class MeshHistory(History):
             kernel.call_at(at, partial(self._go_on, node), True)
 
     def _go_on(self, node: PausableNode) -> None:
+        node.gate.dead = self.network.nodes[node.host.node] is not node
         node.gate.resume()
         if not node.gate.dead:
             self.connections.go_on(node.host.node)
@@ -122,6 +124,9 @@ class MeshHistory(History):
     def end(self) -> None:
         """See :class:`~shoal.simulation.chaos.history.History`."""
         self._heal()
+        for name, leaving in self.leaving.items():
+            if self.network.nodes[name] is leaving:
+                self._crash(str(name))
         for node in self.running().values():
             assert isinstance(node, PausableNode)
             self._go_on(node)

@@ -38,7 +38,7 @@ def make_rule(
     transmission = int(sample.size() * network.ns_per_byte)
     return s.Rule(
         kind=kind,
-        tree=recorder.acyclic,
+        tree=network.acyclic,
         owes_publisher=recorder.owes_publisher,
         ttl=getattr(routing, "ttl", UNLIMITED),
         ttl_deterministic=getattr(routing, "ttl_deterministic", UNLIMITED),

@@ -1,0 +1,237 @@
+"""Measures of the groups that DPS nodes were in at the end of a run, as they noted them."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import defaultdict
+from typing import Any
+
+from shoal.content import AttributeFilter
+from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.run_view import Run
+from shoal.routing.dps.labels import Label, label, labels_of
+
+
+class _Forest:
+    """The groups of a run, and what their leaders know of them."""
+
+    def __init__(self, run: Run) -> None:
+        self.rows: list[tuple[int, int, dict[str, Any]]] = [
+            (note["node"], note["peer"], json.loads(note["value"]))
+            for note in run.notes
+            if note["what"] == "group"
+        ]
+        if not self.rows:
+            raise ValueError("no group was noted; record the table 'notes'")
+        self.joined: list[tuple[float, int, str]] = sorted(
+            (note["time"], note["node"], note["value"].split(" ")[0])
+            for note in run.notes
+            if note["what"] == "joined"
+        )
+        self.leaders: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+        self.members: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for node, leader, group in self.rows:
+            key = (group["attribute"], group["text"])
+            self.members[key].append(node)
+            if node == leader:
+                self.leaders[key].append((node, group))
+
+    def labels(self) -> dict[str, list[Label]]:
+        """Per tree the labels of its groups."""
+        found: dict[str, list[Label]] = defaultdict(list)
+        for attribute, text in self.leaders:
+            found[attribute].append(label(attribute, text))
+        return found
+
+    def edges(self) -> list[tuple[str, str, str]]:
+        """Attribute, predecessor and group."""
+        return [
+            (attribute, group["predview"][0][0] if group["predview"] else "?", text)
+            for (attribute, text), leaders in self.leaders.items()
+            for _, group in leaders
+            if text
+        ]
+
+
+@case("notes", unit="groups")
+def doubled_groups(run: Run) -> Value:
+    """Groups of the same label beyond the first."""
+    return sum(len(leaders) - 1 for leaders in _Forest(run).leaders.values())
+
+
+@case("notes", unit="trees")
+def doubled_trees(run: Run) -> Value:
+    """Attributes that do not have exactly one tree and one owner."""
+    forest = _Forest(run)
+    return sum(1 for name in forest.labels() if len(forest.leaders[name, ""]) != 1)
+
+
+@case("notes", unit="trees")
+def wrong_owners(run: Run) -> Value:
+    """Trees whose owner is not the first that joined a group of theirs."""
+    forest = _Forest(run)
+    first: dict[str, int] = {}
+    for _, node, attribute in forest.joined:
+        first.setdefault(attribute, node)
+    return sum(
+        1
+        for attribute in forest.labels()
+        if [node for node, _ in forest.leaders[attribute, ""]] != [first[attribute]]
+    )
+
+
+@case("notes", unit="edges")
+def wrong_edges(run: Run) -> Value:
+    """Edges that are no immediate inclusions."""
+    forest = _Forest(run)
+    labels = forest.labels()
+    wrong = 0
+    for attribute, above, text in forest.edges():
+        mine = label(attribute, text)
+        if above == "?":
+            wrong += 1
+            continue
+        upper = label(attribute, above)
+        between = any(upper.precedes(one) and one.precedes(mine) for one in labels[attribute])
+        wrong += between or not upper.precedes(mine)
+    return wrong
+
+
+@case("notes", unit="edges")
+def wrong_closest(run: Run) -> Value:
+    """Equalities that are not below the closest "greater than" that includes them."""
+    forest = _Forest(run)
+    labels = forest.labels()
+    wrong = 0
+    for attribute, above, text in forest.edges():
+        mine = label(attribute, text)
+        if not mine.interval or mine.low != mine.high:
+            continue
+        wider = [
+            one
+            for one in labels[attribute]
+            if one.interval
+            and one.high == float("inf")
+            and one.low > float("-inf")
+            and one.precedes(mine)
+        ]
+        if wider:
+            wrong += above != max(wider, key=lambda one: (one.low, one.low_open)).text
+    return wrong
+
+
+@case("notes", unit="subscriptions")
+def wrong_members(run: Run) -> Value:
+    """Memberships by a label that the subscription does not have."""
+    wrong = 0
+    for _, _, group in _Forest(run).rows:
+        for text in group["filters"]:
+            offered = [
+                (one.attribute, one.text)
+                for some in labels_of(AttributeFilter(text))
+                for one in some
+            ]
+            wrong += (group["attribute"], group["text"]) not in offered
+    return wrong
+
+
+@case("notes", unit="subscriptions")
+def joined_otherwise_than_once(run: Run) -> Value:
+    """Subscriptions that are not in exactly one group per disjunct."""
+    joins: dict[tuple[int, str], int] = defaultdict(int)
+    for node, _, group in _Forest(run).rows:
+        for text in group["filters"]:
+            joins[node, text] += 1
+    return sum(
+        1 for (_, text), count in joins.items() if count != len(labels_of(AttributeFilter(text)))
+    )
+
+
+@case("notes", unit="views")
+def wrong_views(run: Run) -> Value:
+    """Views that are longer than K, out of order, or missing for a successor."""
+    most = run.configuration["routing"]["view"]
+    wrong = 0
+    for node, leader, group in _Forest(run).rows:
+        views = [group["predview"], *group["succviews"].values()] if node == leader else []
+        wrong += sum(1 for view in views if len(view) > most or not _ordered(group, view))
+        wrong += sum(1 for text, view in group["succviews"].items() if view[0][0] != text)
+    return wrong
+
+
+def _ordered(group: dict[str, Any], view: list[list[Any]]) -> bool:
+    """Whether a view goes away from its group level by level."""
+    labels = [label(group["attribute"], text) for text, _ in view]
+    return all(
+        one.text == other.text or one.covers(other) or other.covers(one)
+        for one, other in zip(labels[:1] * len(labels[1:]), labels[1:], strict=True)
+    )
+
+
+@case("notes", unit="nodes")
+def wrong_roles(run: Run) -> Value:
+    """Members that hold views or a groupview which is for leaders and co-leaders only."""
+    kept = run.configuration["routing"]["coleaders"]
+    wrong = 0
+    for node, leader, group in _Forest(run).rows:
+        leads = node == leader or node in group["coleaders"]
+        wrong += not leads and bool(group["members"] or group["predview"] or group["succviews"])
+        wrong += len(group["coleaders"]) > kept
+    return wrong
+
+
+@case("notes", unit="nodes")
+def neighbours_kept(run: Run) -> Value:
+    """Distinct nodes that a node keeps in its views, on average."""
+    kept: dict[int, set[int]] = defaultdict(set)
+    for node, leader, group in _Forest(run).rows:
+        named = {leader, *group["coleaders"], *group["known"]}
+        named |= {pointer[1] for pointer in group["predview"]}
+        named |= {pointer[1] for view in group["succviews"].values() for pointer in view}
+        kept[node] |= named - {node}
+    return sum(map(len, kept.values())) / len(kept) if kept else None
+
+
+@case("notes", unit="0 or 1")
+def is_below(run: Run, above: str, text: str, attribute: str = "a") -> Value:
+    """Whether a group has another one as its predecessor."""
+    return int((attribute, above, text) in _Forest(run).edges())
+
+
+@case("notes", unit="nodes")
+def group_size(run: Run, text: str, attribute: str = "a") -> Value:
+    """Members of a group."""
+    return len(_Forest(run).members[attribute, text])
+
+
+@case("notes", unit="node")
+def group_leader(run: Run, text: str, attribute: str = "a") -> Value:
+    """The leader of a group; -1 if there are none or several."""
+    leaders = _Forest(run).leaders[attribute, text]
+    return leaders[0][0] if len(leaders) == 1 else -1
+
+
+@case("notes", unit="nodes")
+def coleaders_known(run: Run, text: str, attribute: str = "a") -> Value:
+    """Co-leaders that every member of a group knows of, the same ones; -1 if these differ."""
+    forest = _Forest(run)
+    known = {
+        (leader, *sorted(group["coleaders"]))
+        for _, leader, group in forest.rows
+        if (group["attribute"], group["text"]) == (attribute, text)
+    }
+    return len(known.pop()) - 1 if len(known) == 1 else -1
+
+
+@case("notes", unit="")
+def shape_of_trees(run: Run) -> Value:
+    """A number that is the same for the same edges, and for others most probably not."""
+    return zlib.crc32(repr(sorted(_Forest(run).edges())).encode())
+
+
+@case("publications", unit="nodes")
+def receivers_of(run: Run, event: int) -> Value:
+    """Nodes that an event was delivered to, by its place in the order of publication."""
+    rows = sorted(run.publications, key=lambda row: row["time"])
+    return int(rows[event]["received"])

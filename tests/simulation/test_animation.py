@@ -1,0 +1,91 @@
+"""Films of runs: they show what happened, and change nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from shoal.simulation import parse_config, simulate
+from shoal.simulation.animation import FRAMES, HEIGHT, WIDTH, Film, layout
+from shoal.stack import StackError
+
+RUN: dict[str, Any] = {
+    "nodes": 20,
+    "duration": 12.0,
+    "topology": {
+        "name": "full-mesh",
+        "joining": 3.0,
+        "notice": 0.1,
+        "crashes": [[6.0, 0], [6.0, 3]],
+    },
+    "overlay": {"name": "lstree", "heartbeat": 0},
+    "routing": {"name": "flooding"},
+    "workload": {"publish_rate": 0},
+    "link": {"delay": 0.02},
+}
+
+
+def filmed(**more: Any) -> tuple[Film, str]:
+    film = Film()
+    result = simulate(parse_config({**RUN, "data_plane": "objects", **more}), film.watch)
+    return film, result.fingerprint
+
+
+def test_a_film_shows_nodes_links_and_messages(tmp_path: Path) -> None:
+    film, fingerprint = filmed()
+    assert fingerprint == simulate(parse_config({**RUN, "data_plane": "objects"})).fingerprint
+    film.write(tmp_path / "run.html")
+    page = (tmp_path / "run.html").read_text()
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing from outside
+    found = re.search(r"const film=(.*);\n", page)
+    assert found is not None
+    data = json.loads(found[1])
+    assert len(data["frames"]) == FRAMES + 1
+    up: dict[str, Any] = {}
+    seen = set()
+    for frame in data["frames"]:
+        up |= frame.get("n", {})
+        seen |= {data["kinds"][kind] for kind, _, _ in frame["m"]}
+    assert {node for node, state in up.items() if state is None} == {"0", "3"}
+    assert sum(state is not None and state[2] == "root" for state in up.values()) == 1
+    assert {"parentrequest", "accept", "attach", "regional"} <= seen
+    last = next(frame["l"] for frame in reversed(data["frames"]) if "l" in frame)
+    assert len(last) == 17  # a tree of 18
+
+
+def test_a_picture_shows_moments_before_and_after_a_failure(tmp_path: Path) -> None:
+    film, _ = filmed()
+    film.write(tmp_path / "run.svg")
+    text = (tmp_path / "run.svg").read_text()
+    ElementTree.fromstring(text)
+    assert re.findall(r"(\d+) nodes<", text) == ["20", "18", "18", "18"]
+
+
+@pytest.mark.parametrize("overlay", [{"name": "graph"}, {"name": "lstree"}])
+def test_any_overlay_can_be_filmed(overlay: dict[str, Any]) -> None:
+    film, _ = filmed(overlay=overlay, duration=5.0)
+    assert film.frames[-1]["t"] == 5.0
+    for x, y in film.places.values():
+        assert 0 <= x <= WIDTH
+        assert 0 <= y <= HEIGHT
+
+
+def test_too_many_nodes_cannot_be_told_apart() -> None:
+    with pytest.raises(StackError, match="at most 300 nodes"):
+        filmed(nodes=301)
+
+
+def test_orphans_are_drawn_as_roots_of_their_own() -> None:
+    states: dict[int, list[Any]] = {
+        0: ["a", 0, "root"],
+        1: ["a", 1, 0],
+        2: ["a", 1, 9],
+        3: ["a", 2, 2],
+    }
+    places = layout(states, {(0, 1), (2, 3)}, True)
+    assert places[0][1] == places[2][1] < places[1][1] == places[3][1]
