@@ -16,6 +16,10 @@ CLAIMS = {
         *("T6.1-b", "T6.2-d", "T6.3-b"),
     ),
     "costa-picco": ("S-F3-01", "S-F7-03"),
+    "shopparent": (
+        *("P-TAB1-R1", "P-TAB1-R2", "P-TAB1-R3", "P-TAB1-R4", "P-EX2-A", "P-EX2-B"),
+        *("P-EX3-METRIC3", "P-EX3-METRIC5", "P-EX3-REPLIES", "P-EX3-CHOICE", "P-EX3-BEST"),
+    ),
 }
 
 

@@ -310,17 +310,42 @@ def settled(run: Run, quiet: float = 10.0) -> Value:
 
 
 @case("notes")
-def settling_by_hops(run: Run) -> Value:
-    """Rank correlation between hops of a node that moves and the time to settle, over all moves."""
-    pairs = [(float(c["peer"]), seconds) for c, seconds, _ in _settling(run) if c["peer"] >= 0]
-    hops, times = _ranks([p[0] for p in pairs]), _ranks([p[1] for p in pairs])
+def settling_by_hops(run: Run, place: str = "old") -> Value:
+    """Rank correlation between a moving node's hops and the time to settle, over all moves.
+
+    Hops of its ``old`` place, before the move, or of its ``new`` one, once settled.
+    """
+    pairs = []
+    for change, seconds, room in _settling(run):
+        hops = change["peer"]
+        if place == "new":
+            hops = _hops_at(run, change["node"], change["time"] + room)
+        if hops >= 0:
+            pairs.append((float(hops), seconds))
+    hops_ranks, times = _ranks([p[0] for p in pairs]), _ranks([p[1] for p in pairs])
     n = len(pairs)
     if n < 3:
         return None
     mean = (n + 1) / 2
-    over = sum((h - mean) * (t - mean) for h, t in zip(hops, times, strict=True))
-    spread = sum((h - mean) ** 2 for h in hops) * sum((t - mean) ** 2 for t in times)
+    over = sum((h - mean) * (t - mean) for h, t in zip(hops_ranks, times, strict=True))
+    spread = sum((h - mean) ** 2 for h in hops_ranks) * sum((t - mean) ** 2 for t in times)
     return over / spread**0.5 if spread else None
+
+
+def _hops_at(run: Run, node: int, before: float) -> int:
+    """Hops of a node to the root by the parents noted before a time; -1 if it has no way."""
+    parent: dict[int, int] = {}
+    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
+        if note["time"] < before:
+            parent[note["node"]] = note["peer"]
+    hops = 0
+    root = run.configuration["overlay"]["root"]
+    while node != root and hops <= len(parent):
+        node = parent.get(node, -1)
+        if node < 0:
+            return -1
+        hops += 1
+    return hops
 
 
 def _ranks(values: list[float]) -> list[float]:
