@@ -159,3 +159,29 @@ def test_long_texts_belong_into_the_body() -> None:
             await bus.publish(title="x" * 900_000)
 
     run(world())
+
+
+def test_long_filters_of_all_clients_share_a_budget() -> None:
+    async def world() -> None:
+        budget, length = 1 << 20, 30_000
+        async with (
+            Network(1, limits={"memory": budget}) as network,
+            network.connect() as greedy,
+            network.connect() as modest,
+        ):
+            edge = network.brokers[0].edge
+            fit = budget // (length + 6)
+            held = [await greedy.subscribe(f"t = '{n:0{length}}'").start() for n in range(fit)]
+            with pytest.raises(RefusedError, match=r"no more than limits\.memory are taken"):
+                await greedy.subscribe(f"t = '{fit:0{length}}'").start()
+            assert budget - 2 * length < edge.characters <= budget
+            others = [await modest.subscribe(f"n = {n}").start() for n in range(50)]
+            assert len(others) == 50, "everybody has a share"
+            await held.pop().stop()
+            await until(lambda: edge.characters < budget - length, "that is given back")
+            await greedy.close()
+            await until(lambda: edge.characters < 1000, "also by who leaves")
+            await modest.close()
+            await until(lambda: edge.characters == 0, "all of it")
+
+    run(world())

@@ -355,15 +355,15 @@ def test_messages_out_of_band(monkeypatch: pytest.MonkeyPatch) -> None:
             got: list[tuple[int, Any]] = []
             monkeypatch.setattr(two, "layers", Overheard(two.layers, got))
             message = Unsubscribe(AttributeFilter("x = 1"))
-            one.send_direct(Contact(two.node), message)
+            one.host.send_direct(Contact(two.node), message)
             await asyncio.sleep(0.1)
             assert not got  # no address is known
             there = Contact(two.node, two.me.address)
             tasks, connections = len(one._tasks), len(one.connections)
             for _ in range(5):
-                one.send_direct(there, message)
+                one.host.send_direct(there, message)
             await until(lambda: got == 5 * [(1, message)], "they have arrived")
-            one.send_direct(there, message)
+            one.host.send_direct(there, message)
             await until(lambda: len(got) == 6, "the connection is used again")
             assert (len(two.links), len(two.out_of_band), len(one.out_of_band)) == (1, 1, 1)
             assert (len(one._tasks), len(one.connections)) == (tasks, connections + 1)
@@ -383,7 +383,7 @@ def test_a_node_known_by_its_address_alone_is_told_out_of_band() -> None:
             got: list[tuple[int, Any]] = []
             two.layers = Overheard(two.layers, got)  # type: ignore[assignment]  # stands in for it
             message = Unsubscribe(AttributeFilter("x = 1"))
-            one.send_direct(Contact(-1, two.address), message)
+            one.host.send_direct(Contact(-1, two.address), message)
             await until(lambda: got == [(1, message)], "it has arrived")
 
     run(story())

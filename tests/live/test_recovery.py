@@ -29,13 +29,13 @@ class Chain:
         self.a = await self.start("a")
         self.b = await self.start("b", self.a)
         self.c = await self.start("c", self.b)
-        send = self.b.send
+        send = self.b.host.send
 
         def lossy(to: int, message: Any) -> None:
             if not (self.losing and message.events()):
                 send(to, message)
 
-        self.b.send = lossy  # type: ignore[method-assign]  # a wire that loses events
+        self.b.host.send = lossy  # type: ignore[method-assign]  # a wire that loses events
         return self
 
     async def start(self, name: str, *to: Broker, listen: str = "127.0.0.1:0") -> Broker:

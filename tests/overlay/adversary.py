@@ -275,6 +275,13 @@ class Adversary:
                 if value[0] == before[0]:
                     assert value[1] < before[1], self.story(f"the depth of {life.node} grows")
                 life.value = value
+            if overlay.parent != LOCAL:
+                assert overlay.parent in overlay.heard, self.story(f"{life.node} has no parent")
+                assert overlay.parent not in overlay.children, self.story(f"{life.node}: both")
+                assert not overlay.root
+            linked = {n for n, child in overlay.children.items() if child.attached}
+            assert linked <= overlay.heard.keys(), self.story(f"children of {life.node}")
+            assert overlay.neighbours.keys() == linked | ({overlay.parent} - {LOCAL})
             parent = self.parent(life)
             if parent is not None:
                 above = parent.overlay

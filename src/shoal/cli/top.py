@@ -109,10 +109,10 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     from rich.table import Table
 
     title = "1 broker" if len(found) == 1 else f"{len(found)} brokers"
-    # Narrow enough for a hundred columns: the address stands below the name.
+    # Narrow enough for a hundred columns: address and overlay stand below the name.
     brokers = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     brokers.add_column("broker", no_wrap=True)
-    for name in ("links", "overlay", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
+    for name in ("links", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
                  "queued", "waiting", "dropped", "CPU %", "MB"):  # fmt: skip
         brokers.add_column(name, justify="right")
     recovering = any(state.recovery for state in found.values())
@@ -133,9 +133,8 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
 
         same = old or state
         brokers.add_row(
-            f"{state.name}\n[dim]{state.address}[/]",
+            f"{state.name}\n[dim]{state.address}[/]{_overlay(state)}",
             str(len(state.links)),
-            "\n".join(f"{name} {_short(value)}" for name, value in state.overlay.items()),
             str(len(state.clients)),
             rate(state.published, same.published),
             rate(state.delivered, same.delivered),
@@ -165,6 +164,15 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     return Group(brokers, links)
 
 
+def _overlay(state: Status) -> str:
+    """What the overlay tells of its state, on lines of its own; of a list, how many there are."""
+    told = {
+        name: len(value) if isinstance(value, list) else value
+        for name, value in state.overlay.items()
+    }
+    return "".join(f"\n[dim]{name}: {value}[/]" for name, value in told.items())
+
+
 def _lost(told: dict[str, float]) -> str:
     """What a recovery did: events lost, of these recovered and given up; what it keeps and says."""
     if not told:
@@ -174,8 +182,3 @@ def _lost(told: dict[str, float]) -> str:
         f"{told['unrecoverable']:,.0f} given up\n{told['buffered_events']:,.0f} kept\n"
         f"{told['gossip_bytes'] / 1e3:,.0f} kB gossip"
     )
-
-
-def _short(value: object) -> str:
-    """A value of the overlay's state: of a list, how many there are."""
-    return str(len(value)) if isinstance(value, list) else str(value)

@@ -130,7 +130,7 @@ P2P = (
     Experiment(
         "p2p-publish",
         "Publish rate on LSTree",
-        P_DEFAULT,
+        _short(3600.0),
         PROTOCOLS,
         axis="workload.publish_rate",
         values=tuple(n * PER_MINUTE for n in (15, 60, 125, 250, 500)),
@@ -143,7 +143,7 @@ P2P = (
     Experiment(
         "p2p-traffic",
         "Traffic over time on LSTree",
-        _short(1800.0),
+        _short(900.0),
         PROTOCOLS,
         axis="workload.publish_rate",
         values=tuple(n * PER_MINUTE for n in (50, 200, 800, 1600, 3200)),

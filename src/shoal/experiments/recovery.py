@@ -68,6 +68,8 @@ BASE: Mapping[str, Any] = {
     "bin": 0.5,
 }
 """Six seconds of publishing and five to recover in."""
+QUICK: Mapping[str, Any] = {"nodes": 30, "workload": {"publish_rate": 2.0}}
+"""Of the quick tier: a smaller network with fewer events."""
 
 
 def _sweep(
@@ -92,6 +94,7 @@ def _sweep(
         fixed=("none",) if axis.startswith("recovery.") else (),
         seeds=10,
         quick_seeds=2,
+        quick=QUICK,
     )
 
 
@@ -205,9 +208,16 @@ EXPERIMENTS = (
         {**ALGORITHMS, **OURS},
         seeds=5,
         quick_seeds=1,
+        quick=QUICK,
     ),
     Experiment(
-        "quiet", "A network that falls silent", merge(BASE, QUIET), _PACES, seeds=5, quick_seeds=1
+        "quiet",
+        "A network that falls silent",
+        merge(BASE, QUIET),
+        _PACES,
+        seeds=5,
+        quick_seeds=1,
+        quick=QUICK,
     ),
     Experiment(
         "adapting",
@@ -216,6 +226,7 @@ EXPERIMENTS = (
         _PACES,
         seeds=10,
         quick_seeds=2,
+        quick=QUICK,
     ),
     Experiment(
         "givers",
@@ -224,6 +235,7 @@ EXPERIMENTS = (
         {**ALGORITHMS, **OURS},
         seeds=5,
         quick_seeds=1,
+        quick=QUICK,
     ),
     *_real(),
 )

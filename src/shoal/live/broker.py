@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,7 @@ from shoal.live.connection import Connection
 from shoal.live.departures import Departures
 from shoal.live.edge import Edge, Listener
 from shoal.live.entries import Subscriber
-from shoal.live.errors import LiveError, ProtocolError, RefusedError
+from shoal.live.errors import LiveError, RefusedError
 from shoal.live.handshake import Handshakes
 from shoal.live.heartbeat import keep_alive
 from shoal.live.host import LiveHost
@@ -49,9 +49,9 @@ from shoal.live.settings import Settings
 from shoal.live.status import Status, status_of
 from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
-from shoal.live.wire import content_of, encode, parse_address, show_address
+from shoal.live.wire import content_of, parse_address, show_address
 from shoal.routing.seen import Seen
-from shoal.stack import Contact, Message, NodeId
+from shoal.stack import Contact, NodeId
 
 if TYPE_CHECKING:
     from shoal.live.metrics import MetricsServer
@@ -62,13 +62,6 @@ log = logging.getLogger("shoal.live")
 
 LATE: Final = 1.0
 """Seconds by which an event loop must be late for that to be noticed."""
-
-
-def filters_of(message: Any) -> Iterator[object]:
-    """The filters that a message carries, and whatever else it does."""
-    for name in message.__struct_fields__:
-        value = getattr(message, name)
-        yield from value if isinstance(value, tuple) else (value,)
 
 
 class Broker:
@@ -101,7 +94,7 @@ class Broker:
         self.recording: Recording | None = None
         self.running = False
         self.tree = "tree" in self.stack.routing.needs
-        self._came = Seen() if self.tree else None
+        self.came = Seen() if self.tree else None
         """Events that came: while links form a cycle, they come again."""
         self.budget = Budget(settings.limits.memory)
         self.publishing: Session | None = None
@@ -109,8 +102,6 @@ class Broker:
         self._sequence = first_sequence(self.epoch)
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._metrics: MetricsServer | None = None
-        self._encoded: tuple[Message | None, bytes] = (None, b"")
-        """The message that was sent last, and its frame: neighbours often get the same."""
         self._ticked = 0.0
         self._late = (0.0, 0.0)
         """By how many seconds the event loop was late, and until when that counts."""
@@ -138,7 +129,7 @@ class Broker:
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, kinds))
         self.routine = frozenset(kind for kind in self.layers.layers if kind.routine())
         over_links = self.layers.routing.handlers() if self.layers.overlay is not None else ()
-        self._over_links = frozenset(over_links)
+        self.over_links = frozenset(over_links)
         """Messages that may carry events over links only."""
         self.handshakes = Handshakes(self)
         contacts = settings.contacts()
@@ -255,81 +246,6 @@ class Broker:
     async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
-    # Messages between brokers
-
-    def send(self, to: NodeId, message: Message) -> None:
-        """A layer sends over a connection."""
-        if self.departures.absent and self.departures.keep(to, message):
-            return
-        peer = self.peers.connected.get(to)
-        if peer is not None:
-            self.send_to(peer, message)
-
-    def send_direct(self, to: Contact, message: Message) -> None:
-        """A layer sends out of band."""
-        peer = self.peers.find(to)
-        if peer is not None:
-            self.send_to(peer, message)
-        else:
-            self.out_of_band.send(to, message)
-
-    def send_to(self, peer: Peer, message: Message) -> None:
-        """Send to another broker what it may receive."""
-        events = message.events()
-        if events:
-            if not all(peer.principal.may_receive(event.content) for event in events):
-                return
-            self.forwarded += 1
-        last, frame = self._encoded
-        if message is not last:
-            frame = encode(message)
-            self._encoded = (message, frame)
-        size = peer.send(message, frame)
-        if self.recording is not None and size:
-            self.recording.sent(message, size)
-
-    def receive(self, peer: Peer, message: Any) -> None:
-        """A message for one of the layers arrived from another broker."""
-        if not self.running:
-            return  # on a connection that is being closed; an answer would open another
-        events = message.events()
-        if events:
-            if not self._may_come(peer, message, events):
-                return
-        elif peer.closing:
-            return
-        elif self.settings.limits.stricter:
-            for filter in filters_of(message):
-                self.settings.limits.check_filter(filter)
-        if type(message) in self.routine:
-            peer.beats += 1
-        if self.recording is not None:
-            self.recording.received(message)
-        if self.departures.absent:
-            self.departures.announced(peer.node, message)
-        self.layers.receive(peer.node, message)
-        if not self.departures.whole:
-            self.departures.look_whole()
-
-    def _may_come(self, peer: Peer, message: Any, events: tuple[Event, ...]) -> bool:
-        """Whether the events of a message are taken from another broker."""
-        routed = type(message) in self._over_links
-        if routed and peer.talks:
-            raise ProtocolError("events travel over links only")
-        if getattr(message, "hops", 0) > self.settings.limits.hops:
-            self.cycles += 1
-            if self.cycles == 1:
-                log.warning("an event crossed %d links: do links form a cycle?", message.hops)
-            return False
-        if not all(peer.principal.may_publish(event.content) for event in events):
-            return False
-        if routed and self._came is not None:
-            new = [self._came.add(*event.id) for event in events]
-            if not any(new):
-                self.cycles += 1
-                return False
-        return True
-
     # Clients, and the program a broker lives in
 
     def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> None:
@@ -358,8 +274,8 @@ class Broker:
         event = Event(self.node, self._sequence, content, body)
         self._sequence += 1
         self.published += 1
-        if self._came is not None:
-            self._came.add(event.publisher, event.sequence)
+        if self.came is not None:
+            self.came.add(event.publisher, event.sequence)
         if self.recording is not None:
             self.recording.published(event)
         self.layers.publish(event)

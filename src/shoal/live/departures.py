@@ -242,5 +242,5 @@ class Departures:
                 if filter not in held.announced:  # nobody there wants it any more
                     routing.receive(node, Unsubscribe(filter))
         for message in messages:
-            broker.send(node, message)
+            broker.host.send(node, message)
         self.waves.returned(node)

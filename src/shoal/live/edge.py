@@ -306,6 +306,8 @@ class Edge:
 
     def __init__(self, scan_of: ScanOf | None = None) -> None:
         self._scan_of = scan_of
+        self.characters = 0
+        """Characters of all clients' filters."""
         self.tables: list[EdgeTable] = []
         self._coming = Entries()
         """What clients want and routing has not put into a table yet."""

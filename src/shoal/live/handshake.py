@@ -10,12 +10,8 @@ connection of the one with the lower id stays.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 import secrets
-import socket
-import ssl
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +19,7 @@ import msgspec
 
 from shoal.live import security
 from shoal.live.connection import Connection
-from shoal.live.errors import DisconnectedError, LiveError, RefusedError, UnreachableError
+from shoal.live.errors import RefusedError
 from shoal.live.heartbeat import PATIENCE
 from shoal.live.identity import node_id
 from shoal.live.messages import (
@@ -40,13 +36,12 @@ from shoal.live.messages import (
 from shoal.live.peer import Peer
 from shoal.live.proof import BROKER, CALLER, Caller, held, token_id, transcript
 from shoal.live.session import Session
-from shoal.live.wire import ENVELOPE, HANDSHAKE_LIMIT, encode, parse_address
+from shoal.live.wire import ENVELOPE, HANDSHAKE_LIMIT, encode
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
     from shoal.live.proof import Verifier
     from shoal.live.security import Principal, Rule
-    from shoal.live.settings import Limits
 
 log = logging.getLogger("shoal.live")
 CAPABILITIES: Final = ("window", "inspect", "others")
@@ -56,14 +51,6 @@ SKEWS: Final = 4096
 """Brokers whose clocks are remembered to be off."""
 _answer = msgspec.msgpack.Decoder(Welcome | Refused | Bye | Challenge)
 _proof = msgspec.msgpack.Decoder(Proof | Bye)
-
-
-class NoLinkError(RefusedError):
-    """A connection was refused; who refused it is attached."""
-
-    def __init__(self, refused: Refused) -> None:
-        super().__init__(refused.code, refused.reason)
-        self.others = refused.others
 
 
 class Handshakes:
@@ -190,13 +177,13 @@ class Handshakes:
         known = Known(*msgspec.structs.astuple(hello.who)[:4])
         talks = hello.purpose == "talk"
         if not talks:
-            self._room(known, dialled=False)
+            self.make_room(known, dialled=False)
             if not broker.peers.gives_way(known):
                 raise RefusedError("duplicate", "this broker is just dialling that one")
         peer = Peer(broker, connection, known, principal, talks=talks, dialled=False)
         connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
         connection.send(encode(self.welcome(connection, nonce, peer=True)))
-        self._established(peer, known.address)
+        self.established(peer, known.address)
 
     def check(
         self,
@@ -241,7 +228,7 @@ class Handshakes:
             self.skews.pop(who.node, None)
         return principal
 
-    def _room(self, who: Known, *, dialled: bool) -> None:
+    def make_room(self, who: Known, *, dialled: bool) -> None:
         """Close an old connection to the same broker, or refuse the new one: see above."""
         old = self.broker.peers.connected.get(who.node)
         if old is None:
@@ -260,48 +247,12 @@ class Handshakes:
         old.connection.close("a newer connection takes over", polite=False)
         old.connection.settle()
 
-    def _established(self, peer: Peer, address: str) -> None:
+    def established(self, peer: Peer, address: str) -> None:
         """Both ends agree; this end dialled the address, or was dialled from it."""
         if peer.talks:
             self.broker.out_of_band.began(peer)
         else:
             self.broker.peers.opened(peer, address)
-
-    # Whom we dial
-
-    async def dial(
-        self,
-        address: str,
-        purpose: str = "link",
-        *,
-        expect: int | None = None,
-    ) -> Peer:
-        """Connect to a broker, of this node id if one is expected.
-
-        What goes wrong is a :class:`LiveError` that says what.
-        """
-        broker = self.broker
-        limits = broker.settings.limits
-        connection = await open_connection(address, limits, broker.tls_out)
-        broker.connections[connection] = None
-        connection.on_gone = broker.connection_gone
-        connection.budget, connection.turns = broker.budget, broker.turns
-        caller = Caller(broker.settings.token, connection)
-        dialling = _Dialling(self, connection, address, purpose, caller, expect)
-        connection.taken_by(dialling, limits.frame + ENVELOPE)
-        hello = self.hello(purpose, caller)
-        caller.introduced(hello)
-        connection.send(encode(hello))
-        try:
-            async with asyncio.timeout(limits.handshake):
-                return await dialling.done
-        except TimeoutError:
-            raise LiveError(f"{address} does not answer within {limits.handshake:g} s") from None
-        except DisconnectedError as error:
-            raise hung_up(address, error) from None
-        finally:
-            if dialling.peer is None:
-                connection.close("introduction failed", polite=False)
 
 
 class _Proving:
@@ -350,121 +301,6 @@ class _Proving:
     def closed(self, reason: str) -> None:
         """See :class:`~shoal.live.connection.User`."""
         self._timer.cancel()
-
-
-class _Dialling:
-    """A connection that went out and waits for its answer."""
-
-    def __init__(
-        self,
-        handshakes: Handshakes,
-        connection: Connection,
-        address: str,
-        purpose: str,
-        caller: Caller,
-        expect: int | None,
-    ) -> None:
-        self.handshakes = handshakes
-        self.caller = caller
-        self.expect = expect
-        self.connection = connection
-        self.address = address
-        self.purpose = purpose
-        self.since = time.time()
-        self.peer: Peer | None = None
-        self.done: asyncio.Future[Peer] = connection.loop.create_future()
-
-    def received(self, frames: list[memoryview]) -> None:
-        """See :class:`~shoal.live.connection.User`."""
-        answer = _answer.decode(frames.pop(0))
-        try:
-            if isinstance(answer, Refused):
-                raise NoLinkError(answer)
-            if isinstance(answer, Bye):
-                raise RefusedError("bye", answer.reason)
-            if isinstance(answer, Challenge):
-                self.connection.send(encode(self.caller.answer(answer)))
-                return
-            self.peer = self._agree(answer)
-        except LiveError as error:
-            if not self.done.done():
-                self.done.set_exception(error)
-            self.connection.close(str(error)[:1000])
-            return
-        if self.done.done():  # too late
-            self.connection.close("the answer came too late")
-            return
-        self.done.set_result(self.peer)
-        if frames:
-            self.peer.received(frames)
-
-    def _agree(self, answer: Welcome) -> Peer:
-        handshakes = self.handshakes
-        broker = handshakes.broker
-        proven = None
-        if answer.proof and broker.access.rules:
-            verifier, rule = broker.access.token(answer.token_id)
-            proven = rule if self.caller.proves(answer, verifier) else None
-        principal = handshakes.check(answer.who, self.connection, answer.time, proven, self.since)
-        known = Known(*msgspec.structs.astuple(answer.who)[:4])
-        if self.expect not in (None, known.node):
-            raise RefusedError("identity", f"'{known.name}' is there, not the broker expected")
-        talks = self.purpose == "talk"
-        if not talks:
-            handshakes._room(known, dialled=True)
-        peer = Peer(broker, self.connection, known, principal, talks=talks, dialled=True)
-        self.connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
-        handshakes._established(peer, self.address)
-        return peer
-
-    def congested(self, yes: bool) -> None:
-        """See :class:`~shoal.live.connection.User`."""
-
-    def closed(self, reason: str) -> None:
-        """See :class:`~shoal.live.connection.User`."""
-        if not self.done.done():
-            self.done.set_exception(DisconnectedError(reason))
-
-
-async def open_connection(
-    address: str,
-    limits: Limits,
-    tls: ssl.SSLContext | None,
-) -> Connection:
-    """A connection to an address; failures say what to look at."""
-    host, port = parse_address(address)
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(limits.handshake):
-            _, connection = await loop.create_connection(
-                lambda: Connection(limits),
-                host,
-                port,
-                ssl=tls,
-                server_hostname="" if tls is not None else None,
-            )
-    except TimeoutError:
-        raise UnreachableError(f"{address} does not answer; is a broker there?") from None
-    except socket.gaierror:
-        raise LiveError(f"the name '{host}' in {address} cannot be resolved; check it") from None
-    except ssl.SSLError as error:
-        raise LiveError(f"{address}: {security.explain_tls(error)}") from None
-    except ConnectionResetError as error:
-        raise hung_up(address, error) from None
-    except OSError as error:
-        what = os.strerror(error.errno) if error.errno else str(error)
-        raise UnreachableError(f"{address} cannot be reached: {what}; is a broker there?") from None
-    return connection
-
-
-def hung_up(address: str, error: Exception) -> DisconnectedError:
-    """The other end closed the connection without an answer; mostly TLS is why."""
-    if "certificate" in str(error):
-        return DisconnectedError(f"{address}: {error}")
-    return DisconnectedError(
-        f"{address} hung up without an answer ({error}); perhaps it uses TLS and "
-        "this end does not, or the other way round, or it does not accept our certificate"
-    )
 
 
 def _list(versions: tuple[int, ...]) -> str:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from shoal.live.wire import encode
 from shoal.stack import Contact, Host, Timer
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class LiveHost(Host):
         self._loop = broker.loop
         self.epoch = broker.epoch
         self.closed = False
+        self._sent: Message | None = None
+        self._frame = b""
         self._warned: dict[tuple[NodeId, str], None] = {}
 
     # Time
@@ -84,6 +87,13 @@ class LiveHost(Host):
 
     # Connections and messages
 
+    def frame_of(self, message: Message) -> bytes:
+        """A message as it is sent; the last one is kept, for neighbours often get the same."""
+        if message is not self._sent:
+            self._sent = message
+            self._frame = encode(message)
+        return self._frame
+
     def contact(self) -> Contact:
         """See :class:`~shoal.stack.host.Host`."""
         return Contact(self.node, self._broker.me.address)
@@ -98,7 +108,12 @@ class LiveHost(Host):
 
     def send(self, to: NodeId, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        self._broker.send(to, message)
+        departures = self._broker.departures
+        if departures.absent and departures.keep(to, message):
+            return
+        peer = self._broker.peers.connected.get(to)
+        if peer is not None:
+            peer.send(message)
 
     def broadcast(self, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`. A wire has no frame that all hear."""
@@ -106,7 +121,11 @@ class LiveHost(Host):
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        self._broker.send_direct(to, message)
+        peer = self._broker.peers.find(to)
+        if peer is not None:
+            peer.send(message)
+        else:
+            self._broker.out_of_band.send(to, message)
 
     def hold(self, node: NodeId) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -146,7 +165,7 @@ class LiveHost(Host):
         if broker.recording is not None:
             broker.recording.link(neighbour, "up" if up else "down", repair)
         broker.link_changes += 1
-        log.info("link to node %d is %s", neighbour, "up" if up else "down")
+        log.info("link to %s is %s", self._name(neighbour), "up" if up else "down")
         if up:
             for warned in [key for key in self._warned if key[0] == neighbour]:
                 del self._warned[warned]
@@ -169,9 +188,12 @@ class LiveHost(Host):
             self._warned[peer, value] = None
             if len(self._warned) > WARNINGS:
                 del self._warned[next(iter(self._warned))]
-            connected = self._broker.peers.connected.get(peer)
-            name = f"node {peer}" if connected is None else f"'{connected.who.name}'"
-            log.warning("%s: %s", name, value)
+            log.warning("%s: %s", self._name(peer), value)
+
+    def _name(self, node: NodeId) -> str:
+        """What a log calls another broker."""
+        connected = self._broker.peers.connected.get(node)
+        return f"node {node}" if connected is None else f"'{connected.who.name}'"
 
     def table(self, filter: Filter) -> FilterTable:
         """A table that clients and routing share."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from shoal.live.dialling import dial
 from shoal.live.errors import LiveError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class OutOfBand:
         peer = self._peers.get((to.node, True)) or self._peers.get((to.node, False))
         address = self._broker.peers.address_of(to)
         if peer is not None:
-            self._broker.send_to(peer, message)
+            peer.send(message)
         elif not address:
             log.warning("no address is known of node %d; a message to it is lost", to.node)
         elif address in self._unsent:
@@ -68,11 +69,11 @@ class OutOfBand:
     async def _dial(self, node: NodeId, address: str) -> None:
         expect = None if node < 0 else node
         try:
-            peer = await self._broker.handshakes.dial(address, "talk", expect=expect)
+            peer = await dial(self._broker, address, "talk", expect=expect)
         except LiveError as error:
             log.info("a message to %s is lost: %s", address, error)
         else:
             for message in self._unsent[address]:
-                self._broker.send_to(peer, message)
+                peer.send(message)
         finally:
             del self._unsent[address]

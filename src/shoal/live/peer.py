@@ -1,21 +1,39 @@
-"""Another broker at the other end of one connection."""
+"""Another broker at the other end of one connection.
+
+Every message between brokers comes and goes here: decoded and encoded, and its events held to what
+the other broker may bring and receive.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from shoal.live.connection import Connection
+from shoal.live.errors import ProtocolError
 from shoal.live.messages import Beat, Bye, Echo, Known, Wave
 from shoal.live.turns import TURN
 from shoal.live.wire import ENVELOPE, LENGTH, encode
 
 if TYPE_CHECKING:
+    from shoal.content import Event
     from shoal.live.broker import Broker
     from shoal.live.security import Principal
+    from shoal.stack import Message
+
+log = logging.getLogger("shoal.live")
 
 OWN: Final = (Beat, Bye, Wave, Echo)
 """The messages of brokers beside those of their layers."""
 _OWN: Final = frozenset(OWN)
+
+
+def filters_of(message: Any) -> Iterator[object]:
+    """The filters that a message carries, and whatever else it does."""
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        yield from value if isinstance(value, tuple) else (value,)
 
 
 class Peer:
@@ -72,7 +90,7 @@ class Peer:
             self.received_count += 1
             message = decode(frame)
             if type(message) not in _OWN:
-                broker.receive(self, message)
+                self._handle(message)
                 continue
             self.beats += 1
             if isinstance(message, Bye):
@@ -82,29 +100,79 @@ class Peer:
             if not isinstance(message, Beat) and self.node in broker.links:
                 broker.departures.waves.receive(self, message)
 
-    def send(self, message: Any, frame: bytes) -> int:
-        """Send a layer's message: its bytes, 0 if it was dropped.
+    def _handle(self, message: Any) -> None:
+        """A message for one of this broker's layers."""
+        broker = self.broker
+        if not broker.running:
+            return  # on a connection that is being closed; an answer would open another
+        events = message.events()
+        if events:
+            if not self._may_bring(message, events):
+                return
+        elif self.closing:
+            return
+        elif broker.settings.limits.stricter:
+            for filter in filters_of(message):
+                broker.settings.limits.check_filter(filter)
+        if type(message) in broker.routine:
+            self.beats += 1
+        if broker.recording is not None:
+            broker.recording.received(message)
+        if broker.departures.absent:
+            broker.departures.announced(self.node, message)
+        broker.layers.receive(self.node, message)
+        if not broker.departures.whole:
+            broker.departures.look_whole()
+
+    def _may_bring(self, message: Any, events: tuple[Event, ...]) -> bool:
+        """Whether the events of a message are taken from this peer."""
+        broker = self.broker
+        routed = type(message) in broker.over_links
+        if routed and self.talks:
+            raise ProtocolError("events travel over links only")
+        if getattr(message, "hops", 0) > broker.settings.limits.hops:
+            broker.cycles += 1
+            if broker.cycles == 1:
+                log.warning("an event crossed %d links: do links form a cycle?", message.hops)
+            return False
+        if not all(self.principal.may_publish(event.content) for event in events):
+            return False
+        if routed and broker.came is not None:
+            new = [broker.came.add(*event.id) for event in events]
+            if not any(new):
+                broker.cycles += 1
+                return False
+        return True
+
+    def send(self, message: Message) -> None:
+        """Send a layer's message, if its events are for this peer to receive.
 
         Events are dropped where the other end does not read.
         """
-        connection = self.connection
+        broker, connection = self.broker, self.connection
+        events = message.events()
+        if events and not all(self.principal.may_receive(event.content) for event in events):
+            return
+        frame = broker.host.frame_of(message)
         if len(frame) > self._largest:
             size = len(frame) - LENGTH.size
             connection.close(f"a message of {size} bytes was to be sent; raise limits.frame")
-            return 0
-        if self._congested:
-            room = connection.limits.queue_bytes
-            if connection.waiting() > room:
-                if message.events():
-                    self.dropped += 1
-                    return 0
+            return
+        room = connection.limits.queue_bytes
+        if self._congested and connection.waiting() > room:
+            if events:
+                self.dropped += 1
+            else:
                 # Tables would go wrong if these were dropped; without the link they are right.
                 connection.close(f"does not read: {room} bytes wait", polite=False)
-                return 0
-        if type(message) not in self.broker.routine:
+            return
+        if events:
+            broker.forwarded += 1
+        if type(message) not in broker.routine:
             self.sent += 1
         connection.send(frame)
-        return len(frame)
+        if broker.recording is not None:
+            broker.recording.sent(message, len(frame))
 
     def tell(self, message: Any) -> None:
         """Send a message of the brokers' own; who asks for more of them than it reads has to go."""

@@ -13,8 +13,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from shoal.live.dialling import NoLinkError, dial
 from shoal.live.errors import FATAL, LiveError, RefusedError
-from shoal.live.handshake import NoLinkError
 from shoal.live.messages import Bye
 from shoal.stack import Contact, NodeId
 
@@ -67,12 +67,12 @@ class Peers:
         if contact.node in self.connected:
             return
         address = self.address_of(contact)
-        dial = self._dialling.get(address)
-        if dial is None:
-            dial = self._dialling[address] = _Dial(address)
-            dial.task = self._broker.spawn(self._dial(dial))
-        if contact not in dial.contacts:
-            dial.contacts.append(contact)
+        attempt = self._dialling.get(address)
+        if attempt is None:
+            attempt = self._dialling[address] = _Dial(address)
+            attempt.task = self._broker.spawn(self._dial(attempt))
+        if contact not in attempt.contacts:
+            attempt.contacts.append(contact)
 
     def address_of(self, contact: Contact) -> str:
         """Where a node is: as the contact says or, if it does not, where the node was met."""
@@ -85,19 +85,19 @@ class Peers:
         at = (peer for peer in self.connected.values() if peer.who.address == contact.address)
         return next(at, None)
 
-    async def _dial(self, dial: _Dial) -> None:
+    async def _dial(self, attempt: _Dial) -> None:
         """Connect to a broker, and tell the node what became of each contact."""
         connected: NodeId | None = None
         failed = False
         try:
-            connected = await self._connect(dial)
+            connected = await self._connect(attempt)
         except LiveError as error:
             failed = True
-            self._say(dial.address, error)
+            self._say(attempt.address, error)
         finally:
-            if self._dialling.get(dial.address) is dial:
-                del self._dialling[dial.address]
-        for contact in dial.contacts:
+            if self._dialling.get(attempt.address) is attempt:
+                del self._dialling[attempt.address]
+        for contact in attempt.contacts:
             peer = self.find(contact)
             if failed and peer is None:
                 self._broker.layers.unreachable(contact)
@@ -107,22 +107,22 @@ class Peers:
                 assert node is not None
                 self._broker.layers.opened(Contact(node, contact.address))
 
-    async def _connect(self, dial: _Dial) -> NodeId | None:
+    async def _connect(self, attempt: _Dial) -> NodeId | None:
         """Connect to a broker; the answer is the node id of one that was connected already."""
         await asyncio.sleep(0)  # whoever asked has done so
-        if not dial.address:
-            raise LiveError(f"no address is known of node {dial.contacts[0].node}")
-        if dial.address in self.own:
+        if not attempt.address:
+            raise LiveError(f"no address is known of node {attempt.contacts[0].node}")
+        if attempt.address in self.own:
             raise RefusedError("self", "that is this broker itself")
-        peer = self.find(Contact(-1, dial.address))
+        peer = self.find(Contact(-1, attempt.address))
         if peer is not None:
             return peer.node
-        expected = next((contact.node for contact in dial.contacts if contact.node >= 0), None)
+        expected = next((contact.node for contact in attempt.contacts if contact.node >= 0), None)
         try:
-            await self._broker.handshakes.dial(dial.address, expect=expected)
+            await dial(self._broker, attempt.address, expect=expected)
         except NoLinkError as error:
             if error.code == "self":
-                self.own.add(dial.address)
+                self.own.add(attempt.address)
             if error.code != "duplicate" or not error.others:
                 raise
             node = error.others[0].node
@@ -140,13 +140,13 @@ class Peers:
 
     def gives_way(self, who: Known) -> bool:
         """Whether a broker that dials this one may: its dialling ends this one's own."""
-        for address, dial in self._dialling.items():
-            if address == who.address or any(c.node == who.node for c in dial.contacts):
+        for address, attempt in self._dialling.items():
+            if address == who.address or any(c.node == who.node for c in attempt.contacts):
                 if self._broker.node < who.node:
                     return False
-                dial.end()
+                attempt.end()
                 del self._dialling[address]
-                for contact in dial.contacts:  # under another address, it is told again
+                for contact in attempt.contacts:  # under another address, it is told again
                     if contact.node < 0 and address != who.address:
                         self._broker.loop.call_soon(self.open, contact)
                 return True

@@ -17,6 +17,7 @@ import msgspec
 
 from shoal.live import security
 from shoal.live.connection import Connection
+from shoal.live.dialling import hung_up, open_connection
 from shoal.live.errors import (
     FATAL,
     DisconnectedError,
@@ -25,7 +26,6 @@ from shoal.live.errors import (
     RefusedError,
     UnreachableError,
 )
-from shoal.live.handshake import hung_up, open_connection
 from shoal.live.messages import (
     MOVES,
     VERSIONS,

@@ -63,6 +63,8 @@ class Session(Outbox):
         self.published = 0
         self._scanning = 0
         """Steps that its filters take on their own."""
+        self._characters = 0
+        """Characters of its filters."""
         self.moved = MOVES not in hello.capabilities
         """The client is settled at another broker, or does not know how to move."""
         self._settling: list[int] = []
@@ -174,8 +176,9 @@ class Session(Outbox):
     def _other(self, message: FromClient) -> None:
         if isinstance(message, Unsubscribe):
             filter = self.filters.pop(message.subscription)
-            if filter is not None:
+            if isinstance(filter, AttributeFilter):
                 self._scanning -= self.broker.edge.scan(filter)
+                self._count(-len(filter.text))
                 self.broker.unsubscribe(self, message.subscription, filter)
         elif isinstance(message, Inspect):
             try:
@@ -230,15 +233,33 @@ class Session(Outbox):
         filter = self.principal.may_subscribe(AttributeFilter(message.filter))
         self.broker.settings.limits.check_filter(filter)
         self._check_scan(filter)
+        self._check_size(filter)
         age = 0.0
         if message.promise == "recovered":
             self.broker.check_recovers()
             age = message.age
         self.filters.put(number, self.broker.subscribe(self, number, filter, age))
         self._scanning += self.broker.edge.scan(filter)
+        self._count(len(filter.text))
         self._accept(number)
         if age:
             self.broker.deliver_again(self, number, filter, age)
+
+    def _check_size(self, filter: AttributeFilter) -> None:
+        """Refuse a filter where those of all clients, and this client's, are too long together."""
+        limit, edge, size = self.broker.settings.limits.memory, self.broker.edge, len(filter.text)
+        greedy = self._characters + size > limit // len(self.broker.sessions)
+        if edge.characters + size > (limit if greedy else 2 * limit):
+            raise RefusedError(
+                "limit",
+                f"the filters of all clients here have {edge.characters:,} characters; no more "
+                "than limits.memory are taken",
+            )
+
+    def _count(self, characters: int) -> None:
+        """This client's filters have become longer by so many characters."""
+        self._characters += characters
+        self.broker.edge.characters += characters
 
     def _check_scan(self, filter: AttributeFilter) -> None:
         """Refuse a filter that has to be asked on its own, where all and this client have many."""
@@ -281,8 +302,10 @@ class Session(Outbox):
                 continue
             self.filters.pop(number)
             self._scanning -= self.broker.edge.scan(filter)
+            self._count(-len(filter.text))
             self.broker.unsubscribe(self, number, filter)
             if kept is not None:
+                self._count(len(kept.text))
                 self.filters.put(number, self.broker.subscribe(self, number, kept))
                 self._scanning += self.broker.edge.scan(kept)
 
@@ -309,6 +332,7 @@ class Session(Outbox):
     def closed(self, reason: str) -> None:
         """See :class:`~shoal.live.connection.User`."""
         self._forget()
+        self._count(-self._characters)
         self._held.clear()
         for slow in list(self._waits_for):
             slow.unblock(self)

@@ -49,7 +49,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     queue_bytes: Positive = 64 << 20
     """What is kept for one connection that does not read; beyond it, its policy applies."""
     memory: Positive = 256 << 20
-    """Bytes that wait for all connections together; beyond it, whoever keeps most loses some."""
+    """Bytes that wait for all connections together; beyond it, whoever keeps most loses some.
+    All clients' filters have at most as many characters."""
     block: Seconds = 5.0
     """Seconds that a slow client with ``when_full="block"`` may keep others from publishing."""
     hops: Positive = 64

@@ -72,7 +72,8 @@ class Waves:
 
     async def _start(self, this: _Round) -> None:
         async with self._turn:
-            while self._broker.departures.isolated:
+            departures = self._broker.departures
+            while departures.isolated and not departures.leaving:
                 await asyncio.sleep(PAUSE)
             self._next = None  # who asks from now on waits for another wave
             key = (self._broker.node, next(self._numbers))

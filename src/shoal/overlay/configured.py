@@ -32,33 +32,11 @@ from shoal.overlay.configured_messages import (
     Whole,
 )
 from shoal.overlay.spanning import Spanning
+from shoal.overlay.wanted import Wanted
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Handler, Overlay, Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
-
-
-class Wanted:
-    """A link that was configured, and its alternatives."""
-
-    def __init__(self, contacts: list[Contact], pause: float) -> None:
-        self.contacts = contacts
-        self.at = 0
-        """Which of them is tried, or linked."""
-        self.pause = pause
-        """Seconds until the next attempt, if this one fails."""
-        self.opening = False
-        """Whether its connection has been asked for and is not there."""
-        self.node: NodeId = LOCAL
-        """The node at its other end while they are connected."""
-        self.replaces: tuple[NodeId, int] | None = None
-        """The neighbour that was lost, and the number of the repair."""
-        self.waiting: Timer | None = None
-
-    @property
-    def contact(self) -> Contact:
-        """The one that is tried, or linked."""
-        return self.contacts[self.at]
 
 
 class Absent:
@@ -114,11 +92,7 @@ class Configured(Overlay):
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """Open every link that was configured."""
         for contact in contacts:
-            addresses = contact.address.split(",")
-            alternatives = [Contact(LOCAL, address) for address in addresses]
-            self.wanted.append(
-                Wanted([contact] if len(addresses) == 1 else alternatives, self._first_pause)
-            )
+            self.wanted.append(Wanted(contact, *self.parameters.reconnect))
         self.whole = not contacts
         if not self.whole:
             self.host.after(self.parameters.settle, self._be_whole)
@@ -128,10 +102,6 @@ class Configured(Overlay):
     def complete(self) -> bool:
         """Whether this node is whole; see above."""
         return self.whole
-
-    @property
-    def _first_pause(self) -> float:
-        return self.parameters.reconnect[0]
 
     # Opening
 
@@ -143,10 +113,7 @@ class Configured(Overlay):
 
     def _open_later(self, wanted: Wanted) -> None:
         """Try the next alternative after a pause, which grows."""
-        wanted.node = LOCAL
-        wanted.at = (wanted.at + 1) % len(wanted.contacts)
-        pause = wanted.pause * (0.5 + self._chance())
-        wanted.pause = min(2 * wanted.pause, self.parameters.reconnect[1])
+        pause = wanted.next(self._chance())
         if wanted.waiting is None:
             wanted.waiting = self.host.after(pause, partial(self._open, wanted))
 
@@ -162,15 +129,9 @@ class Configured(Overlay):
         self.connected.add(node)
         asks = False
         for wanted in self.wanted:
-            address = wanted.contact.address
-            here = address == peer.address if address else node == wanted.contact.node
-            if wanted.node == LOCAL and here:
-                wanted.opening = False
-                wanted.node = node
+            if wanted.node == LOCAL and wanted.leads_to(peer):
+                wanted.connected(node)
                 asks = True
-                if wanted.waiting is not None:
-                    wanted.waiting.cancel()
-                    wanted.waiting = None
         if node in self.neighbours and node not in self.absent:
             self._reached(node)
         elif asks:
@@ -261,8 +222,7 @@ class Configured(Overlay):
     def _reached(self, node: NodeId) -> None:
         for wanted in self.wanted:
             if wanted.node == node:
-                wanted.replaces = None
-                wanted.pause = self._first_pause
+                wanted.linked()
         self._look_whole()
 
     def _close(self, node: NodeId) -> None:
@@ -285,13 +245,11 @@ class Configured(Overlay):
             if wanted.node == peer:
                 if len(wanted.contacts) > 1 and peer in self.neighbours:
                     repair = Reconfiguration(self._repair())
-                    wanted.replaces = (peer, repair.id)
-                    wanted.pause = 0.0  # an alternative at once
+                    wanted.lost(peer, repair.id)
                 if absent is not None and returns and absent.opens:
                     wanted.node = LOCAL
                 else:
                     self._open_later(wanted)
-                wanted.pause = max(wanted.pause, self._first_pause)
         if peer in self.neighbours and not returns:
             if absent is not None:
                 self._forget_absent(peer)
@@ -426,7 +384,7 @@ register(
     "links",
     Configured,
     ConfiguredParameters,
-    needs={"reach"},
+    needs={"reach", "notice"},
     provides={"links", "tree", "association"},
     summary="Configured links; that they form a tree is up to who configures them.",
 )

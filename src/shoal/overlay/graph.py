@@ -140,8 +140,10 @@ class Graph(Overlay):
     def opened(self, peer: Contact) -> None:
         """Ask for a link if the connection was opened for that; the other end may ask, too."""
         node = peer.node
-        self.peers[node] = Peer(self.host.now())
-        self._all = tuple(self.peers)
+        if node not in self.peers:
+            self.peers[node] = Peer(self.host.now())
+            self._all = tuple(self.peers)
+        self.lost.pop(peer.address, None)
         asked = self.asking.pop(peer.address, None)
         urgent = self.asking.get(node, asked)
         if urgent is not None and node not in self.neighbours:

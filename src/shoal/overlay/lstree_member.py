@@ -118,6 +118,8 @@ class Member(Overlay):
             self.lose_parent("it lives again")
         lower = self.depth
         reason = "self" if sender == self.node else ""
+        if sender == self.parent:
+            reason = "colour"  # an old request: by now it is ahead of this node
         candidates: tuple[Contact, ...] = ()
         if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
             lower, reason = self._lowered(request)

@@ -6,6 +6,7 @@ asks nodes of a Global cache when no ancestor is left, as LSTree does, and separ
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated
 
 import msgspec
@@ -38,8 +39,11 @@ class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 class Overcast(LSTree):
     """A tree whose orphans ask their ancestors; it falls apart where too many fail at once."""
 
+    heals = False
+
     def __init__(self, host: Host, parameters: OvercastParameters, routing: Routing) -> None:
         super().__init__(host, parameters.instance("A"), routing)
+        self.heals_within = inf  # who has lost all its ancestors stays alone
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

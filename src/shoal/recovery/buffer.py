@@ -8,6 +8,7 @@ other nodes, or given to them, the oldest goes first.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,14 @@ OVERHEAD = 50
 
 
 def size_of(event: Event) -> int:
-    """About how many bytes an event is on a wire."""
+    """About how many bytes an event is on a wire; worked out once."""
+    known: int | None = event.__dict__.get("size")
+    if known is None:
+        known = event.__dict__["size"] = _size(event)
+    return known
+
+
+def _size(event: Event) -> int:
     size = OVERHEAD + len(event.body)
     content = event.content
     if isinstance(content, Patterns):
@@ -65,6 +73,8 @@ class EventBuffer:
         self.evicted = 0
         """Events that left for want of room."""
         self._kept: dict[EventId, Kept] = {}
+        self._order: deque[EventId] = deque()
+        """Ids as they came, and some that are gone: the front of a dict is slow to find."""
         self._spread: list[dict[EventId, None]] = [{} for _ in range(MOST_SPREAD + 1)]
         """Ids by how spread they are; only used for least spread first."""
         self._sequences: dict[int, list[int]] = {}
@@ -94,6 +104,7 @@ class EventBuffer:
             self._drop(self._next())
             self.evicted += 1
         self._kept[key] = Kept(event, time)
+        self._order.append(key)
         self.bytes += size
         if self.least_spread_first:
             self._spread[0][key] = None
@@ -119,7 +130,7 @@ class EventBuffer:
     def forget_old(self, now: float) -> None:
         """Let go of what is older than the buffer keeps."""
         while self._kept:
-            key = next(iter(self._kept))
+            key = self._oldest()
             if self._kept[key].time + self.age > now:
                 return  # what came later may be older, and goes a little later
             self._drop(key)
@@ -140,10 +151,18 @@ class EventBuffer:
             for ids in reversed(self._spread):
                 if ids:
                     return next(iter(ids))
-        return next(iter(self._kept))
+        return self._oldest()
+
+    def _oldest(self) -> EventId:
+        order = self._order
+        while order[0] not in self._kept:
+            order.popleft()
+        return order[0]
 
     def _drop(self, key: EventId) -> None:
         kept = self._kept.pop(key)
+        if len(self._order) > 2 * len(self._kept) + 64:
+            self._order = deque(self._kept)
         self.bytes -= size_of(kept.event)
         if self.least_spread_first:
             del self._spread[kept.spread][key]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from shoal.content import Event
 from shoal.recovery.buffer import size_of
 from shoal.recovery.copies import Copies
 from shoal.recovery.messages import FILTERS, Follow, Following, Start, Tally
@@ -22,7 +23,7 @@ from shoal.recovery.numbering import Numbering
 from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing
 
 if TYPE_CHECKING:
-    from shoal.content import Event, Filter
+    from shoal.content import Filter
     from shoal.recovery.parameters import RecoveryParameters
     from shoal.stack.layer import Handler
 
@@ -30,6 +31,8 @@ HOPS = 32
 """Links that a gossip message crosses at most."""
 REFRESH = 60.0
 """Seconds after which a follower asks again; three times as many, and it is forgotten."""
+SILENCE = 4
+"""Usual pauses between events after which a publisher's silence is unusual."""
 MOST_PUBLISHERS = 1000
 """Publishers that are followed by hearsay; those whose events come are followed in any case."""
 
@@ -50,6 +53,8 @@ class Counting(Copies):
         """When each publisher was last asked to number filters."""
         self._answered: dict[NodeId, float] = {}
         """When each publisher last told its numbers, or was first heard of."""
+        self._heard: dict[NodeId, tuple[float, float]] = {}
+        """When a publisher's last event came, and how long it usually is from one to the next."""
         self._to_follow: dict[NodeId, None] = {}
         """Publishers to ask."""
 
@@ -78,7 +83,7 @@ class Counting(Copies):
         if self.parameters.marks:
             marks = self.numbering.marks(event, now)
             if marks:
-                event = msgspec.structs.replace(event, marks=marks)
+                event = Event(event.publisher, event.sequence, event.content, event.body, marks)
         self.keep(event, now)
         return event
 
@@ -93,11 +98,14 @@ class Counting(Copies):
     def count(self, event: Event, now: float) -> list[int]:
         """Strike an event from what is missing, and find out what else is."""
         numbers = self.losses.matching(event)
-        if event.publisher != self.host.node and self.parameters.marks:
+        publisher = event.publisher
+        if publisher != self.host.node and self.parameters.marks:
+            last, usual = self._heard.get(publisher, (now, 0.0))
+            self._heard[publisher] = (now, 0.9 * usual + 0.1 * (now - last))
             before = self.losses.noticed
             room = len(event.marks) < self.parameters.marks
             if self.losses.arrived(event, numbers, now, room):
-                self._to_follow[event.publisher] = None
+                self._to_follow[publisher] = None
             if self.losses.noticed > before:
                 self.pace.busy(now)
         return numbers
@@ -141,7 +149,9 @@ class Counting(Copies):
         for publisher in list(losses.streams):
             if self._answered.setdefault(publisher, now) + 2.5 * REFRESH < now:
                 self._gone(publisher)
-            elif self._followed.get(publisher, now) + REFRESH <= now:
+            elif self._followed.get(publisher, now) + REFRESH <= now or self._silent(
+                publisher, now
+            ):
                 self._followed[publisher] = now
                 self._follow(publisher, list(losses.wanted), now)
         for publisher in list(self._to_follow):
@@ -153,10 +163,18 @@ class Counting(Copies):
         if self.numbering.sequence >= 0:
             self.numbering.forget(now - 3 * REFRESH)
 
+    def _silent(self, publisher: NodeId, now: float) -> bool:
+        """Whether a publisher has been silent for unusually long, and did not say that it is."""
+        last, usual = self._heard.get(publisher, (now, 0.0))
+        unusual = last + 2 * self.parameters.tail + SILENCE * usual
+        asked, answered = self._followed.get(publisher, now), self._answered[publisher]
+        return now > unusual and asked < last and answered < last
+
     def _gone(self, publisher: NodeId) -> None:
         """A publisher no longer answers: its last events may be missing, nobody knows."""
         del self._answered[publisher]
         self._followed.pop(publisher, None)
+        self._heard.pop(publisher, None)
         streams = self.losses.streams.pop(publisher)
         if any(stream.index >= 0 and not stream.final for stream in streams.values()):
             self.unsure[publisher] = None
@@ -232,6 +250,7 @@ class Counting(Copies):
     def on_tally(self, sender: NodeId, message: Tally) -> None:
         """A publisher tells its last numbers."""
         now = self.host.now()
+        self._answered[sender] = now
         before = self.losses.noticed
         for index, count, sequence in message.numbers:
             self.losses.told(sender, index, count, sequence, now, message.final)

@@ -69,8 +69,8 @@ class Connections:
         """When the last word of a closed connection arrives: (at whom, whose)."""
         self._broken: dict[Channel, int] = {}
         """Ends that lead nowhere and have not noticed, and since when."""
-        self._links: dict[NodeId, dict[NodeId, None]] = {}
-        """Ends of links, as overlays make them: per node the other ends."""
+        self._links: dict[NodeId, dict[NodeId, int]] = {}
+        """Ends of links, as overlays make them: per node the other ends, and the life of each."""
         self._parents: dict[NodeId, tuple[NodeId, int]] = {}
         """On rooted overlays: per node its parent, and which life of it."""
         network.connections = self
@@ -327,10 +327,14 @@ class Connections:
     def link_end(self, a: NodeId, b: NodeId, up: bool, repair: int) -> None:
         """An overlay makes or gives up its end of a link; the link is there while both ends are."""
         mine = self._links.setdefault(a, {})
+        life = self.network.hosts[b].epoch
+        if up and mine.get(b, life) != life:
+            mine[b] = life  # kept while the other node was away, and made anew
+            return
         if up == (b in mine):
             raise ValueError(f"node {a} makes a link to {b} twice, or gives up one it has not")
         if up:
-            mine[b] = None
+            mine[b] = life
         else:
             del mine[b]
             if not mine:

@@ -250,4 +250,4 @@ class FullMesh:
         self.connections.cut([int(node in away) for node in range(self.count)])
 
 
-register("topology", "full-mesh", FullMesh, FullMeshParameters, provides={"reach"})
+register("topology", "full-mesh", FullMesh, FullMeshParameters, provides={"reach", "notice"})

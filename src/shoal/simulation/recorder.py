@@ -225,7 +225,9 @@ class Recorder:
                 record.contacted |= 1 << target
 
     def _close_loads(self) -> None:
-        """Write down what each node that is up has sent and received in the current bin."""
+        """Write down what each node that is up has sent and received, if anybody has."""
+        if not any(self._sent):
+            return
         for node in range(self.nodes):
             if not self.up or self.up[node] is not None:
                 self.loads.extend(

@@ -56,7 +56,8 @@ class Layer:
         self.host = host
         self._handlers: dict[type[Message], Handler] | None = None
         self.heals_within = 60.0
-        """Seconds from the last failure until the network is whole again (bottom layer only)."""
+        """Seconds from the last failure until the network is whole again; inf if it may never be
+        (bottom layer only)."""
 
     def start(self) -> None:
         """The node starts: timers begin here. Lower layers start first."""

@@ -26,6 +26,7 @@ Kind: TypeAlias = Literal["topology", "overlay", "routing", "reconfiguration", "
 
 CAPABILITIES: Mapping[str, str] = {
     "reach": "lets a node open a connection to any other",
+    "notice": "tells both ends of a connection when it breaks",
     "links": "reports links up and down",
     "tree": "keeps the neighbourhood acyclic",
     "root": "knows a root, and each node its parent",
@@ -245,7 +246,7 @@ def _offered(protocol: Protocol, stack: list[Protocol]) -> frozenset[str]:
         "links" in other.needs for other in stack if other.kind == "overlay"
     ):
         return protocol.provides
-    return protocol.provides & {"reach"}
+    return protocol.provides & {"reach", "notice"}
 
 
 def _check_needs(stack: Stack) -> None:
@@ -261,7 +262,7 @@ def _check_needs(stack: Stack) -> None:
         )
     chosen = stack.protocols()
     for protocol in chosen:
-        provided: set[str] = set() if stack.topology is not None else {"reach"}
+        provided = set() if stack.topology is not None else {"reach", "notice"}
         for other in chosen:
             if other is not protocol:
                 provided |= _offered(other, chosen)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections import defaultdict
+from math import inf
 from typing import Any
 
 from shoal.content import AttributeFilter
@@ -138,13 +138,13 @@ def wrong_members(run: Run) -> Value:
 
 @case("notes", unit="subscriptions")
 def joined_otherwise_than_once(run: Run) -> Value:
-    """Subscriptions that are not in exactly one group per disjunct."""
+    """Subscriptions that are not in one group, or with OR in more than one per disjunct."""
     joins: dict[tuple[int, str], int] = defaultdict(int)
     for node, _, group in _Forest(run).rows:
         for text in group["filters"]:
             joins[node, text] += 1
     return sum(
-        1 for (_, text), count in joins.items() if count != len(labels_of(AttributeFilter(text)))
+        1 for (_, text), count in joins.items() if count > len(labels_of(AttributeFilter(text)))
     )
 
 
@@ -224,10 +224,21 @@ def coleaders_known(run: Run, text: str, attribute: str = "a") -> Value:
     return len(known.pop()) - 1 if len(known) == 1 else -1
 
 
-@case("notes", unit="")
-def shape_of_trees(run: Run) -> Value:
-    """A number that is the same for the same edges, and for others most probably not."""
-    return zlib.crc32(repr(sorted(_Forest(run).edges())).encode())
+@case("notes", unit="edges")
+def wrong_one_sided(run: Run) -> Value:
+    """Edges of a tree of ``>``, ``<`` and ``=`` that are not the only ones its labels allow."""
+    forest = _Forest(run)
+    labels = forest.labels()
+    wrong = 0
+    for attribute, above, text in forest.edges():
+        mine = label(attribute, text)
+        wider = [one for one in labels[attribute] if one.text and one.precedes(mine)]
+        greater = [one for one in wider if one.high == inf]
+        closest = max(greater, key=lambda one: one.low, default=None)
+        if closest is None:
+            closest = min(wider, key=lambda one: one.high, default=None)
+        wrong += above != ("" if closest is None else closest.text)
+    return wrong
 
 
 @case("publications", unit="nodes")

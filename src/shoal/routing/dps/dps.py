@@ -168,7 +168,7 @@ class Dps(Routing):
 
     def _schedule(self) -> None:
         low, high = self.interval
-        delay = low + (high - low) * (self.draw() >> 11) * (1.0 / (1 << 53))
+        delay = low + (high - low) * (self.draw() % 16) / 15  # whole steps from 10 to 25
         self._round = self.host.every(delay, self._next_round)
 
     def _next_round(self) -> None:
@@ -398,6 +398,10 @@ class Dps(Routing):
         here = self.host.node
         group.term = max(group.term, state.term)
         group.coleaders = state.coleaders
+        if not self.epidemic and all(contact.node != here for contact in state.coleaders):
+            group.members.clear()  # views are for leaders and co-leaders
+            group.successors.clear()
+            group.predview = ()
         if self.epidemic:
             known = [c for c in state.members if c.node != here]
             group.known = tuple(known[: self.groupview])

@@ -50,8 +50,8 @@ class Healing:
         """Leaders that have not answered a beat yet, and since when."""
         self.reports: dict[tuple[str, str], tuple[NodeId, float]] = {}
         """Led groups whose predecessor has not answered a report yet: who, and since when."""
-        self._rounds = node.host.now()
-        """When this node last did its round."""
+        self._rounds = -1.0
+        """When this node last did its round; negative before the first."""
         self.silence = 2 * (node.interval[1] + node.timeout)
         """Seconds of silence after which a member or successor is taken for dead."""
 
@@ -109,7 +109,8 @@ class Healing:
         """Whoever has not answered in time is taken for dead."""
         node = self.node
         now = node.host.now()
-        if now - self._rounds > 2 * node.interval[1] + node.timeout:
+        late = 2 * node.interval[1] + node.timeout
+        if self._rounds >= 0 and now - self._rounds > late:
             self.beats.clear()  # this node itself was held up: nobody else is to blame
             self.reports.clear()
             return
@@ -216,7 +217,7 @@ class Healing:
                     self.node.leadership.changed(group, (made.branch(),), ())
                     group.add(made)
                 else:
-                    made.under = known.under
+                    made.under, made.placed = known.under, known.placed
                     group.successors[branch.text] = made
             else:
                 known.heard = now
@@ -228,7 +229,12 @@ class Healing:
 
     def _misplaced(self, group: Group, theirs: Label, known: Successor | None) -> Pointer | None:
         """The successor that a group should be below of, if there is one."""
-        found = group.best(theirs) if known is None else group.successors.get(known.under)
+        if known is not None and known.placed:
+            found = group.successors.get(known.under)
+        else:
+            found = group.above(theirs)
+        if known is not None and found is None:
+            known.placed = True
         return None if found is None else Pointer(found.label.text, found.leader)
 
     def on_report_answer(self, sender: NodeId, message: ReportAnswer) -> None:
@@ -292,6 +298,7 @@ class Healing:
             below = label(group.label.attribute, pointer.text)
             if group.label.precedes(below):
                 promoted = Successor(below, 0, pointer.contact, (pointer,), now)
+                promoted.placed = False
                 group.add(promoted)
                 made.append(promoted.branch())
         self.node.leadership.changed(group, tuple(made), (successor.label.text,))

@@ -63,6 +63,11 @@ class Label:
             for p in group
         )
         """Whether it only asks for the attribute, or for its type."""
+        self.single = len(group) == 1 and (
+            (isinstance(group[0], Number) and group[0].low == group[0].high)
+            or (isinstance(group[0], Text) and len(group[0].among or ()) == 1)
+        )
+        """Whether it asks for one value, so that it includes no other label."""
         first = group[0] if group else None
         if self.interval and isinstance(first, Number):
             self.low, self.high = first.low, first.high

@@ -188,6 +188,7 @@ class Leadership:
         group.creations.clear()
         group.members.clear()
         group.successors.clear()
+        group.predview = ()
         group.coleaders = ()
         group.term = term
         node.set_leader(group, leader)
@@ -262,7 +263,9 @@ class Leadership:
             return
         if group.label.precedes(theirs):
             now = self.node.host.now()
-            group.add(Successor(theirs, branch.term, branch.leader, branch.pointers, now))
+            taken = Successor(theirs, branch.term, branch.leader, branch.pointers, now)
+            taken.placed = False
+            group.add(taken)
 
 
 def _number(contact: Contact) -> int:

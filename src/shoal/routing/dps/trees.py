@@ -3,8 +3,8 @@
 Each node knows some others (peer sampling), for some trees the owner, and for some a node of the
 tree to start a generic traversal from. Two nodes exchange what they know every ``shuffle`` seconds.
 The news of an owner spreads at once, as a rumour. A tree that a node has not heard of is looked for
-by a random walk, which goes to owners first and ends there. If nobody has heard of the tree, it is
-created.
+by a random walk, which goes to owners first and ends after a few. If nobody has heard of the tree,
+it is created.
 
 Of two owners of the same tree the one with the larger term counts, then the smaller id. An owner
 that hears of another one asks it: if it is there, the trees merge (:mod:`.healing`); if not, the
@@ -29,7 +29,11 @@ PEERS: Final = 32
 ROOTS: Final = 4096
 """Trees whose owners are known."""
 SAMPLE: Final = 6
-"""Peers, and trees, told in one exchange."""
+"""Peers told in one exchange."""
+TOLD: Final = 16
+"""Trees told in one exchange."""
+TOLD_NEW: Final = 240
+"""Trees told to a node that was not known before."""
 POINTS: Final = 4
 """Contact points kept per tree."""
 WALK: Final = 8
@@ -38,6 +42,8 @@ NEWS: Final = 5
 """Peers that a new owner is told to; each tells as many."""
 NOWHERE: Final = 5.0
 """Shuffle periods after which a tree that was not found is looked for again."""
+OWNERS: Final = 3
+"""Owners that a walk visits: they hear of other trees before anybody else."""
 LOST: Final = 32
 """Silent nodes that are tried again from time to time, as a cut network may be whole again."""
 
@@ -123,7 +129,7 @@ class Trees:
         for attribute in list(self.node.owned):
             self._ask_rival(attribute)
 
-    def _shuffle(self, answer: bool) -> Shuffle:
+    def _shuffle(self, answer: bool, trees: int = TOLD) -> Shuffle:
         host = self.node.host
         now = host.now()
         bits = self.node.draw()
@@ -136,7 +142,7 @@ class Trees:
         owned = [self.roots[attribute] for attribute in self.node.owned if attribute in self.roots]
         names = list(self.roots)
         first = (bits >> 16) % (len(names) or 1)
-        others = [self.roots[name] for name in (names[first:] + names[:first])[:SAMPLE]]
+        others = [self.roots[name] for name in (names[first:] + names[:first])[:trees]]
         mine = list(self.node.by_tree)
         at = (bits >> 32) % (len(mine) or 1)
         member_of = tuple((mine[at:] + mine[:at])[:SAMPLE])
@@ -149,6 +155,7 @@ class Trees:
             return
         if sender == self._partner:
             self._partner = -1
+        new = sender not in self.peers
         self.meet(message.sender, 0.0)
         for peer in message.peers:
             self.meet(peer.contact, peer.age)
@@ -157,7 +164,8 @@ class Trees:
         for attribute in message.member_of:
             self.add_point(attribute, message.sender)
         if message.answer:
-            self.node.send(message.sender, self._shuffle(False))
+            # A newcomer is told of all trees: the news of them spread before it came.
+            self.node.send(message.sender, self._shuffle(False, TOLD_NEW if new else TOLD))
 
     def add_point(self, attribute: str, contact: Contact) -> None:
         """A node is in a tree: a contact point for a generic traversal."""
@@ -317,7 +325,7 @@ class Trees:
         """A walk comes by."""
         attribute = message.attribute
         root = self.roots.get(attribute)
-        if root is not None or message.steps <= 1 or self.node.owned:
+        if root is not None or message.steps <= 1:
             point = None
             if attribute in self.node.by_tree:
                 point = self.node.host.contact()
@@ -329,7 +337,8 @@ class Trees:
         if contact is None:
             self.node.send(message.origin, Here(attribute, None, None))
         else:
-            self.node.send(contact, Where(attribute, message.origin, message.steps - 1))
+            steps = min(message.steps - 1, OWNERS if self.node.owned else WALK)
+            self.node.send(contact, Where(attribute, message.origin, steps))
 
     def on_here(self, sender: NodeId, message: Here) -> None:
         """A walk has ended."""

@@ -41,6 +41,8 @@ class Successor:
         self.heard = heard
         self.under = ""
         """The text of another successor that it should be below of; empty if there is none."""
+        self.placed = True
+        """Whether it was compared with the successors that were there before."""
 
     def branch(self) -> Branch:
         """As others are told of it."""
@@ -91,11 +93,8 @@ class Group:
         """Whether this is the group at the top of a tree."""
         return self.label.text == ROOT
 
-    def best(self, wanted: Label) -> Successor | None:
-        """The successor to descend into for a label: its own group, or the first to include it."""
-        same = self.successors.get(wanted.text)
-        if same is not None:
-            return same
+    def above(self, wanted: Label) -> Successor | None:
+        """The first successor that strictly includes a label."""
         found: Successor | None = None
         for successor in self.successors.values():
             if successor.label.precedes(wanted) and (
@@ -104,13 +103,19 @@ class Group:
                 found = successor
         return found
 
+    def best(self, wanted: Label) -> Successor | None:
+        """The successor to descend into for a label: its own group, or the first to include it."""
+        return self.successors.get(wanted.text) or self.above(wanted)
+
     def add(self, successor: Successor) -> None:
         """One more successor, or another leader of one; those that it includes should move."""
         text = successor.label.text
         known = self.successors.get(text)
         self.successors[text] = successor
         if known is not None:
-            successor.under = known.under
+            successor.under, successor.placed = known.under, known.placed
+            return
+        if successor.label.single:
             return
         for other in self.successors.values():
             if successor.label.precedes(other.label):

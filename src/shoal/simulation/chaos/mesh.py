@@ -14,12 +14,13 @@ are::
 When the trouble ends, the network is healed, all nodes go on, and node 0 runs. As many seconds
 later as the overlay's ``heals_within`` says, links must connect all nodes that run, every link must
 have two ends, and no node may be :meth:`~shoal.stack.layer.Layer.wrong`. Trees are acyclic at every
-instant.
+instant. An overlay that does not join parts of a network again says so: ``heals_within = inf``.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import Any
 
 from shoal.simulation.chaos.history import History, Subject
@@ -30,6 +31,8 @@ from shoal.stack import Chance, Contact, Host, Layer, Node
 
 FIRST = 0
 """The node that every other one is told of when it starts."""
+SCALE = 60.0
+"""Healing time that steps go by where an overlay promises none."""
 NOTICE = 0.05
 """Seconds after which an end of a broken connection is told, if at all."""
 
@@ -55,6 +58,9 @@ class MeshHistory(History):
         self.leaving: dict[int, Node] = {}
         """Nodes that were told to leave, perhaps gone by now."""
         self.heals_within = self._make(self.network.hosts[0]).bottom.heals_within
+        self.parted = self.heals_within == inf
+        self.scale = SCALE if self.parted else self.heals_within
+        """Seconds in which much happens."""
 
     def _make(self, host: Host) -> Node:
         return PausableNode(self.simulation.stack, host)
@@ -134,9 +140,9 @@ class MeshHistory(History):
         for host in self.network.hosts:
             for peer in host.channels:
                 self._late(f"{host.node}-{peer} 0")
-        self._wait(str(self.heals_within))
+        self._wait(str(self.scale))
         self.rest()
-        wrong = self.wrong()
+        wrong = None if self.parted else self.wrong()
         if wrong is not None:
             now = self.simulation.kernel.now / NANOSECONDS
             raise InvariantViolation(
@@ -195,10 +201,10 @@ class MeshHistory(History):
     def _seconds(self, chance: Chance, k: int) -> float:
         """From a thousandth of a healing time to a fifth of it, small ones as often as large."""
         share: float = 0.005 ** chance.uniform(k, 26)
-        return round(0.2 * share * self.heals_within, 4)
+        return round(0.2 * share * self.scale, 4)
 
 
-def mesh_ground(seed: int) -> dict[str, Any]:
-    """A few nodes, whose ends of broken connections are told or not."""
+def mesh_ground(seed: int, notices: bool) -> dict[str, Any]:
+    """A few nodes. Ends of broken connections are told if need be, and every other time if not."""
     chance = Chance(seed, "chaos mesh")
-    return {"nodes": 2 + chance.below(9, 0), "notices": bool(chance.below(2, 1))}
+    return {"nodes": 2 + chance.below(9, 0), "notices": notices or bool(chance.below(2, 1))}

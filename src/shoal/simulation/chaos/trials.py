@@ -42,6 +42,8 @@ def _can_be(subject: Subject) -> bool:
     assert routing is not None
     if overlay and not find("overlay", overlay.name).needs & {"links", "reach"}:
         return False  # it stands on something else than a simulated network
+    if overlay and not getattr(find("overlay", overlay.name).make, "heals", True):
+        return False  # it does not promise to be whole again
     try:
         build(overlay, routing, repair, topology=Choice(_topology(subject)))
     except StackError:
@@ -57,8 +59,10 @@ def _topology(subject: Subject) -> str:
 
 def begin(subject: Subject, seed: int) -> History:
     """A small random network with a stack on it."""
-    tree = _topology(subject) == "abstract-tree"
-    return play(subject, tree_ground(seed) if tree else mesh_ground(seed), [])
+    if _topology(subject) == "abstract-tree":
+        return play(subject, tree_ground(seed), [])
+    needs = find("overlay", subject.overlay).needs if subject.overlay else frozenset[str]()
+    return play(subject, mesh_ground(seed, "notice" in needs), [])
 
 
 def play(subject: Subject, ground: Mapping[str, Any], log: list[str]) -> History:

@@ -1,0 +1,237 @@
+"""``shoal bench recovery``: a node on the way is killed and comes back; what still arrives?
+
+A publisher sends a steady stream to a subscriber, over a broker in the middle (Zenoh: its router),
+which is killed with SIGKILL a third of the way through and started again a second later. Shoal runs
+with no recovery and with combined pull; Zenoh with its plain, and with its advanced publisher and
+subscriber (cache, miss detection, heartbeat), where ``eclipse-zenoh`` is installed. Publisher and
+subscriber are in this process, so that delays are of one clock. *Late* is what took longer than
+half a second. The cost where nothing is lost is measured as deliveries per second of processor
+time of all brokers together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from shoal.live.client import connect
+from shoal.live.processes import BrokerProcess, free_port
+
+RATE = 200.0
+DOWN = 1.0
+LATE = 0.5
+QUIET = 5.0
+"""Seconds without a delivery after which none is expected."""
+CHAIN = ("--overlay=links", "--routing=subscription-forwarding", "--reconfiguration=strawman")
+
+
+def run(quick: bool = False) -> Iterator[dict[str, float]]:
+    events = 1200 if quick else 4000
+    for label, options in (("no_recovery", ()), ("recovered", ("--recovery=combined-pull",))):
+        yield _summary(f"shoal_{label}", events, asyncio.run(_shoal(events, options)))
+    try:
+        import_module("zenoh")
+    except ImportError:
+        print("eclipse-zenoh is not installed: measured without it")
+    else:
+        for label, advanced in (("plain", False), ("advanced", True)):
+            yield _summary(f"zenoh_{label}", events, _zenoh(events, advanced))
+    rounds = 1 if quick else 5
+    costs: dict[str, list[float]] = {"no_recovery": [], "recovered": []}
+    for _ in range(rounds):  # in turn
+        costs["no_recovery"].append(asyncio.run(_cost(5 * events, ())))
+        costs["recovered"].append(asyncio.run(_cost(5 * events, ("--recovery=combined-pull",))))
+    medians = {label: sorted(found)[len(found) // 2] for label, found in costs.items()}
+    yield {f"shoal_{label}_deliveries_per_cpu_second": rate for label, rate in medians.items()}
+    yield {"shoal_recovered_to_no_recovery_rate": medians["recovered"] / medians["no_recovery"]}
+
+
+def _summary(label: str, events: int, delays: dict[int, list[float]]) -> dict[str, float]:
+    """What arrived of so many events, and how late what was late."""
+    first = [got[0] for got in delays.values()]
+    late = sorted(delay for delay in first if delay > LATE)
+    found = {
+        f"{label}_share_delivered": len(first) / events,
+        f"{label}_delivered_twice": float(sum(len(got) - 1 for got in delays.values())),
+        f"{label}_late": float(len(late)),
+    }
+    if late:
+        found[f"{label}_late_delay_p50_s"] = late[len(late) // 2]
+        found[f"{label}_late_delay_p99_s"] = late[min(len(late) - 1, len(late) * 99 // 100)]
+    return found
+
+
+# Shoal
+
+
+def _chain(options: tuple[str, ...]) -> list[BrokerProcess]:
+    brokers: list[BrokerProcess] = []
+    for name in ("a", "b", "c"):
+        links = [f"--link={brokers[-1].address}"] if brokers else []
+        brokers.append(BrokerProcess(name, [*CHAIN, *options, *links]))
+        brokers[-1].listens()
+    return brokers
+
+
+async def _shoal(events: int, options: tuple[str, ...]) -> dict[int, list[float]]:
+    """Delays per event, with the middle broker killed."""
+    brokers = _chain(options)
+    delays: dict[int, list[float]] = {}
+    sent: dict[int, float] = {}
+    try:
+        async with (
+            connect(brokers[0].address) as publisher,
+            connect(brokers[2].address) as subscriber,
+            subscriber.subscribe("n >= 0") as wanted,
+        ):
+            await subscriber.settled()
+
+            async def collect() -> None:
+                async for event in wanted:
+                    number = int(event["n"])  # type: ignore[arg-type]
+                    delays.setdefault(number, []).append(time.monotonic() - sent[number])
+
+            collecting = asyncio.create_task(collect())
+            began = time.monotonic()
+            for number in range(events):
+                if number == events // 3:
+                    brokers[1].signal(signal.SIGKILL)
+                    brokers[1].process.wait()
+                    asyncio.get_running_loop().call_later(DOWN, brokers[1].start)
+                await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
+                sent[number] = time.monotonic()
+                await publisher.publish(n=number)
+            await _until_quiet(delays, events)
+            collecting.cancel()
+    finally:
+        for broker in brokers:
+            broker.close()
+    return delays
+
+
+async def _until_quiet(delays: dict[int, list[float]], events: int) -> None:
+    known, since = len(delays), time.monotonic()
+    while known < events and time.monotonic() - since < QUIET:
+        await asyncio.sleep(0.1)
+        if len(delays) > known:
+            known, since = len(delays), time.monotonic()
+
+
+async def _cost(events: int, options: tuple[str, ...]) -> float:
+    """Deliveries per second of the brokers' processor time, with nothing lost."""
+    brokers = _chain(options)
+    try:
+        async with (
+            connect(brokers[0].address) as publisher,
+            connect(brokers[2].address) as subscriber,
+            subscriber.subscribe("n >= 0") as wanted,
+        ):
+            await subscriber.settled()
+            for number in range(200):  # all that happens once has happened
+                await publisher.publish(n=number)
+                await anext(wanted)
+            await asyncio.sleep(2.0)
+            before = sum(_cpu(broker) for broker in brokers)
+            for first in range(0, events, 100):
+                async with asyncio.TaskGroup() as group:
+                    for number in range(first, first + 100):
+                        group.create_task(publisher.publish(n=number))
+                for _ in range(100):
+                    await anext(wanted)
+            return events / (sum(_cpu(broker) for broker in brokers) - before)
+    finally:
+        for broker in brokers:
+            broker.close()
+
+
+def _cpu(broker: BrokerProcess) -> float:
+    fields = open(f"/proc/{broker.process.pid}/stat").read().rpartition(")")[2].split()  # noqa: SIM115
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# Zenoh
+
+_ROUTER = """
+import sys, time, zenoh
+config = zenoh.Config()
+config.insert_json5("mode", '"router"')
+config.insert_json5("listen/endpoints", '["tcp/127.0.0.1:%s"]' % sys.argv[1])
+config.insert_json5("scouting/multicast/enabled", "false")
+session = zenoh.open(config)
+print("listens", flush=True)
+time.sleep(3600)
+"""
+
+
+def _router(port: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _ROUTER, str(port)]
+    environment = {**os.environ, "PYTHONPATH": ":".join(path for path in sys.path if path)}
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert started.stdout is not None
+    started.stdout.readline()
+    return started
+
+
+def _session(port: int) -> Any:
+    zenoh: Any = import_module("zenoh")
+    config = zenoh.Config()
+    config.insert_json5("mode", '"client"')
+    config.insert_json5("connect/endpoints", f'["tcp/127.0.0.1:{port}"]')
+    config.insert_json5("scouting/multicast/enabled", "false")
+    config.insert_json5("timestamping/enabled", "true")
+    return zenoh.open(config)
+
+
+def _zenoh(events: int, advanced: bool) -> dict[int, list[float]]:
+    """Delays per event, with the router killed."""
+    ext: Any = import_module("zenoh.ext")
+    port = free_port()
+    router = [_router(port)]
+    delays: dict[int, list[float]] = {}
+    sent: dict[int, float] = {}
+
+    def collect(sample: Any) -> None:
+        number = int(bytes(sample.payload))
+        delays.setdefault(number, []).append(time.monotonic() - sent[number])
+
+    try:
+        with _session(port) as source, _session(port) as sink:
+            if advanced:
+                subscriber = ext.declare_advanced_subscriber(
+                    sink, "bench/n", collect, recovery=ext.RecoveryConfig(heartbeat=True)
+                )
+                publisher = ext.declare_advanced_publisher(
+                    source,
+                    "bench/n",
+                    cache=ext.CacheConfig(max_samples=events),
+                    sample_miss_detection=ext.MissDetectionConfig(heartbeat=1.0),
+                    publisher_detection=True,
+                )
+            else:
+                subscriber = sink.declare_subscriber("bench/n", collect)
+                publisher = source.declare_publisher("bench/n")
+            time.sleep(1.0)
+            began = time.monotonic()
+            for number in range(events):
+                if number == events // 3:
+                    router[-1].kill()
+                    router[-1].wait()
+                    threading.Timer(DOWN, lambda: router.append(_router(port))).start()
+                time.sleep(max(0.0, began + number / RATE - time.monotonic()))
+                sent[number] = time.monotonic()
+                publisher.put(str(number).encode())
+            asyncio.run(_until_quiet(delays, events))
+            del subscriber
+    finally:
+        for one in router:
+            one.kill()
+            one.wait()
+    return delays
