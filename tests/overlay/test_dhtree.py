@@ -187,3 +187,17 @@ def test_whatever_happens_it_becomes_the_tree_of_its_keys(seed: int) -> None:
     assert world.wrong() is None, f"seed {seed}"
     if seed % 2:
         assert max(degrees) <= 3
+
+
+def test_whatever_comes_and_goes_searches_end() -> None:
+    """Nodes that were told of changes faster than they could search once searched for ever."""
+    world = DHTreeWorld(
+        60,
+        more={"link": {"delay": 0.05}},
+        joining=60.0,
+        notice=0.15,
+        churn={"model": "lognormal", "up": 0.5, "mean": 300.0, "median": 120.0, "until": 400.0},
+    )
+    world.run(400.0)
+    world.rest(60.0)
+    assert world.wrong() is None

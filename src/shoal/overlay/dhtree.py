@@ -277,11 +277,12 @@ class DHTree(Overlay):
             self.ring.lookups.look_up(unknown.key, self._found)
             return
         self._owners = None
-        if self._search_again:
-            self._search_again = False
-            self.search()
-        else:
+        again, self._search_again = self._search_again, False
+        mine = Owner(self.host.node, self.ring.after(), self.ring.position)
+        if owners.me == mine:  # else it was a search from another place
             self._searched(parent, {child.host: owners.top(child) for child in children})
+        if again:  # after what was found: a node that is told of changes all the time gets on, too
+            self.search()
 
     def _found(self, owner: RingPeer | None, after: int) -> None:
         """A lookup has ended; without an answer the ring is in trouble, and the search waits."""

@@ -42,21 +42,17 @@ SUBSCRIPTIONS: Final = ("sub", "unsub")
 ROUTING: Final = (*SUBSCRIPTIONS, "activate", "flush", "rec", "recack")
 """Kinds of message that repair tables; all others but events are the overlay's."""
 
-_WINDOW = "CAST(get_json_object(configuration, '$.workload.publish_window[{}]') AS double)"
-
 
 def _measured() -> Column:
     """Whether a row's time lies in the measured interval."""
-    since = F.coalesce(F.expr(_WINDOW.format(0)), F.lit(0.0))
-    until = F.coalesce(F.expr(_WINDOW.format(1)), F.lit(1e9))
-    return (F.col("time") > 0) & (F.col("time") >= since - 1e-6) & (F.col("time") < until)
+    since = F.coalesce(F.col("since"), F.lit(0.0))
+    until = F.coalesce(F.col("until"), F.lit(EVER))
+    return (F.col("time") >= since - 1e-6) & (F.col("time") < until)
 
 
 def _traffic() -> Column:
     """Whether a row of traffic counts: in the interval, and after the tree began to change."""
-    since = F.coalesce(F.expr(_WINDOW.format(0)), F.lit(0.0))
-    until = F.coalesce(F.expr(_WINDOW.format(1)), F.lit(1e9))
-    return F.col(CHANGING) & (F.col("time") >= since - 1e-6) & (F.col("time") < until)
+    return F.col(CHANGING) & _measured()
 
 
 def _kinds(part: str) -> Sequence[str]:
@@ -70,7 +66,7 @@ def _kinds(part: str) -> Sequence[str]:
 
 def _per_reconfiguration(plan: DataFrame, tables: Tables, amounts: DataFrame) -> DataFrame:
     """``run_id, amount`` divided by the links that came up."""
-    links = with_rows(done(plan, tables), tables["links"]).where("change = 'up'")
+    links = with_rows(done(plan, tables), tables["links"]).where("change = 'up' AND time > 0")
     counts = links.where(_measured()).groupBy("run_id").agg(F.count("*").alias("links"))
     value = F.try_divide(F.col("amount"), F.col("links"))
     return tidy(plan, amounts.join(counts, "run_id").select("run_id", value.alias("value")))
@@ -139,8 +135,7 @@ def _bins(plan: DataFrame, tables: Tables, kinds: Column) -> DataFrame:
 def reconfiguration_peak(plan: DataFrame, tables: Tables, above: float = 0.0) -> DataFrame:
     """Bytes per second of all but events that a share ``above`` of the time bins exceeds."""
     bins = _bins(plan, tables, F.col("kind") != "event")
-    span = F.expr(f"{_WINDOW.format(1)} - {_WINDOW.format(0)}")
-    spans = plan.select("run_id", span.alias("span")).distinct()
+    spans = done(plan, tables).select("run_id", (F.col("until") - F.col("since")).alias("span"))
     ordered = bins.groupBy("run_id", "width").agg(
         F.sort_array(F.collect_list("bytes"), asc=False).alias("all")
     )
@@ -153,10 +148,9 @@ def reconfiguration_peak(plan: DataFrame, tables: Tables, above: float = 0.0) ->
 @measure(unit="bytes/s")
 def event_level(plan: DataFrame, tables: Tables) -> DataFrame:
     """Bytes per second of events, on average over the measured interval."""
-    span = F.expr(f"{_WINDOW.format(1)} - {_WINDOW.format(0)}")
-    rows = run_rows(plan, tables, "traffic").withColumn("span", span).groupBy("run_id")
+    rows = run_rows(plan, tables, "traffic").groupBy("run_id")
     events = total("bytes", _traffic() & (F.col("kind") == "event"))
-    value = F.try_divide(events, F.max("span"))
+    value = F.try_divide(events, F.max("until") - F.max("since"))
     return tidy(plan, rows.agg(value.alias("value")))
 
 

@@ -155,11 +155,18 @@ def run_rows(plan: DataFrame, tables: Tables, table: str) -> DataFrame:
 
 
 def done(plan: DataFrame, tables: Tables) -> DataFrame:
-    """The planned runs that went well, each once, with what ``runs`` says of them."""
+    """The planned runs that went well, each once, with what ``runs`` says of them.
+
+    ``since`` and ``until`` are the workload's publish window, if it has one.
+    """
     facts = ("run_id", "reconfigurations", "diameter", "canonical")
     runs = tables["runs"].where("status = 'done'")
     runs = runs.select(*facts, F.col("nodes").alias("dispatchers"))  # traffic has its own nodes
-    return F.broadcast(plan.select("run_id", "configuration").distinct()).join(runs, "run_id")
+    planned = plan.select("run_id", "configuration").distinct()
+    for place, name in enumerate(("since", "until")):  # here, as a run has many rows
+        window = F.get_json_object("configuration", f"$.workload.publish_window[{place}]")
+        planned = planned.withColumn(name, window.cast("double"))
+    return F.broadcast(planned).join(runs, "run_id")
 
 
 def with_rows(runs: DataFrame, rows: DataFrame) -> DataFrame:
