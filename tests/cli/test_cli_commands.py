@@ -255,7 +255,7 @@ main()
 def test_an_unexpected_error_is_one_line_unless_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("what nobody thought of\nand more")
 
     monkeypatch.setattr("shoal.simulation.simulate", broken)

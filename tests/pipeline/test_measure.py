@@ -218,6 +218,7 @@ def test_mistakes_are_named() -> None:
 def test_every_measure_says_what_it_tells() -> None:
     found = every_measure()
     assert len(found) > 60
+    assert len({measure.name for measure in found}) == len(found)
     for measure in found:
         assert measure.summary.endswith((".", ")")), measure
         assert measure.unit, measure

@@ -1,7 +1,7 @@
-"""The C extensions: matching single events and building the index without numba.
+"""The C extensions: matching single events, building the index, drawing chance.
 
 They are built where a C compiler is at hand. Where they were not, or with SHOAL_PURE set, the same
-kernels are compiled by numba when they are first needed.
+kernels are compiled by numba when they are first needed, and chance is drawn in Python.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 
 def extension(name: str) -> Any:
-    """An extension of :mod:`shoal.content` by its name; None where numba has to do."""
+    """An extension by its name below ``shoal``; None where something else has to do."""
     if os.environ.get("SHOAL_PURE"):
         return None
     try:
-        return import_module(f"shoal.content.{name}")
+        return import_module(f"shoal.{name}")
     except ImportError:
         return None
 

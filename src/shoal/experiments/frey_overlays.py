@@ -53,7 +53,7 @@ FIGURES = (
         "Locality and delay of repairs",
         (
             Panel("gnutella", "share_of_small_areas", "repairs among neighbours (share)", FIVE),
-            Panel("gnutella", "recovery_delay", "delay of 95% of repairs (s)", FIVE),
+            Panel("gnutella", "repair_delay", "delay of 95% of repairs (s)", FIVE),
         ),
         "Most instances repair among the neighbours of the node that failed in over 85% of all "
         "cases, and 95% of the repairs take less than a second.",

@@ -23,12 +23,19 @@ class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """As LSTree's parameters of the same names."""
 
     ancestors: Annotated[int, msgspec.Meta(ge=1, le=64)] = 3
+    """Ancestors that a node knows and asks, nearest first."""
     request_timeout: Seconds = 0.5
+    """Seconds after which a candidate that does not answer is given up."""
     heartbeat: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
+    """Seconds between signs of life; 0 where the driver tells of every failure."""
     patience: Annotated[float, msgspec.Meta(ge=2, le=1000)] = 4.0
+    """Heartbeats after which a silent neighbour is taken for dead."""
     global_size: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    """Entries of the Global cache, where there is one."""
     global_period: Seconds = 30.0
+    """Seconds between updates of the Global cache."""
     merge_period: Seconds = 10.0
+    """Seconds between a root's attempts to find another tree."""
 
     def instance(self, strategies: str) -> LSTreeParameters:
         """The parameters of the instance that this is."""

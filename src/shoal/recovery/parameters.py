@@ -18,6 +18,7 @@ class RecoveryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     buffer: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 1500
     """beta: events kept per node."""
     buffer_bytes: Bytes = 64 * 2**20
+    """Bytes of events kept per node."""
     buffer_age: Period = 60.0
     """Seconds after which an event is no longer kept."""
     eviction: Literal["first in first out", "least spread first"] = "first in first out"

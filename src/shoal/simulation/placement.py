@@ -78,9 +78,11 @@ class PlacementParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     centre_distance: Metres = 100.0
     """D_c: mean distance of cluster centres from the origin."""
     centre_spread: Spread = 20.0
+    """Standard deviation of the centres of clusters, in metres."""
     node_distance: Metres = 80.0
     """D_n: mean distance of nodes from their cluster's centre."""
     node_spread: Spread = 20.0
+    """Standard deviation of the nodes around their centre, in metres."""
     range: Metres = 80.0
     """R: nodes nearer than this hear each other."""
     connected_at: Metres | None = 60.0
@@ -90,6 +92,7 @@ class PlacementParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     places: tuple[tuple[float, float], ...] = ()
     """Explicit places in place of drawn ones."""
     interests: Interests = Interests()
+    """What the nodes want: intervals of a line of numbers."""
 
     def __post_init__(self) -> None:
         for node, (x, y) in enumerate(self.places):

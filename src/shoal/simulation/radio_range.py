@@ -66,12 +66,15 @@ class RadioRangeParameters(PlacementParameters, frozen=True, forbid_unknown_fiel
     joining: Seconds = 0.0
     """Seconds over which the nodes start, evenly spaced, in an order drawn at random."""
     moves: tuple[Move, ...] = ()
+    """Nodes that move to another place, at a time."""
     failures: tuple[Failure, ...] = ()
+    """Nodes that fail, at a time."""
     inspect: tuple[Seconds, ...] = ()
     """When to note what the tree costs, and what trees built afresh would cost."""
     events: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 0
     """Events that the root publishes, evenly spaced over the window."""
     window: tuple[Seconds, Seconds] = (0.0, 0.0)
+    """Seconds of the run between which the root publishes."""
     numbers: tuple[float, ...] = ()
     """The numbers of these events; drawn at random if not given."""
     timeout: Seconds = 1.0

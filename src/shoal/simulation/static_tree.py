@@ -32,12 +32,17 @@ class StaticTreeParameters(RadioRangeParameters, frozen=True, forbid_unknown_fie
     """A placement, what the nodes want, and how they choose their parents."""
 
     metric: Literal["NHOP", "OVHD", "COMBO", "RANDOM", "OPT"] = "COMBO"
+    """What a parent is chosen by; OPT is the exact optimum."""
     merge: Literal["union", "hull"] = "union"
+    """How interests add up: as a disjunction, or as one interval that covers them."""
     receive: Units = 1.0
+    """r: units of work to receive an event."""
     forward: Units = 1.0
+    """f: units of work to forward an event."""
     error: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     """Standard deviation of the relative error of overheads (COMBOerr)."""
     error_terms: Literal["shared", "independent"] = "independent"
+    """Whether the overhead with and without the child have one error or two."""
     orders: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 4
     """Random orders in which the nodes take turns."""
     parents: tuple[int, ...] = ()

@@ -7,9 +7,10 @@ two implementations of one rule can be compared to the bit, and a run replays fr
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
+
+from shoal.content.native import extension
 
 T = TypeVar("T")
 
@@ -47,19 +48,9 @@ def python_bits(key: int, *counters: int) -> int:
     return mix(word)
 
 
-def _bits() -> Callable[..., int]:
-    """The same in C (``chance.c``), where that was built."""
-    if not os.environ.get("SHOAL_PURE"):
-        try:
-            from shoal.stack._chance import bits  # type: ignore[import-not-found]  # may be absent
-        except ImportError:
-            return python_bits
-        found: Callable[..., int] = bits
-        return found
-    return python_bits
-
-
-hashed_bits = _bits()
+_native = extension("stack._chance")
+hashed_bits: Callable[..., int] = python_bits if _native is None else _native.bits
+"""The same, in C (``chance.c``) where that was built."""
 
 
 class Chance:

@@ -17,7 +17,7 @@ FIELDS = (
     f.RESIDUAL_START, f.RESIDUAL_COLUMNS, f.RESIDUAL_CODES, f.RESIDUAL_EXACT,
 )  # fmt: skip
 
-_extension = extension("_building")
+_extension = extension("content._building")
 if _extension is not None:
     _extension.configure(FIELDS)
 ordering: Any = _extension or import_module("shoal.content.index.ordering")

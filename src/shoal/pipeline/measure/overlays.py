@@ -282,13 +282,13 @@ def strategy_share(run: Run, strategy: str) -> Value:
 
 
 @case("links", "notes", unit="s")
-def recovery_delay(run: Run, percentile: float = 0.95) -> Value:
+def repair_delay(run: Run, percentile: float = 0.95) -> Value:
     """Seconds from the loss of a parent to a new one, at a percentile; 1 is the longest."""
     return _percentile([took for _, took in played(run).reattached], percentile)
 
 
 @case("links", "notes", unit="s")
-def mean_recovery_delay(run: Run) -> Value:
+def mean_repair_delay(run: Run) -> Value:
     """Seconds from the loss of a parent to a new one, on average."""
     delays = [took for _, took in played(run).reattached]
     return sum(delays) / len(delays) if delays else None
