@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from live_world import run, until
 
+import shoal
 from shoal.content import AttributeFilter, Attributes
-from shoal.live import Broker
+from shoal.live import Broker, LiveError
+from shoal.live.identity import node_id
+from shoal.live.processes import BrokerProcess, free_port
 from shoal.live.settings import settings_from
 from shoal.overlay.shopparent import ShopParent
 from shoal.testing import QUICK
@@ -140,3 +146,40 @@ def test_brokers_shop_under_load_and_no_event_is_lost() -> None:
             await network.stop()
 
     run(story())
+
+
+def test_the_root_and_its_heirs_may_be_named() -> None:
+    overlay = {"name": "shopparent", "root": "kitchen", "heirs": ["hall", 7, "8"]}
+    chosen = settings_from({"overlay": overlay}).stack().parameters["overlay"]
+    assert chosen.roots == (node_id("kitchen"), node_id("hall"), 7, 8)
+    with pytest.raises(LiveError, match="name 'two words' cannot be used"):
+        settings_from({"overlay": {**overlay, "root": "two words"}})
+    anyone = settings_from({"overlay": {**overlay, "heirs": "anyone"}}).stack()
+    assert anyone.parameters["overlay"].heirs == "anyone"
+
+
+def test_the_brokers_of_the_manual_form_a_tree() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "shopparent.md").read_text()
+    given = [
+        shlex.split(line)[3:] for line in text.splitlines() if line.startswith("$ shoal broker ")
+    ]
+    assert len(given) == 2
+    ports = {f"127.0.0.1:{number}": f"127.0.0.1:{free_port()}" for number in (7464, 7465)}
+    with ExitStack() as stack:
+        for arguments in given:
+            words = [ports.get(word, word) for word in arguments]
+            assert words[0] == "--name"
+            assert words[2] == "--listen"
+            process = BrokerProcess(words[1], words[4:], address=words[3])
+            stack.enter_context(closing(process))
+            process.listens()
+
+        async def story() -> None:
+            async with shoal.connect(ports["127.0.0.1:7465"]) as bus:
+
+                async def is_child() -> bool:
+                    return bool((await bus.inspect()).overlay["parent"] == node_id("kitchen"))
+
+                await until(is_child, "the second has found its parent")
+
+        run(story())

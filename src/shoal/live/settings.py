@@ -13,6 +13,7 @@ from shoal.content import AttributeFilter
 from shoal.content.language import EVENT_BYTES, MAX_COST
 from shoal.content.normal import NormalForm
 from shoal.live.errors import LiveError, RefusedError
+from shoal.live.identity import check_name, node_id
 from shoal.stack import StackError
 from shoal.stack.registry import Stack, build, choice, find, plain, protocols, suggestion
 
@@ -22,6 +23,10 @@ Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 ROUTING: Final[dict[str, dict[str, Any]]] = {"semi-probabilistic": {"horizon": 3, "threshold": 0.5}}
 """Parameters of a live routing that differ from the simulator's, whoever names the routing."""
+
+
+NODES: Final = {"shopparent": ("root", "heirs")}
+"""Parameters of overlays that are nodes: here also brokers' names, whose node ids they become."""
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -157,7 +162,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         force_setattr(self, "routing", {"name": name, **ROUTING.get(name, {}), **self.routing})
         if overlay is not None:
             more = {"tree": "tree" in routing.needs} if overlay == "links" else {}
-            force_setattr(self, "overlay", {"name": overlay, **more, **self.overlay})
+            nodes = {
+                parameter: _nodes(parameter, self.overlay[parameter])
+                for parameter in NODES.get(overlay, ())
+                if parameter in self.overlay
+            }
+            force_setattr(self, "overlay", {"name": overlay, **more, **self.overlay, **nodes})
         if "tables" in routing.provides:
             repair = {"name": "strawman", **(self.reconfiguration or {})}
             force_setattr(self, "reconfiguration", repair)
@@ -213,6 +223,14 @@ def _parts(described: str) -> dict[str, str]:
     overlay, _, routing = protocols.rpartition("/")
     parts = {"overlay": overlay or "none", "routing": routing}
     return parts | {name: value for name, _, value in (part.partition("=") for part in rest)}
+
+
+def _nodes(parameter: str, value: Any) -> Any:
+    """A parameter that is a node, or a list of nodes, with names replaced by node ids."""
+    if isinstance(value, list | tuple):
+        return [_nodes("root", one) for one in value]
+    by_name = isinstance(value, str) and parameter == "root"  # heirs = "anyone" is nobody's name
+    return node_id(check_name(value)) if by_name else value
 
 
 def _register_all() -> None:
