@@ -28,6 +28,8 @@ COMPILED = [
     "src/shoal/overlay/shopparent.py",
     "src/shoal/overlay/shopparent_costs.py",
     "src/shoal/overlay/shopparent_interests.py",
+    "src/shoal/overlay/shopparent_join.py",
+    "src/shoal/overlay/shopparent_member.py",
     "src/shoal/overlay/lstree.py",
     "src/shoal/overlay/lstree_caches.py",
     "src/shoal/overlay/lstree_member.py",
