@@ -8,6 +8,9 @@ tightest predecessor. There a new group is created, which adopts the successors 
 While a successor is being created its predecessor holds back events, and requests for related
 groups; nothing is dropped. The leader of a whole group finds its place in the same way, when its
 predecessor is lost, when it is told to move, and from time to time to see whether it is right.
+
+Words explained elsewhere: *label* in :mod:`~shoal.routing.dps.labels`, *predview* in
+:mod:`~shoal.routing.dps.views`, *term* and *staff* in :mod:`~shoal.routing.dps.leadership`.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ MISSES: Final = 3
 ADOPTED: Final = 256
 """Groups that a new one adopts at once; more are moved when they next report."""
 MAX_HOPS: Final = 4096
-"""Nodes that a request or an event passes at most: longer than any branch, shorter than a cycle."""
+"""Nodes that a request or an event passes at most: more than any branch has, so only a request in a
+cycle reaches it."""
 
 
 class Seeking:
@@ -53,7 +57,7 @@ class Seeking:
     def __init__(self, wanted: Label) -> None:
         self.label = wanted
         self.filters: dict[Filter, None] = {}
-        """The subscriptions that wait for it; none if a whole group is looking."""
+        """Subscriptions that wait for it. Empty if it is a whole group that looks for its place."""
         self.start: Pointer | None = None
         """Where to begin, instead of at the root."""
         self.attempts = 0
