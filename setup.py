@@ -24,6 +24,8 @@ COMPILED = [
     "src/shoal/stack/layer.py",
     "src/shoal/stack/node.py",
     "src/shoal/overlay/graph.py",
+    "src/shoal/overlay/graph_leave.py",
+    "src/shoal/overlay/graph_links.py",
     "src/shoal/overlay/sampling.py",
     "src/shoal/overlay/shopparent.py",
     "src/shoal/overlay/shopparent_costs.py",
