@@ -126,7 +126,7 @@ class Played:
             for ancestor in self._ancestors(orphan):
                 if ancestor in above:
                     meeting = above.index(ancestor)
-                    links.update(zip(way, [*way[1:], ancestor], strict=True))
+                    links.update(pairwise([*way, ancestor]))
                     links.update(pairwise(above[: meeting + 1]))
                     break
                 way.append(ancestor)
