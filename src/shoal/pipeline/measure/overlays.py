@@ -337,7 +337,7 @@ def links_per_join(run: Run) -> Value:
 def traffic_per_node(
     run: Run, since: float = 0.0, until: float = 1e9, busiest: bool = True
 ) -> Value:
-    """The overlay's messages per node and second, in the busiest time bin of a span or all of it."""
+    """The overlay's messages per node and second, in the busiest bin of a span or in all of it."""
     rates = [rate for _, rate in _traffic(run, since, until)]
     if not rates:
         return None
