@@ -116,7 +116,7 @@ def test_protocols_are_listed_by_kind_and_name() -> None:
         ),
         (
             (Choice("full-mesh"), Choice("flooding")),
-            ["overlay 'given' needs a layer that reports links up and down", "'abstract-tree'"],
+            ["on topology 'full-mesh' nodes make their links themselves", "graph", "lstree"],
         ),
         (
             (Choice("given"), Choice("flooding")),

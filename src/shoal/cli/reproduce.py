@@ -19,12 +19,10 @@ stderr = Console(stderr=True)
 
 
 def _papers(incomplete: str) -> list[str]:
-    """Names of papers: each has a file of claims."""
-    import shoal
+    """Names of papers."""
+    from shoal.experiments import MODULES
 
-    folder = Path(shoal.__file__).parent / "experiments"
-    names = (f.name.partition(".")[0].replace("_", "-") for f in folder.glob("*.claims.yaml"))
-    return sorted(name for name in names if name.startswith(incomplete))
+    return [name for name in MODULES if name.startswith(incomplete)]
 
 
 def reproduce(

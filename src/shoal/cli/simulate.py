@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -132,9 +133,13 @@ def simulate(
     raw["modules"] = [*raw.get("modules", ()), *(module or ())]
     if picture is not None:
         _picture_settings(raw)
+    for file, endings in ((picture, (".svg",)), (animate, (".html", ".svg"))):
+        if file is not None and file.suffix not in endings:
+            raise typer.BadParameter(f"{file} is written as {' or '.join(endings)}; name it so")
     if animate is not None:
         raw["data_plane"] = "objects"
-        animate.open("a").close()  # better now than after the run
+        if not os.access(animate.parent, os.W_OK):  # better now than after the run
+            raise typer.BadParameter(f"cannot write to {animate.parent}; choose another folder")
     config = parse_config(raw)
     if out is not None:
         _check_writable(out)
@@ -288,9 +293,10 @@ def _show(screen: Console, config: RunConfig, result: RunResult) -> None:
     amounts = ("messages", "misrouted", "cost", "bytes")
     traffic = table("kind", *amounts, title="traffic", footer=True)
     for row in summary.traffic:
-        traffic.add_row(row.kind, *(f"{getattr(row, name):,.0f}" for name in amounts))
+        traffic.add_row(row.kind, *(_amount(getattr(row, name)) for name in amounts))
     for column, name in zip(traffic.columns[1:], amounts, strict=True):
-        column.footer = f"{sum(getattr(row, name) for row in summary.traffic):,.0f}"
+        known = [value for row in summary.traffic if (value := getattr(row, name)) is not None]
+        column.footer = _amount(sum(known) if known else None)
     traffic.columns[0].footer = "all"
     screen.print(traffic)
     facts = Table.grid(padding=(0, 2))
@@ -299,3 +305,7 @@ def _show(screen: Console, config: RunConfig, result: RunResult) -> None:
         word, colon, rest = value.partition(":")
         facts.add_row(name, f"[{colour}]{word}[/]{colon}{escape(rest)}" if colour else value)
     screen.print(facts)
+
+
+def _amount(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}"

@@ -93,7 +93,8 @@ class Pace:
             words.append(f"{self.rate(done + failed, now):.3g} runs/s")
             words.append(f"{duration(self.left(work, now))} left")
         else:
-            words.append(f"about {duration(self.left(work, now))}")
+            left = self.left(work, now)
+            words += [f"about {duration(left)}"] if left >= 1 else []
         return ", ".join(words)
 
 
@@ -122,8 +123,9 @@ class ConsoleProgress:
             self._bar.add_task(self._pace.text(0, 0, 0.0, False, now), total=max(work, 1e-9))
             self._bar.start()
         else:
-            about = duration(self._pace.left(0.0, now))
-            self._line(f"{runs:,} runs to simulate, about {about} on {cores} cores")
+            left = self._pace.left(0.0, now)
+            about = f", about {duration(left)}" if left >= 1 else ""
+            self._line(f"{runs:,} runs to simulate{about} on {cores} cores")
 
     def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
         """Move the bar; elsewhere say a line from time to time."""

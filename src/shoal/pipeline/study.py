@@ -34,7 +34,7 @@ from shoal.pipeline.simulate.sweep import SweepOutcome, sweep
 from shoal.pipeline.spark.session import check_master, spark_session
 from shoal.pipeline.tables.dataframes import Tables
 
-USUAL: Final = ("delivery", "messages_per_event", "overhead", "misrouted", "settle_time")
+USUAL: Final = ("delivery", "all_messages_per_event", "overhead", "misrouted", "settle_time")
 """The measures of an experiment that names none."""
 
 

@@ -62,6 +62,8 @@ class RunResult:
     messages: int
     lost: int
     diameter: int | None
+    acyclic: bool
+    """Whether links had to form a forest at every instant, which was checked."""
     canonical: bool | None
     """Whether the tables at rest were right; None where the routing keeps none."""
     wall_seconds: float
@@ -326,6 +328,7 @@ def simulate(config: RunConfig, watch: Callable[[Simulation], None] | None = Non
         messages=sum(row[2] for row in recorder.traffic),
         lost=simulation.kernel.lost,
         diameter=diameter,
+        acyclic=simulation.network.acyclic,
         canonical=canonical,
         wall_seconds=time.perf_counter() - started,
     )

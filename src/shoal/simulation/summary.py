@@ -17,7 +17,8 @@ class Traffic(msgspec.Struct, frozen=True):
 
     kind: str
     messages: int
-    misrouted: int
+    misrouted: int | None
+    """Events sent where nobody wants them; None where links form no tree: there it is not known."""
     cost: float
     bytes: int
 
@@ -41,6 +42,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     links_replaced: int
     diameter: int | None
     """Hops between the two most distant nodes of the first tree."""
+    acyclic: bool
+    """Whether links had to form a forest at every instant, which was checked."""
     canonical: bool | None
     """Whether all tables at rest were the oracle's; None where the routing keeps none."""
     traffic: tuple[Traffic, ...]
@@ -59,7 +62,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         if self.messages_per_event is not None:
             facts.append(("messages per event", f"{self.messages_per_event:,.1f}"))
         facts.append(("links replaced", f"{self.links_replaced:,}"))
-        facts.append(("messages lost with their link", f"{self.lost:,}"))
+        facts.append(("messages lost on their way", f"{self.lost:,}"))
         if self.diameter is not None:
             facts.append(("diameter of the first tree", f"{self.diameter:,}"))
         facts.append(("invariants", self._invariants()))
@@ -73,7 +76,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         if self.canonical is False:
             return "violated: tables at rest differ from the oracle's"
         held = ["no event twice"]
-        if self.diameter is not None:
+        if self.acyclic:
             held.append("no cycle at any instant")
         if self.canonical:
             held.append("tables at rest as the oracle's")
@@ -93,7 +96,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         )
         kinds = "".join(
             f"<tr><th style='text-align:left'>{escape(row.kind)}</th><td>{row.messages:,}</td>"
-            f"<td>{row.misrouted:,}</td><td>{row.cost:,.0f}</td><td>{row.bytes:,}</td></tr>"
+            f"<td>{'–' if row.misrouted is None else row.misrouted}</td>"
+            f"<td>{row.cost:,.0f}</td><td>{row.bytes:,}</td></tr>"
             for row in self.traffic
         )
         head = "".join(f"<th>{name}</th>" for name in Traffic.__struct_fields__)
@@ -120,6 +124,7 @@ def summarise(result: RunResult) -> Summary:
         lost=result.lost,
         links_replaced=result.reconfigurations,
         diameter=result.diameter,
+        acyclic=result.acyclic,
         canonical=result.canonical,
         traffic=_traffic(result),
         run_id=result.run_id,
@@ -135,4 +140,7 @@ def _traffic(result: RunResult) -> tuple[Traffic, ...]:
     grouped = result.tables["traffic"].group_by("kind").aggregate(sums).sort_by("kind")
     columns = ["kind", *(f"{name}_sum" for name, _ in sums)]
     rows = zip(*(grouped[name].to_pylist() for name in columns), strict=True)
-    return tuple(Traffic(*row) for row in rows)
+    return tuple(
+        Traffic(kind, count, misrouted if result.acyclic else None, cost, size)
+        for kind, count, misrouted, cost, size in rows
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from typing import Any
 
@@ -67,11 +68,17 @@ def field_docstrings(struct: type) -> dict[str, str]:
                 case ast.AnnAssign(target=ast.Name(id=name)):
                     pass
                 case ast.Expr(value=ast.Constant(value=str(text))) if name:
-                    found[name] = " ".join(text.split())
+                    found[name] = _plain(text)
                     name = ""
                 case _:
                     name = ""
     return found
+
+
+def _plain(text: str) -> str:
+    """A docstring without its markup: ``:mod:`~shoal.x.y``` reads as ``shoal.x.y``."""
+    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", " ".join(text.split()))
+    return text.replace("``", "")
 
 
 def _words(kind: types.Type) -> tuple[str, str]:

@@ -267,6 +267,13 @@ def _check_needs(stack: Stack) -> None:
             if other is not protocol:
                 provided |= _offered(other, chosen)
         for need in sorted(protocol.needs - provided):
+            topology = stack.topology
+            if protocol is stack.overlay and need == "links" and topology is not None:
+                known = ", ".join(p.name for p in protocols("overlay") if "reach" in p.needs)
+                raise StackError(
+                    f"on topology '{topology.name}' nodes make their links themselves; "
+                    f"choose an overlay: {known}"
+                )
             able = [p for p in protocols() if need in p.provides and p is not protocol]
             named = [f"{p.kind} '{p.name}'" for p in able]
             raise StackError(

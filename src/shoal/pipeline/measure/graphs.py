@@ -49,10 +49,19 @@ def messages(plan: DataFrame, tables: Tables, kinds: Sequence[str] = OVERHEAD) -
 def messages_per_event(
     plan: DataFrame, tables: Tables, kinds: Sequence[str] = ("event",)
 ) -> DataFrame:
-    """Messages sent for each event published."""
+    """Copies of events (or messages of other kinds) sent for each event published."""
     values = _sent(tables, kinds).join(_published(tables), "run_id")
     share = F.try_divide("sent", "published").alias("value")
     return _with_value(plan, tables, values.select("run_id", share), None)
+
+
+@measure(unit="messages")
+def all_messages_per_event(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Messages of all kinds sent for each event published."""
+    sent = tables["traffic"].groupBy("run_id").agg(F.sum("count").cast("double").alias("sent"))
+    share = F.try_divide("sent", "published").alias("value")
+    values = sent.join(_published(tables), "run_id").select("run_id", share)
+    return _with_value(plan, tables, values, None)
 
 
 @measure(unit="messages")

@@ -126,7 +126,7 @@ class Played:
             for ancestor in self._ancestors(orphan):
                 if ancestor in above:
                     meeting = above.index(ancestor)
-                    links.update(zip(way, [*way[1:], ancestor], strict=True))
+                    links.update(pairwise([*way, ancestor]))
                     links.update(pairwise(above[: meeting + 1]))
                     break
                 way.append(ancestor)
@@ -334,9 +334,14 @@ def links_per_join(run: Run) -> Value:
 
 
 @case("traffic", "notes", unit="messages/s")
-def traffic_per_node(run: Run, since: float = 0.0, until: float = 1e9) -> Value:
-    """The overlay's messages per node that is up and second, in the busiest time bin of a span."""
-    return max((v for _, v in _traffic(run, since, until)), default=None)
+def traffic_per_node(
+    run: Run, since: float = 0.0, until: float = 1e9, busiest: bool = True
+) -> Value:
+    """The overlay's messages per node and second, in the busiest bin of a span or in all of it."""
+    rates = [rate for _, rate in _traffic(run, since, until)]
+    if not rates:
+        return None
+    return max(rates) if busiest else sum(rates) / len(rates)
 
 
 @case("traffic", "notes", unit="messages/s")
