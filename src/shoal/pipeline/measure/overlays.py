@@ -17,7 +17,6 @@ from typing import Any
 
 from shoal.pipeline.measure.cases import Value, case
 from shoal.pipeline.measure.run_view import Run
-from shoal.simulation.topology import distances
 
 
 @dataclass
@@ -184,13 +183,7 @@ def forest_size(run: Run) -> Value:
 
 
 def _reached(links: dict[int, dict[int, None]], start: int) -> set[int]:
-    found, frontier = {start}, [start]
-    while frontier:
-        for neighbour in links[frontier.pop()]:
-            if neighbour not in found:
-                found.add(neighbour)
-                frontier.append(neighbour)
-    return found
+    return set(_distances(links, start))
 
 
 @case("links", "notes", unit="0 or 1")
@@ -242,7 +235,13 @@ def _one_of_each(links: dict[int, dict[int, None]]) -> list[int]:
 
 
 def _distances(links: dict[int, dict[int, None]], start: int) -> dict[int, int]:
-    return distances(links, start)  # type: ignore[arg-type]  # a mapping serves as well
+    found, queue = {start: 0}, [start]
+    for node in queue:
+        for neighbour in links[node]:
+            if neighbour not in found:
+                found[neighbour] = found[node] + 1
+                queue.append(neighbour)
+    return found
 
 
 def _farthest(links: dict[int, dict[int, None]], start: int) -> int:
