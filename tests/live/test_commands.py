@@ -160,3 +160,37 @@ def test_top_follows_the_links() -> None:
                 break
         assert "anna" in ran.stdout
         assert "bert" in ran.stdout
+
+
+def test_top_into_a_pipe_is_plain_and_cuts_nothing_off() -> None:
+    name = "a-broker-with-a-name-of-sixty-four-signs-which-is-all-it-may-have"[:64]
+    with broker("--name", name) as (first, _):
+        ran = shoal("top", "--broker", first, "--count", "2", "--interval", "0.1")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("1 broker") == 2, "once per look"
+    assert ran.stdout.count(name) == 2
+    assert not set(ran.stdout) & set("─━│┃╷╵\x1b")
+    heads = [line.split() for line in ran.stdout.splitlines() if line.startswith("broker ")]
+    assert heads[0][-3:] == ["CPU", "%", "MB"]
+
+
+def test_top_finds_the_brokers_of_a_routing_without_links() -> None:
+    dps = ("--routing", "dps", "--set", "routing.shuffle=0.2")
+    with (
+        broker("--name", "anna", *dps) as (first, _),
+        broker("--name", "bert", "--join", first, *dps),
+        broker("--name", "carl", "--join", first, *dps),
+    ):
+        for _ in range(200):
+            ran = shoal("top", "--broker", first, "--count", "1")
+            assert ran.returncode == 0, ran.stderr
+            if "3 brokers" in ran.stdout:
+                break
+        assert {"anna", "bert", "carl"} <= set(ran.stdout.split())
+        assert "This routing keeps no links" in ran.stdout
+        for _ in range(200):
+            found = json.loads(shoal("top", "--broker", first, "--json").stdout)
+            if len(found) == 3:
+                break
+        assert {one["name"] for one in found} == {"anna", "bert", "carl"}
+        assert all(one["reached"] and not one["links"] for one in found)

@@ -84,7 +84,7 @@ def hello(broker: Broker, role: Any = "client", **more: Any) -> Hello:
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
-        ({"versions": (99, 98)}, "version", "here 3, there 99, 98; update the older"),
+        ({"versions": (99, 98)}, "version", "99, 98 here, 3 there; update the older"),
         ({"role": "peer", "stack": "other"}, "stack", "brokers must route alike"),
         ({"role": "peer", "who": Known(78, "77", "", 1)}, "identity", "not the name of node 78"),
     ],

@@ -153,7 +153,14 @@ def test_every_overlay_of_the_registry_runs_live(overlay: str) -> None:
             everybody = Everybody(found)
             await everybody.hear()
             everybody.never_twice()
-            assert found[0].status().overlay == found[0].layers.overlay.describe()  # type: ignore[union-attr]  # there is one
+            shown = found[0].status().overlay
+            assert shown == found[0].layers.overlay.describe()  # type: ignore[union-attr]  # there is one
+
+            def parents() -> list[object]:
+                return [broker.status().overlay["parent"] for broker in found]
+
+            if "parent" in shown:
+                await until(lambda: parents().count("none (root)") == 1, "all see who is the root")
 
     run(story())
 

@@ -358,7 +358,7 @@ def test_what_an_operator_sees() -> None:
     run.begin()
     run.kernel.run(to_ns(20))
     (root,) = roots(run)
-    assert overlays(run)[root].describe()["parent"] == "root"
+    assert overlays(run)[root].describe()["parent"] == "none (root)"
     orphans = list(overlays(run)[root].children)
     run.topology.crash(root)
     run.kernel.run(to_ns(40))

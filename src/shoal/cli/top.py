@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,13 +18,15 @@ from shoal.cli.access import (
     TokenOption,
     connecting,
 )
-from shoal.cli.output import JsonOption, print_json
+from shoal.cli.output import JsonOption, console, print_json, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from shoal.live.client import Bus
-    from shoal.live.status import Status
+    from shoal.live.status import Reached, Status
+
+NO_LINKS: Final = "This routing keeps no links: brokers are those connected just now."
 
 
 def top(
@@ -41,16 +44,17 @@ def top(
 ) -> None:
     """Show the brokers of a network and how busy they are, until Ctrl-C.
 
-    Starts at one broker and follows the links from there. With `--json` it looks once (or `--count`
-    times) and prints what each broker says of itself.
+    Starts at one broker and follows the links from there; where a routing keeps no links, it
+    follows the connections that are open just now. With `--json` it looks once (or `--count` times)
+    and prints what each broker says of itself.
 
     Example:
 
         shoal top --broker 127.0.0.1:7464
     """
     import asyncio
+    import contextlib
 
-    from rich.console import Console
     from rich.live import Live
 
     from shoal.live.errors import LiveError
@@ -60,10 +64,11 @@ def top(
         before: dict[int, Status] = {}
         looks = 0
         buses[broker] = await connecting(broker, token, ca, cert, key, expect)
-        console = Console()
-        with Live(
-            console=console, auto_refresh=False, screen=console.is_terminal and not json
-        ) as live:
+        out = console()
+        with contextlib.ExitStack() as screen:
+            live = None
+            if out.is_terminal and not json:
+                live = screen.enter_context(Live(console=out, auto_refresh=False, screen=True))
             while True:
                 found: dict[int, Status] = {}
                 waiting = dict.fromkeys(buses, "")
@@ -84,13 +89,14 @@ def top(
                         found[state.node] = state
                         # Where a broker says its neighbours are is its word: nothing is shown
                         # to anybody there who is not the neighbour of that name.
-                        waiting |= {
-                            li.address: li.name for li in state.links if li.node not in found
-                        }
+                        near: list[Reached] = [*state.links, *state.reached]
+                        waiting |= {li.address: li.name for li in near if li.node not in found}
                 if json:
                     print_json(list(found.values()))
-                else:
+                elif live is not None:
                     live.update(view(found, before), refresh=True)
+                else:
+                    out.print(view(found, before))
                 before = found
                 looks += 1
                 if looks >= (count or (1 if json else math.inf)):
@@ -106,24 +112,26 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     """Brokers and links as tables."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Group
-    from rich.table import Table
 
-    title = "1 broker" if len(found) == 1 else f"{len(found)} brokers"
-    # Narrow enough for a hundred columns: address and overlay stand below the name.
-    brokers = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
-    brokers.add_column("broker", no_wrap=True)
-    for name in ("links", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries",
-                 "queued", "waiting", "dropped", "CPU %", "MB"):  # fmt: skip
-        brokers.add_column(name, justify="right")
+    boxed: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": 0} if sys.stdout.isatty() else {}
     recovering = any(state.recovery for state in found.values())
-    if recovering:
-        brokers.add_column("lost", justify="right")
     recording = any(state.recording != "off" for state in found.values())
-    if recording:
-        brokers.add_column("recording")
-    links = Table(title="links", title_justify="left", box=SIMPLE_HEAD)
-    for name in ("from", "to", "up for", "sent", "received", "waiting", "dropped", "clock"):
-        links.add_column(name, justify="left" if name in ("from", "to") else "right")
+    # Narrow enough for a hundred columns: address and overlay stand below the name.
+    brokers = table(
+        *("broker", "links", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries"),
+        *("queued", "waiting", "dropped", "CPU %", "MB"),
+        *(["lost"] if recovering else []),
+        *(["recording"] if recording else []),
+        title="1 broker" if len(found) == 1 else f"{len(found)} brokers",
+        **boxed,
+    )
+    brokers.columns[0].no_wrap = True
+    links = table(
+        *("from", "to", "up for", "sent", "received", "waiting", "dropped", "clock"),
+        title="links",
+        left=2,
+        **({**boxed, "padding": (0, 1)} if boxed else {}),
+    )
     for node, state in sorted(found.items()):
         old = before.get(node)
         span = state.time - old.time if old else 0.0
@@ -161,7 +169,9 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
                     f"{link.dropped:,}",
                     f"[yellow]{link.skew:+.0f} s[/]" if link.skew else "ok",
                 )
-    return Group(brokers, links)
+    if not any("/" in state.stack.partition(" ")[0] for state in found.values()):  # no overlay
+        return Group(brokers, "", NO_LINKS)
+    return Group(brokers, "", links)
 
 
 def _overlay(state: Status) -> str:

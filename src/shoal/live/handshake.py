@@ -36,6 +36,7 @@ from shoal.live.messages import (
 from shoal.live.peer import Peer
 from shoal.live.proof import BROKER, CALLER, Caller, held, token_id, transcript
 from shoal.live.session import Session
+from shoal.live.settings import differences
 from shoal.live.wire import ENVELOPE, HANDSHAKE_LIMIT, encode
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ class Handshakes:
             if not set(hello.versions) & set(VERSIONS):
                 raise RefusedError(
                     "version",
-                    f"no protocol version in common: here {_list(VERSIONS)}, there "
-                    f"{_list(hello.versions)}; update the older program",
+                    f"no protocol version in common: {_list(hello.versions)} here, "
+                    f"{_list(VERSIONS)} there; update the older program",
                 )
             if hello.token_id and self.broker.access.rules:
                 verifier, rule = self.broker.access.token(hello.token_id)
@@ -138,6 +139,7 @@ class Handshakes:
                 self._refuse(connection, error)
 
     def _refuse(self, connection: Connection, error: RefusedError) -> None:
+        """Say no; in the text, "here" is where it is read: at the end that is refused."""
         connection.refuse(Refused(error.code, str(error)[:1000], 0, (self.broker.me,)))
 
     def _client(self, connection: Connection, hello: Hello, proven: Rule | None) -> None:
@@ -171,8 +173,8 @@ class Handshakes:
         if hello.stack != broker.described:
             raise RefusedError(
                 "stack",
-                "brokers must route alike, and take events and filters of the same size; here: "
-                f"{broker.described}; there: {hello.stack}",
+                "brokers must route alike, and take events and filters of the same size; "
+                + differences(hello.stack, broker.described),
             )
         known = Known(*msgspec.structs.astuple(hello.who)[:4])
         talks = hello.purpose == "talk"
@@ -205,8 +207,8 @@ class Handshakes:
                 raise RefusedError("self", "that is this broker itself; leave it out")
             raise RefusedError(
                 "identity",
-                f"node {who.node} is '{broker.name}' here and '{who.name}' there; start one of "
-                "them with another --name",
+                f"node {who.node} is '{broker.name}' at {broker.me.address} and '{who.name}' at "
+                f"{who.address}; start one of them with another --name",
             )
         needed = broker.settings.certificate is not None
         security.check_peer(who.name, connection.certificate, needed)

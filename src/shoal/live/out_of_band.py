@@ -72,7 +72,9 @@ class OutOfBand:
             peer = await dial(self._broker, address, "talk", expect=expect)
         except LiveError as error:
             log.info("a message to %s is lost: %s", address, error)
+            self._broker.peers.say(address, error)
         else:
+            self._broker.peers.reached(address)
             for message in self._unsent[address]:
                 peer.send(message)
         finally:

@@ -93,7 +93,7 @@ class Peers:
             connected = await self._connect(attempt)
         except LiveError as error:
             failed = True
-            self._say(attempt.address, error)
+            self.say(attempt.address, error)
         finally:
             if self._dialling.get(attempt.address) is attempt:
                 del self._dialling[attempt.address]
@@ -152,16 +152,25 @@ class Peers:
                 return True
         return True
 
-    def _say(self, address: str, error: LiveError) -> None:
+    def say(self, address: str, error: LiveError) -> None:
         """Log why there is no connection to a broker, once per reason."""
         code = error.code if isinstance(error, RefusedError) else ""
         text = str(error) if address in str(error) else f"{address}: {error}"
         told_to = code != "self" and address in self._broker.settings.contacts()
         if (told_to or code in FATAL) and self._said.get(address) != text:
             self._said[address] = text
-            log.warning("no link: %s; trying on", text)
+            if len(self._said) > MET:
+                del self._said[next(iter(self._said))]
+            overlay = self._broker.layers.overlay
+            tries = getattr(overlay, "heals", True)
+            after = "trying on" if tries else "this overlay does not try again: restart the broker"
+            log.warning("no link: %s; %s", text, after)
         else:
             log.debug("no link: %s", text)
+
+    def reached(self, address: str) -> None:
+        """A broker is there: should it be gone again, that is news."""
+        self._said.pop(address, None)
 
     def opened(self, peer: Peer, address: str) -> None:
         """A connection is there; this end dialled it under an address, or was dialled."""
@@ -171,7 +180,7 @@ class Peers:
         self.addresses[node] = peer.who.address
         if len(self.addresses) > MET:
             del self.addresses[next(iter(self.addresses))]
-        self._said.pop(address, None)
+        self.reached(address)
         log.info("connected to '%s' (%s)", peer.who.name, peer.connection.remote)
         if self._broker.layers.overlay is None:
             self._broker.links[node] = peer

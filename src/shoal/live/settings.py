@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -189,12 +190,29 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         routed = stack.routing.name
         parts = [routed if stack.overlay is None else f"{stack.overlay.name}/{routed}"]
         above = (stack.reconfiguration, stack.recovery)
-        parts += [protocol.name for protocol in above if protocol is not None]
+        parts += [f"{protocol.kind}={protocol.name}" for protocol in above if protocol is not None]
         limits = self.limits
         parts.append(f"frame={limits.frame} text={limits.text} cost={limits.cost}")
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)
+
+
+def differences(here: str, there: str) -> str:
+    """In what two brokers differ, of each the text that :meth:`Settings.described` gave."""
+    ours, theirs = _parts(here), _parts(there)
+    return "; ".join(
+        f"{name}: {ours.get(name, 'none')} here, {theirs.get(name, 'none')} there"
+        for name in {**ours, **theirs}
+        if ours.get(name) != theirs.get(name)
+    )
+
+
+def _parts(described: str) -> dict[str, str]:
+    protocols, *rest = re.split(r" (?=\w+=)", described)
+    overlay, _, routing = protocols.rpartition("/")
+    parts = {"overlay": overlay or "none", "routing": routing}
+    return parts | {name: value for name, _, value in (part.partition("=") for part in rest)}
 
 
 def _register_all() -> None:

@@ -12,12 +12,17 @@ if TYPE_CHECKING:
     from shoal.live.broker import Broker
 
 
-class LinkStatus(msgspec.Struct, frozen=True):
-    """One neighbour."""
+class Reached(msgspec.Struct, frozen=True):
+    """Another broker that is connected."""
 
     node: int
     name: str
     address: str
+
+
+class LinkStatus(Reached, frozen=True):
+    """One neighbour."""
+
     since: float
     """Seconds that the link has been up."""
     sent: int
@@ -77,6 +82,8 @@ class Status(msgspec.Struct, frozen=True):
     recording: str
     links: list[LinkStatus]
     clients: list[ClientStatus]
+    reached: list[Reached] = []
+    """Other brokers that are connected, be it out of band, and not linked."""
     table: list[tuple[int, str, int]] | None = None
     """Source, filter, distance (0 where the routing knows none)."""
 
@@ -134,8 +141,16 @@ def status_of(broker: Broker, tables: bool) -> Status:
             )
             for session in broker.sessions
         ],
+        reached=_reached(broker),
         table=sorted(table_of(broker.layers.routing)) if tables else None,
     )
+
+
+def _reached(broker: Broker) -> list[Reached]:
+    """Brokers that are connected without a link, each once."""
+    peers = (*broker.peers.connected.values(), *broker.out_of_band.peers())
+    found = {peer.node: peer.who for peer in peers if peer.node not in broker.links}
+    return [Reached(node, who.name, who.address) for node, who in sorted(found.items())]
 
 
 def entries_of(routing: Any) -> int:

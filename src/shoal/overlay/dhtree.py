@@ -42,7 +42,7 @@ from shoal.overlay.reference_tree import (
     parent_of,
 )
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Handler, Layer, Routing
+from shoal.stack.layer import Handler, Layer, Routing, shown_parent
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
@@ -236,7 +236,7 @@ class DHTree(Linker):
         return {
             "key": self.place.key,
             "level": self.place.level,
-            "parent": self.parent,
+            "parent": shown_parent(self.parent, self.place.level == 0),
             "children": len(self.children),
             "lookups": self.ring.lookups.count,
         }

@@ -29,7 +29,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, GAP, LONGEST, Colour, can_connect, precedes
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Overlay, Reconfiguration, Routing
+from shoal.stack.layer import Overlay, Reconfiguration, Routing, shown_parent
 from shoal.stack.message import Contact, Message
 
 PLACES: Final = 1 << 16
@@ -351,7 +351,7 @@ class Member(Overlay):
         return {
             "colour": f"{length}:{node}.{life}" if length else "none",
             "depth": round(self.depth, 6),
-            "parent": "root" if self.root else "searching" if self.parent == LOCAL else self.parent,
+            "parent": shown_parent(self.parent, self.root),
             "children": len(self.children),
             "known": len(self.known.contacts),
         }

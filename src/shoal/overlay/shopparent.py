@@ -57,7 +57,7 @@ from shoal.overlay.shopparent_messages import (
     Welcome,
 )
 from shoal.stack.host import LOCAL, Host, NodeId
-from shoal.stack.layer import Handler, Layer, Routing
+from shoal.stack.layer import Handler, Layer, Routing, shown_parent
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
@@ -329,7 +329,7 @@ class ShopParent(Joiner):
     def describe(self) -> dict[str, object]:
         """See :class:`~shoal.stack.layer.Overlay`."""
         return {
-            "parent": self.parent if self.parent != LOCAL else None,
+            "parent": shown_parent(self.parent, self.rank >= 0),
             "hops": len(self.route) if self.rank >= 0 else None,
             "children": len(self.children()),
             "moves": self.moves,

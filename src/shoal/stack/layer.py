@@ -256,6 +256,13 @@ class Overlay(Layer):
         return {}
 
 
+def shown_parent(parent: NodeId, root: bool) -> NodeId | str:
+    """A node's parent on a tree, as :meth:`Overlay.describe` shows it on every tree."""
+    if parent != LOCAL:
+        return parent
+    return "none (root)" if root else "none (searching)"
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Recovery(Layer):
     """Notices what was lost and fetches it from a node that has it."""
