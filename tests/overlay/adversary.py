@@ -218,7 +218,7 @@ class Adversary:
             timer.due = self.now + timer.period
         else:
             timer.on = False
-        self.log.append(f"timer of {timer.life.node}: {timer.callback.__name__}")
+        self.log.append(f"timer of {timer.life.node}: {_name(timer.callback)}")
         timer.callback()
 
     def start(self, at: int, things: list[Any]) -> None:
@@ -327,3 +327,8 @@ class Adversary:
 
     def roots(self) -> list[NodeId]:
         return [node for node, life in self.lives.items() if life.overlay.parent == LOCAL]
+
+
+def _name(callback: object) -> str:
+    """What a timer calls; compiled lambdas have no name."""
+    return getattr(callback, "__name__", type(callback).__name__)

@@ -89,6 +89,14 @@ def test_an_orphan_far_from_its_grandparent_has_a_large_area() -> None:
     assert overlays.specific_area(run) == 1.5
 
 
+def test_an_orphan_may_become_an_ancestor_of_its_grandparent() -> None:
+    turned = STORY.replace("9.5 attached 4 0 lost R 0.3", "9.3 attached 0 4 lost R 0.3")
+    turned = (
+        turned.replace("9.7 attached 3 4", "9.7 attached 3 2") + "9.8 attached 4 3 lost G 0.6\n"
+    )
+    assert overlays.specific_area(told(turned, [])) is not None
+
+
 def test_a_cycle_and_a_second_tree_are_seen() -> None:
     cycle = STORY + "9.9 attached 4 3 lost R 0.1\n"
     assert overlays.parent_cycles(told(cycle, [])) == 1

@@ -11,7 +11,8 @@ to its own (Frey, section 11.2.4). Each knows the next ``successors`` nodes on e
   cut: nodes that were lost, and those to begin with, are asked now and then.
 * A neighbour that is silent, or does not answer after its connection broke, is removed, and not
   believed to be back on hearsay.
-* Lookups are in :mod:`~shoal.overlay.chord_lookup`.
+* Lookups are in :mod:`~shoal.overlay.chord_lookup`; positions, lists and who owns a key are in
+  :mod:`~shoal.overlay.chord_neighbours`.
 
 A ring is not a layer: a layer holds one, hands it messages and tells it of connections.
 """
@@ -32,6 +33,7 @@ from shoal.overlay.chord_messages import (
     RingPeer,
     Stabilise,
 )
+from shoal.overlay.chord_neighbours import Neighbourhood
 from shoal.stack.host import Host, NodeId, Timer
 from shoal.stack.layer import Handler
 from shoal.stack.message import Contact, Message
@@ -40,8 +42,6 @@ LOST: Final = 32
 """Lost nodes that are remembered; the oldest is forgotten for a newer one."""
 ASKED_AGAIN: Final = 4
 """Lost nodes that are asked at a time whether they are there."""
-NEAREST: Final = 3
-"""Nodes on either side of a key that are named to who looks for its owner."""
 FINGER_ROUNDS: Final = 4
 """Heartbeats from the renewal of one finger to that of the next."""
 
@@ -59,38 +59,27 @@ class RingHolder:
         raise NotImplementedError
 
 
-class Ring:
+class Ring(Neighbourhood):
     """One node's place on the ring."""
 
     def __init__(
         self, host: Host, parameters: RingParameters, keys: int, holder: RingHolder
     ) -> None:
-        self.host = host
+        super().__init__(host, keys, parameters.successors)
         self.holder = holder
-        self.keys = keys
-        """Keys are 1 to this."""
-        self.length = parameters.successors
         self.heartbeat = parameters.heartbeat
         self.silence = parameters.heartbeat * parameters.patience
         self.reply = parameters.reply
         self.heal_period = parameters.heal
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with; asked again now and then."""
-        self.successors: list[RingPeer] = []
-        self.predecessors: list[RingPeer] = []
-        self.fingers: dict[int, RingPeer] = {}
-        """By how many times the ring is halved to get the distance."""
         self.heard: dict[NodeId, float] = {}
         """When the nearest neighbours were last heard."""
         self.probes: dict[NodeId, Timer] = {}
         """Nodes that have to answer in time."""
-        self.gone: dict[NodeId, tuple[int, float]] = {}
-        """Nodes not to be believed in on hearsay: which start of theirs, and until when."""
         self.lost: dict[NodeId, Contact] = {}
         """Nodes that fell silent, to be asked again."""
         self.lookups = Lookups(self)
-        self.position = 0
-        self._drawn = 0
         self._after = 0
         """The predecessor's position when keys last changed."""
         self._told: tuple[tuple[RingPeer, ...], tuple[RingPeer, ...]] = ((), ())
@@ -113,32 +102,6 @@ class Ring:
             Pong: self.on_pong,
             **self.lookups.handlers(),
         }
-
-    # Positions
-
-    def draw_position(self) -> None:
-        """A position of one's own; another one each time, as one may be taken."""
-        chance = self.host.chance("ring position")
-        self.position = 1 + chance.below(self.keys, self.host.node, self._drawn)
-        self._drawn += 1
-
-    def me(self) -> RingPeer:
-        """This node, for others."""
-        return RingPeer(self.host.contact(), self.position, self.host.epoch)
-
-    def distance(self, a: int, b: int) -> int:
-        """Steps from a to b along the ring."""
-        return (b - a) % self.keys
-
-    def after(self) -> int:
-        """The predecessor's position; one's own if there is no other node."""
-        return self.predecessors[0].position if self.predecessors else self.position
-
-    def owns(self, key: int) -> bool:
-        """Whether a key lies in (predecessor, self]."""
-        after = self.after()
-        span = self.distance(after, self.position)
-        return span == 0 or 0 < self.distance(after, key) <= span
 
     # Life
 
@@ -233,13 +196,6 @@ class Ring:
         if self._rounds % FINGER_ROUNDS == 0:
             self.lookups.renew_finger()
 
-    def _neighbours(self) -> list[RingPeer]:
-        """The successor and the predecessor, once if they are one."""
-        found = self.successors[:1]
-        if self.predecessors and self.predecessors[0] not in found:
-            found.append(self.predecessors[0])
-        return found
-
     def _silent(self, peer: RingPeer) -> bool:
         return self.heard.get(peer.contact.node, -1e9) < self.host.now() - self.silence
 
@@ -269,39 +225,10 @@ class Ring:
             self.send(peer, self._lists(type(message), False))
         self.settle()
 
-    def _list_of(self, first: RingPeer, rest: tuple[RingPeer, ...], ahead: bool) -> list[RingPeer]:
-        """A list is the first neighbour and what follows it, as far as oneself."""
-        found = [first]
-        last = self._away(first, ahead)
-        for peer in rest:
-            away = self._away(peer, ahead)
-            if len(found) >= self.length or away <= last:
-                break
-            if not self._distrusts(peer):
-                found.append(peer)
-                last = away
-        return found
-
-    def _away(self, peer: RingPeer, ahead: bool) -> int:
-        """Steps to a node, ahead or back."""
-        if ahead:
-            return self.distance(self.position, peer.position)
-        return self.distance(peer.position, self.position)
-
     def _compare(self, peer: RingPeer, its: tuple[RingPeer, ...], mine: list[RingPeer]) -> None:
         """A node takes this one for its neighbour: whoever is between them may be gone."""
         if its and mine and its[0].contact.node == self.host.node and mine[0] != peer:
             self._probe(mine[0])
-
-    def _distrusts(self, peer: RingPeer) -> bool:
-        """Whether a node was seen to be gone lately, whatever others say."""
-        gone = self.gone.get(peer.contact.node)
-        if gone is None:
-            return False
-        if peer.epoch > gone[0] or self.host.now() > gone[1]:
-            del self.gone[peer.contact.node]
-            return False
-        return True
 
     def hear(self, sender: NodeId, peer: RingPeer) -> bool:
         """A node was heard: it is alive. False if it speaks for another."""
@@ -456,19 +383,3 @@ class Ring:
         if self.fingers:
             finger = chance.choice(list(self.fingers.values()), node, epoch, self._rounds, 1)
             self.lookups.find_place(finger.contact, False)
-
-    # For lookups
-
-    def nearest(self, key: int) -> list[RingPeer]:
-        """The nodes known that are nearest to a key, on either side."""
-        known: dict[NodeId, RingPeer] = {}
-        for peer in self.fingers.values():
-            known[peer.contact.node] = peer
-        for peer in self.successors + self.predecessors:
-            known[peer.contact.node] = peer
-        before = sorted((self.distance(peer.position, key), node) for node, peer in known.items())
-        behind = sorted((self.distance(key, peer.position), node) for node, peer in known.items())
-        chosen: dict[NodeId, None] = {}
-        for _, node in before[:NEAREST] + behind[:NEAREST]:
-            chosen[node] = None
-        return [known[node] for node in chosen]

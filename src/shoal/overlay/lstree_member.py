@@ -2,8 +2,8 @@
 
 The rule that prevents cycles: every child → its parent, at every instant
 (:func:`~shoal.overlay.lstree_relation.can_connect`). It is kept by two habits. A node's colour and
-depth only ever advance in the order of the relation; and they never pass what its parent is known
-to have had. So what a parent told last, however long ago, is a safe bound.
+depth only ever advance in the order of the relation; and they stay behind the value last heard from
+the parent. Since the parent only advances, that bound stays valid.
 
 This half of the protocol answers requests (*candidate*) and looks after neighbours; the other half,
 :mod:`~shoal.overlay.lstree`, looks for a parent (*requester*).

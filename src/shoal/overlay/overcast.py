@@ -46,8 +46,6 @@ class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 class Overcast(LSTree):
     """A tree whose orphans ask their ancestors; it falls apart where too many fail at once."""
 
-    heals = False
-
     def __init__(self, host: Host, parameters: OvercastParameters, routing: Routing) -> None:
         super().__init__(host, parameters.instance("A"), routing)
         self.heals_within = inf  # who has lost all its ancestors stays alone

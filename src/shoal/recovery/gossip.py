@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 STEPS = 8
 """Nodes that a comparison visits."""
 RARER = 12
-"""Comparisons that find nothing become so many times rarer, at most."""
+"""The longest pause between comparisons, in multiples of ``compare``."""
 SLACK = 5.0
-"""Seconds that a walk may take: an event that is older than the subscription by less is offered,
-and the seeker, who knows better, declines it."""
+"""Events up to SLACK seconds older than the subscription are offered too, as a walk takes time; the
+seeker declines those it should not have."""
 ROUNDS = 10_000
 """Gossip messages remembered, so that one that comes twice is passed on once."""
 
 
 class Gossip(Counting):
-    """A recovery without rounds: it keeps, counts, compares and gives copies."""
+    """Everything of a recovery but the round itself: it keeps, counts, compares, gives copies."""
 
     def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)

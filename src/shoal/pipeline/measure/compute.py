@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -163,7 +164,19 @@ def measure_all(
 
 
 def _answer(part: Part) -> pa.Table:
-    return part().toArrow().cast(SCHEMA)
+    """What a part comes to; an error keeps its text, which would be lost when Spark ends."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return part().toArrow().cast(SCHEMA)
+    except PySparkException as error:
+        lines = [
+            line for line in str(error).splitlines() if re.match(r"\s*\w*(Error|Exception): ", line)
+        ]
+        cause = lines[-1].strip() if lines else type(error).__name__
+        raise PipelineError(
+            f"a measure failed: {cause}", "mend the measure, and run again"
+        ) from None
 
 
 def _tell(progress: Progress, parts: int, left: Sequence[str]) -> None:

@@ -149,10 +149,10 @@ def noted_per_rec(what: str) -> Column:
 def _by_repair(plan: DataFrame, tables: Tables) -> DataFrame:
     """Notes with the reconfiguration during which they were made: the last that had begun."""
     in_order = Window.partitionBy("run_id").orderBy("broken_at", "repair")
-    until = F.lead("broken_at", 1, EVER).over(in_order).alias("until")
+    until = F.lead("broken_at", 1, EVER).over(in_order).alias("next_at")
     repairs = with_rows(plan.select("run_id").distinct(), tables["repairs"])
     spans = repairs.select("run_id", "repair", "broken_at", until)
-    during = (F.col("time") >= F.col("broken_at")) & (F.col("time") < F.col("until"))
+    during = (F.col("time") >= F.col("broken_at")) & (F.col("time") < F.col("next_at"))
     notes = with_rows(done(plan, tables), tables["notes"].where("what <> 'overlap'"))
     return with_rows(spans, notes).where(during)
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from shoal.pipeline.measure.cases import Value, case
 from shoal.pipeline.measure.run_view import Run
-from shoal.simulation.topology import distances
 
 
 @dataclass
@@ -126,7 +125,7 @@ class Played:
             for ancestor in self._ancestors(orphan):
                 if ancestor in above:
                     meeting = above.index(ancestor)
-                    links.update(zip(way, [*way[1:], ancestor], strict=True))
+                    links.update(pairwise([*way, ancestor]))
                     links.update(pairwise(above[: meeting + 1]))
                     break
                 way.append(ancestor)
@@ -184,13 +183,7 @@ def forest_size(run: Run) -> Value:
 
 
 def _reached(links: dict[int, dict[int, None]], start: int) -> set[int]:
-    found, frontier = {start}, [start]
-    while frontier:
-        for neighbour in links[frontier.pop()]:
-            if neighbour not in found:
-                found.add(neighbour)
-                frontier.append(neighbour)
-    return found
+    return set(_distances(links, start))
 
 
 @case("links", "notes", unit="0 or 1")
@@ -242,7 +235,13 @@ def _one_of_each(links: dict[int, dict[int, None]]) -> list[int]:
 
 
 def _distances(links: dict[int, dict[int, None]], start: int) -> dict[int, int]:
-    return distances(links, start)  # type: ignore[arg-type]  # a mapping serves as well
+    found, queue = {start: 0}, [start]
+    for node in queue:
+        for neighbour in links[node]:
+            if neighbour not in found:
+                found[neighbour] = found[node] + 1
+                queue.append(neighbour)
+    return found
 
 
 def _farthest(links: dict[int, dict[int, None]], start: int) -> int:
@@ -334,9 +333,14 @@ def links_per_join(run: Run) -> Value:
 
 
 @case("traffic", "notes", unit="messages/s")
-def traffic_per_node(run: Run, since: float = 0.0, until: float = 1e9) -> Value:
-    """The overlay's messages per node that is up and second, in the busiest time bin of a span."""
-    return max((v for _, v in _traffic(run, since, until)), default=None)
+def traffic_per_node(
+    run: Run, since: float = 0.0, until: float = 1e9, busiest: bool = True
+) -> Value:
+    """The overlay's messages per node and second, in the busiest bin of a span or in all of it."""
+    rates = [rate for _, rate in _traffic(run, since, until)]
+    if not rates:
+        return None
+    return max(rates) if busiest else sum(rates) / len(rates)
 
 
 @case("traffic", "notes", unit="messages/s")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _EVENT = re.compile(r"sequence=(\d+)")
 
 
-@over("notes")
+@over("notes", unit="as noted")
 def mean_note(what: str, node: int | None = None) -> Column:
     """The mean of what a run notes under a name, of all nodes or one."""
     wanted = F.col("what") == what
@@ -39,7 +39,7 @@ def mean_note(what: str, node: int | None = None) -> Column:
     return F.mean(F.when(wanted, F.expr("try_cast(value AS double)")))
 
 
-@over("notes")
+@over("notes", unit="share")
 def notes_within(what: str, low: float, high: float) -> Column:
     """The share of what a run notes under a name that lies between two numbers."""
     value = F.expr("try_cast(value AS double)")
@@ -47,14 +47,14 @@ def notes_within(what: str, low: float, high: float) -> Column:
     return F.mean(F.when(F.col("what") == what, inside))
 
 
-@over("notes")
+@over("notes", unit="0 or 1")
 def mean_within(what: str, low: float, high: float) -> Column:
     """1 if the mean of what a run notes under a name lies between two numbers, 0 if not."""
     mean = F.mean(F.when(F.col("what") == what, F.expr("try_cast(value AS double)")))
     return F.when(mean.between(low, high), 1.0).otherwise(0.0)
 
 
-@over("runs")
+@over("runs", unit="as configured")
 def configured(key: str) -> Column:
     """A number of the configuration."""
     return setting(key)
@@ -109,7 +109,7 @@ class _Tree:
         return found
 
 
-@case("links", "notes")
+@case("links", "notes", unit="errors")
 def tree_faults(run: Run) -> Value:
     """Nodes whose parent is no neighbour, or that are not one hop below it; links that differ."""
     tree = _Tree(run)
@@ -123,7 +123,7 @@ def tree_faults(run: Run) -> Value:
     return float(faults + (len(links) != tree.nodes - 1) + len(links - tree.edges))
 
 
-@case("notes")
+@case("notes", unit="nodes")
 def detours(run: Run) -> Value:
     """Nodes that are farther from the root in the tree than in the graph."""
     tree = _Tree(run)
@@ -131,7 +131,7 @@ def detours(run: Run) -> Value:
     return float(sum(tree.hops[node] != hops for node, hops in near.items()))
 
 
-@case("notes")
+@case("notes", unit="errors")
 def graph_faults(run: Run) -> Value:
     """Pairs of nodes that are neighbours though out of range, or the other way round."""
     tree = _Tree(run)
@@ -143,7 +143,7 @@ def graph_faults(run: Run) -> Value:
     return float(faults)
 
 
-@case("notes")
+@case("notes", unit="nodes")
 def unreachable_nodes(run: Run) -> Value:
     """Nodes that no path of neighbours joins to the root."""
     tree = _Tree(run)
@@ -151,7 +151,7 @@ def unreachable_nodes(run: Run) -> Value:
     return float(tree.nodes - len(found))
 
 
-@case("notes")
+@case("notes", unit="errors")
 def cost_faults(run: Run) -> Value:
     """Nodes whose cost less overhead is not (r + p) times what they want themselves."""
     tree = _Tree(run)
@@ -163,7 +163,7 @@ def cost_faults(run: Run) -> Value:
     return float(faults)
 
 
-@case("notes")
+@case("notes", unit="errors")
 def error_faults(run: Run) -> Value:
     """Overheads with an error that are not the true ones times (1 + error), or 0 if below."""
     faults = 0
@@ -210,13 +210,13 @@ def _done(run: Run) -> Iterator[tuple[int, int, tuple[bool, bool], tuple[bool, b
             yield event, node, wanted, did
 
 
-@case("messages", "deliveries", "notes")
+@case("messages", "deliveries", "notes", unit="errors")
 def action_faults(run: Run) -> Value:
     """Events and nodes whose actions are not those of Table 1."""
     return float(sum(did != actions(*wanted) for _, _, wanted, did in _done(run)))
 
 
-@case("messages", "deliveries", "notes")
+@case("messages", "deliveries", "notes", unit="code")
 def action(run: Run, node: int, event: int) -> Value:
     """What a node did with an event: 4 if received, and 2 if processed, and 1 if forwarded."""
     for number, at, _, (received, processed, forwarded) in _done(run):
@@ -225,7 +225,7 @@ def action(run: Run, node: int, event: int) -> Value:
     return None
 
 
-@case("messages", "deliveries", "notes")
+@case("messages", "deliveries", "notes", unit="errors")
 def overhead_faults(run: Run) -> Value:
     """Nodes whose counted work for others is not the formula's, over the events published."""
     settings = run.configuration["topology"]
@@ -238,7 +238,7 @@ def overhead_faults(run: Run) -> Value:
     return float(sum(abs(counted[n] - formula[n]) > 1e-9 for n in formula))
 
 
-@case("messages", "deliveries", "notes", "publications")
+@case("messages", "deliveries", "notes", "publications", unit="errors")
 def delivery_faults(run: Run) -> Value:
     """Events that a node gets twice, not from its parent, wrongly or not; foreign publishers."""
     tree = _Tree(run)
@@ -254,7 +254,7 @@ def delivery_faults(run: Run) -> Value:
     return float(faults)
 
 
-@case("notes")
+@case("notes", unit="errors")
 def subscription_faults(run: Run) -> Value:
     """Routing tables that are not the effective subscriptions of the children."""
     tree = _Tree(run)
@@ -294,14 +294,14 @@ def _settling(run: Run) -> Iterator[tuple[Row, float, float]]:
         yield change, last - start, end - start
 
 
-@case("notes")
+@case("notes", unit="periods")
 def settling(run: Run) -> Value:
     """Periods from a move to the last change of a parent, on average."""
     found = [seconds for _, seconds, _ in _settling(run)]
     return sum(found) / len(found) / run.configuration["overlay"]["period"] if found else None
 
 
-@case("notes")
+@case("notes", unit="share")
 def settled(run: Run, quiet: float = 10.0) -> Value:
     """The share of moves after which parents stay the same, for so many periods at least."""
     quiet *= run.configuration["overlay"]["period"]
@@ -309,7 +309,7 @@ def settled(run: Run, quiet: float = 10.0) -> Value:
     return sum(found) / len(found) if found else None
 
 
-@case("notes")
+@case("notes", unit="correlation")
 def settling_by_hops(run: Run, place: str = "old") -> Value:
     """Rank correlation between a moving node's hops and the time to settle, over all moves.
 
@@ -360,7 +360,7 @@ def _inspections(run: Run, what: str) -> dict[int, float]:
     return {n["peer"]: float(n["value"]) for n in run.notes if n["what"] == what}
 
 
-@case("notes")
+@case("notes", unit="times")
 def times_fresh(run: Run) -> Value:
     """What the tree costs after a move, against trees built afresh, on average."""
     now, fresh = _inspections(run, "tree overhead"), _inspections(run, "fresh overhead")
@@ -368,7 +368,7 @@ def times_fresh(run: Run) -> Value:
     return sum(ratios) / len(ratios) if ratios else None
 
 
-@case("notes")
+@case("notes", unit="share")
 def inside_fresh(run: Run, slack: float = 1e-4) -> Value:
     """The share of moves after which the tree costs no more than the worst tree built afresh."""
     now, most = _inspections(run, "tree overhead"), _inspections(run, "fresh most")
@@ -377,7 +377,7 @@ def inside_fresh(run: Run, slack: float = 1e-4) -> Value:
     return sum(inside) / len(inside) if inside else None
 
 
-@case("notes")
+@case("notes", unit="errors")
 def descendants_taken(run: Run) -> Value:
     """Times a node takes one of its own descendants as its parent."""
     parent: dict[int, int] = {}
@@ -393,7 +393,7 @@ def descendants_taken(run: Run) -> Value:
     return float(faults)
 
 
-@case("messages", "notes")
+@case("messages", "notes", unit="errors")
 def unrouted_advertisements(run: Run) -> Value:
     """Advertisements of nodes that have no parent at that time and are not the root."""
     changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
@@ -408,7 +408,7 @@ def unrouted_advertisements(run: Run) -> Value:
     return float(faults)
 
 
-@case("notes")
+@case("notes", unit="code")
 def answering(run: Run, peer: int, since: float) -> Value:
     """Who answers a node's probe: 2 to the power of each node's number, in sum."""
     return float(
@@ -423,7 +423,7 @@ def answering(run: Run, peer: int, since: float) -> Value:
     )
 
 
-@case("notes")
+@case("notes", unit="node")
 def parent_at(run: Run, node: int, at: float = 1e9) -> Value:
     """A node's parent at a time; -1 for none."""
     found = [n for n in run.notes if n["what"] == "parent" and n["node"] == node]
@@ -431,7 +431,7 @@ def parent_at(run: Run, node: int, at: float = 1e9) -> Value:
     return float(before[-1]["peer"]) if before else -1.0
 
 
-@case("notes")
+@case("notes", unit="periods")
 def delay_of(run: Run, what: str, node: int, since: float, peer: int | None = None) -> Value:
     """Periods from a time until a node notes something; none if it never does."""
     times = [
@@ -445,7 +445,7 @@ def delay_of(run: Run, what: str, node: int, since: float, peer: int | None = No
     return (min(times) - since) / run.configuration["overlay"]["period"] if times else None
 
 
-@case("notes")
+@case("notes", unit="notes")
 def times_noted(run: Run, what: str, since: float = 0.0, until: float = 1e9) -> Value:
     """How often nodes note something in a span of time."""
     return float(sum(n["what"] == what and since <= n["time"] < until for n in run.notes))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.pipeline.judge.statistics import Estimate
 from shoal.pipeline.paper import Panel
 from shoal.pipeline.report.lines import Line, Printed, without_axis
 
@@ -227,9 +228,15 @@ def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None
         estimate, colour = line.estimates[0], style[line.variant].placeholder
         axes.bar(i, estimate.value, width=0.62, color=colour, alpha=0.85, linewidth=0)
         if estimate.low is not None and estimate.high is not None:
-            axes.plot([i, i], [estimate.low, estimate.high], color=INK, linewidth=1.2)
+            axes.plot([i, i], [_low(estimate), estimate.high], color=INK, linewidth=1.2)
     axes.set_xticks(range(len(lines)), [line.variant for line in lines])
     axes.tick_params(axis="x", length=0)
+
+
+def _low(estimate: Estimate) -> float:
+    """The low end of an interval; what is counted from 0 up does not go below it."""
+    low = estimate.value if estimate.low is None else estimate.low
+    return max(low, 0.0) if estimate.value >= 0 else low
 
 
 def _lying_bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
@@ -237,7 +244,7 @@ def _lying_bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -
         estimate, colour = line.estimates[0], style[line.variant].placeholder
         axes.barh(-i, estimate.value, height=0.66, color=colour, alpha=0.85, linewidth=0)
         if estimate.low is not None and estimate.high is not None:
-            axes.plot([estimate.low, estimate.high], [-i, -i], color=INK, linewidth=1.2)
+            axes.plot([_low(estimate), estimate.high], [-i, -i], color=INK, linewidth=1.2)
     axes.set_yticks([-i for i in range(len(lines))], [line.variant for line in lines])
     axes.tick_params(axis="y", length=0)
 

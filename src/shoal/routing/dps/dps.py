@@ -52,6 +52,7 @@ from shoal.routing.dps.messages import (
 )
 from shoal.routing.dps.promises import broken_promise, described
 from shoal.routing.dps.publishing import Publishing
+from shoal.routing.dps.searches import Searches
 from shoal.routing.dps.traversal import Traversal
 from shoal.routing.dps.trees import Trees
 from shoal.routing.seen import Seen
@@ -107,6 +108,7 @@ class Dps(Routing):
         """Events that the recovery above has been shown."""
         self.choosing = Choosing(host, parameters.attribute)
         self.trees = Trees(self)
+        self.searches = Searches(self)
         self.traversal = Traversal(self)
         self.publishing: Publishing = Epidemic(self) if self.epidemic else Publishing(self)
         self.leadership = Leadership(self)
@@ -232,7 +234,7 @@ class Dps(Routing):
         chosen = [self.choosing.choose(labels) for labels in labels_of(filter)]
         self.joined[filter] = chosen
         for label in chosen:
-            self.traversal.want(label, filter)
+            self.searches.want(label, filter)
 
     def unsubscribe(self, filter: Filter) -> None:
         """Leave the groups that no other subscription needs."""
@@ -240,7 +242,7 @@ class Dps(Routing):
             return
         for label in self.joined.pop(filter, ()):
             group = self.groups.get((label.attribute, label.text))
-            self.traversal.unwant(label, filter)
+            self.searches.unwant(label, filter)
             if group is not None and filter in group.filters:
                 del group.filters[filter]
                 if not group.filters:
@@ -294,7 +296,7 @@ class Dps(Routing):
 
     def found(self, attribute: str, root: Root | None) -> None:
         """A walk in search of a tree has ended."""
-        self.traversal.found(attribute, root is not None)
+        self.searches.found(attribute, root is not None)
         self.publishing.found(attribute, attribute in self.trees.roots)
 
     # Groups
@@ -310,14 +312,14 @@ class Dps(Routing):
         self.by_tree.setdefault(attribute, {})[text] = group
         if text == ROOT and self.leads(group):
             self.owned[attribute] = group
-        self.traversal.settled(group)
+        self.searches.settled(group)
         if self.host.watched:
             self.host.note("joined", group.leader.node, f"{attribute} {text}")
 
     def remove_group(self, group: Group) -> None:
         """This node is no longer in a group."""
         attribute, text = group.label.attribute, group.text
-        self.traversal.forget(group)
+        self.searches.forget(group)
         del self.groups[attribute, text]
         del self.by_tree[attribute][text]
         if not self.by_tree[attribute]:

@@ -91,16 +91,16 @@ class Healing:
         """Report to the predecessor of a group that this node leads."""
         node = self.node
         key = (group.label.attribute, group.text)
-        if key in node.traversal.placing:
+        if key in node.searches.placing:
             return
         group.rounds += 1
         if not group.predview:
-            node.traversal.place(group, None)
+            node.searches.place(group, None)
             return
         above = group.predview[0]
         if above.text != ROOT and group.rounds > VERIFY:
             group.rounds = 0
-            node.traversal.place(group, None)
+            node.searches.place(group, None)
         self.reports.setdefault(key, (above.contact.node, node.host.now()))
         branch = Branch(group.text, group.term, group.leader, node.succview_of(group))
         node.send(above.contact, Report(group.label.attribute, above.text, branch))
@@ -253,11 +253,11 @@ class Healing:
             hint = message.move
             if hint is not None and hint.contact.node != sender:
                 group.predview = (hint, *group.predview[1:])
-                node.traversal.place(group, hint)
+                node.searches.place(group, hint)
             else:
                 self._predecessor_lost(group, sender)
         elif message.move is not None:
-            node.traversal.place(group, message.move)
+            node.searches.place(group, message.move)
         elif message.predview and message.predview[0].text == group.predview[0].text:
             group.predview = message.predview
 
@@ -269,7 +269,7 @@ class Healing:
         while view and view[0].contact.node == above:
             view = view[1:]
         group.predview = view
-        self.node.traversal.place(group, view[0] if view else None)
+        self.node.searches.place(group, view[0] if view else None)
 
     def _expire(self, group: Group, now: float) -> None:
         """Forget members and successors that have been silent."""

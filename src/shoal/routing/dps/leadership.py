@@ -52,7 +52,7 @@ class Leadership:
         node = self.node
         node.remove_group(group)
         for filter in group.filters:
-            node.traversal.want(group.label, filter)
+            node.searches.want(group.label, filter)
 
     def give_up(self, attribute: str) -> None:
         """A tree is taken for lost, and made anew here: this node is no longer in its old root."""
@@ -166,7 +166,7 @@ class Leadership:
             elif not label(message.attribute, message.text).precedes(below.label):
                 continue
             node.healing.reports.pop((message.attribute, below.text), None)
-            node.traversal.forget(below)
+            node.searches.forget(below)
             below.predview = (Pointer(message.text, message.leader), *below.predview[1:])
             node.healing.report(below)
 
@@ -181,7 +181,7 @@ class Leadership:
         mine = receivers.pop(node.host.node, None)
         for contact in receivers.values():
             node.send(contact, told)
-        node.traversal.forget(group)
+        node.searches.forget(group)
         waiting, group.waiting = group.waiting, []
         for creation in group.creations.values():
             creation.timer.cancel()

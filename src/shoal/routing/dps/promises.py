@@ -39,8 +39,8 @@ def described(group: Group) -> str:
 
 def broken_promise(node: Dps, running: dict[NodeId, Dps]) -> str | None:
     """What is wrong with a node, given all nodes that run."""
-    if node.traversal.joining:
-        return f"it still looks for its place in {list(node.traversal.joining)}"
+    if node.searches.joining:
+        return f"it still looks for its place in {list(node.searches.joining)}"
     for filter, labels in node.joined.items():
         for label in labels:
             held = node.groups.get((label.attribute, label.text))

@@ -6,8 +6,11 @@ successor that includes the wanted label, until it reaches the group with that l
 tightest predecessor. There a new group is created, which adopts the successors that it includes.
 
 While a successor is being created its predecessor holds back events, and requests for related
-groups; nothing is dropped. The leader of a whole group finds its place in the same way, when its
-predecessor is lost, when it is told to move, and from time to time to see whether it is right.
+groups; nothing is dropped. A whole group finds its place in the same way; its leader asks for it.
+Who asks, and how often: :mod:`~shoal.routing.dps.searches`.
+
+Words explained elsewhere: *label* in :mod:`~shoal.routing.dps.labels`, *predview* in
+:mod:`~shoal.routing.dps.views`, *term* and *staff* in :mod:`~shoal.routing.dps.leadership`.
 """
 
 from __future__ import annotations
@@ -23,183 +26,29 @@ from shoal.routing.dps.messages import (
     Left,
     Placed,
     PlaceGroup,
-    Pointer,
     Publish,
-    Request,
     SubscribeTo,
 )
 from shoal.routing.dps.trees import better
 from shoal.routing.dps.views import Creation, Group, Member, Successor, succview
 
 if TYPE_CHECKING:
-    from shoal.content import Filter
     from shoal.routing.dps.dps import Dps
-    from shoal.stack.host import NodeId, Timer
+    from shoal.stack.host import NodeId
     from shoal.stack.message import Contact
 
-PATIENCE: Final = 6.0
-"""Timeouts that a request may take at first; twice as many each time it is repeated."""
-MISSES: Final = 3
-"""Requests without an answer after which a tree is taken for lost, and made anew."""
 ADOPTED: Final = 256
 """Groups that a new one adopts at once; more are moved when they next report."""
 MAX_HOPS: Final = 4096
-"""Nodes that a request or an event passes at most: longer than any branch, shorter than a cycle."""
-
-
-class Seeking:
-    """A subscriber, or a group, on the way to its place."""
-
-    def __init__(self, wanted: Label) -> None:
-        self.label = wanted
-        self.filters: dict[Filter, None] = {}
-        """The subscriptions that wait for it; none if a whole group is looking."""
-        self.start: Pointer | None = None
-        """Where to begin, instead of at the root."""
-        self.attempts = 0
-        self.timer: Timer | None = None
+"""Nodes that a request or an event passes at most: more than any branch has, so only one in a cycle
+reaches it."""
 
 
 class Traversal:
-    """One node's subscriptions and groups, finding their places."""
+    """How one node forwards and answers requests."""
 
     def __init__(self, node: Dps) -> None:
         self.node = node
-        self.joining: dict[tuple[str, str], Seeking] = {}
-        """Groups that this node is about to join."""
-        self.placing: dict[tuple[str, str], Seeking] = {}
-        """Groups that this node leads, and whose place is being looked for."""
-
-    # At the subscriber
-
-    def want(self, wanted: Label, filter: Filter) -> None:
-        """A subscription joins a group, which this node may be in already."""
-        key = (wanted.attribute, wanted.text)
-        group = self.node.groups.get(key)
-        if group is not None:
-            subscribed = bool(group.filters)
-            group.filters[filter] = None
-            if not subscribed and not self.node.leads(group):
-                self.node.healing.beat(group)
-            return
-        seeking = self.joining.get(key)
-        if seeking is not None:
-            seeking.filters[filter] = None
-            return
-        seeking = Seeking(wanted)
-        seeking.filters[filter] = None
-        self.joining[key] = seeking
-        self._seek(seeking)
-
-    def unwant(self, wanted: Label, filter: Filter) -> None:
-        """A subscription that has not found its group yet is taken back."""
-        key = (wanted.attribute, wanted.text)
-        seeking = self.joining.get(key)
-        if seeking is not None:
-            seeking.filters.pop(filter, None)
-            if not seeking.filters:
-                self._end(self.joining, seeking)
-
-    def place(self, group: Group, start: Pointer | None) -> None:
-        """Look for a group's place, from a node or from the root."""
-        key = (group.label.attribute, group.text)
-        if key not in self.placing:
-            seeking = Seeking(group.label)
-            seeking.start = start
-            self.placing[key] = seeking
-            self._seek(seeking)
-
-    def settled(self, group: Group) -> None:
-        """This node is in a group now, and so are the subscriptions that looked for it."""
-        seeking = self.joining.get((group.label.attribute, group.text))
-        if seeking is not None:
-            group.filters.update(seeking.filters)
-            self._end(self.joining, seeking)
-
-    def forget(self, group: Group) -> None:
-        """A group is no longer led by this node."""
-        seeking = self.placing.get((group.label.attribute, group.text))
-        if seeking is not None:
-            self._end(self.placing, seeking)
-
-    def _end(self, table: dict[tuple[str, str], Seeking], seeking: Seeking) -> None:
-        table.pop((seeking.label.attribute, seeking.label.text), None)
-        if seeking.timer is not None:
-            seeking.timer.cancel()
-            seeking.timer = None
-
-    def found(self, attribute: str, exists: bool) -> None:
-        """A walk in search of a tree has ended."""
-        for table in (self.joining, self.placing):
-            for seeking in list(table.values()):
-                if seeking.label.attribute == attribute and seeking.timer is None:
-                    if not exists and seeking.attempts == 0:
-                        self._make_tree(attribute)
-                        exists = True
-                    if table.get((attribute, seeking.label.text)) is seeking:
-                        self._ask(seeking)
-
-    def _seek(self, seeking: Seeking) -> None:
-        """Ask for the first time: a walk finds the tree if this node has not heard of it."""
-        attribute = seeking.label.attribute
-        trees = self.node.trees
-        if (
-            seeking.start is None
-            and attribute not in self.node.owned
-            and attribute not in trees.roots
-        ):
-            trees.look_for(attribute)
-        else:
-            self._ask(seeking)
-
-    def _ask(self, seeking: Seeking) -> None:
-        attribute, text = seeking.label.attribute, seeking.label.text
-        seeking.attempts += 1
-        if seeking.attempts > MISSES and attribute not in self.node.owned:
-            self._make_tree(attribute)
-            seeking.attempts = 1
-        if seeking.filters and (attribute, text) in self.node.groups:
-            return
-        delay = PATIENCE * self.node.timeout * 2.0 ** min(seeking.attempts - 1, 4)
-        later = self.node.host.after if seeking.filters else self.node.later
-        seeking.timer = later(delay, lambda: self._again(seeking))
-        leading = self.node.groups.get((attribute, text)) if not seeking.filters else None
-        term = 0 if leading is None else leading.term
-        at, contact = self._start(seeking)
-        if contact is not None:
-            origin = self.node.host.contact()
-            make = PlaceGroup if term else Request
-            self.node.send(contact, make(attribute, at, text, origin, term, 1))
-
-    def _again(self, seeking: Seeking) -> None:
-        """No answer: the tree may have another owner by now."""
-        seeking.timer = None
-        seeking.start = None
-        attribute = seeking.label.attribute
-        if attribute not in self.node.owned:
-            self.node.trees.doubt(attribute)
-        self._ask(seeking)
-
-    def _make_tree(self, attribute: str) -> None:
-        if attribute not in self.node.owned:
-            self.node.leadership.give_up(attribute)
-            self.node.trees.create(attribute)
-
-    def _start(self, seeking: Seeking) -> tuple[str, Contact | None]:
-        """Where a request begins."""
-        attribute = seeking.label.attribute
-        if seeking.start is not None:
-            return seeking.start.text, seeking.start.contact
-        if attribute in self.node.owned:
-            return ROOT, self.node.host.contact()
-        if self.node.generic and seeking.filters and seeking.attempts == 1:
-            for group in self.node.by_tree.get(attribute, {}).values():
-                return group.text, group.leader
-            point = self.node.trees.point(attribute)
-            if point is not None:
-                return ROOT, point
-        root = self.node.trees.roots.get(attribute)
-        return ROOT, None if root is None else root.owner
 
     # On the way
 
@@ -307,7 +156,7 @@ class Traversal:
         node = self.node
         origin = message.origin
         if origin.node == node.host.node:
-            self._stop(group)
+            node.searches.forget(group)  # this node's own request has come back to it
         elif not message.term:
             self.join(group, origin)
         elif better(message.term, origin.node, group.term, node.host.node):
@@ -315,12 +164,6 @@ class Traversal:
             node.leadership.merge_into(group, origin, message.term)
         else:
             node.send(origin, node.leader_message(group))
-
-    def _stop(self, group: Group) -> None:
-        """This node's own request has come back to it."""
-        seeking = self.placing.get((group.label.attribute, group.text))
-        if seeking is not None:
-            self._end(self.placing, seeking)
 
     # SUBSCRIBE_TO
 
@@ -340,8 +183,8 @@ class Traversal:
         """This node's group exists; or the owner of a tree wants it on its staff."""
         state = message.state
         key = (state.attribute, state.text)
-        seeking = self.joining.get(key)
-        if key in self.node.groups or (seeking is None and state.text != ROOT):
+        wanted = key in self.node.searches.joining
+        if key in self.node.groups or (not wanted and state.text != ROOT):
             return
         if state.leader.node == self.node.host.node:
             return
@@ -367,7 +210,7 @@ class Traversal:
         key = (message.attribute, message.text)
         host = self.node.host
         above = message.predview[0]
-        accepted = key in self.joining
+        accepted = key in self.node.searches.joining
         if accepted:
             group = Group(label(*key), host.contact(), 1)
             group.predview = message.predview
@@ -458,7 +301,7 @@ class Traversal:
         above = message.predview[0]
         if not label(message.attribute, above.text).precedes(group.label):
             return
-        self.forget(group)
+        node.searches.forget(group)
         before = group.predview[0] if group.predview else None
         group.predview = message.predview
         group.rounds = 0

@@ -42,8 +42,6 @@ def _can_be(subject: Subject) -> bool:
     assert routing is not None
     if overlay and not find("overlay", overlay.name).needs & {"links", "reach"}:
         return False  # it stands on something else than a simulated network
-    if overlay and not getattr(find("overlay", overlay.name).make, "heals", True):
-        return False  # it does not promise to be whole again
     try:
         build(overlay, routing, repair, topology=Choice(_topology(subject)))
     except StackError:

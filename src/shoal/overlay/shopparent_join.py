@@ -1,0 +1,266 @@
+"""How a node of ShopParent joins a parent, leaves it for a better one, and loses it.
+
+A request to join (JOIN) climbs from the parent to be to the root, and the answer comes back the
+same way. It is refused by a parent to be that has no room; and on the way by a node that has no
+route, is asking for another parent itself, or sent the request itself (it came back round). So no
+cycle forms, however many nodes move at once. A node that is welcome moves its link in one instant,
+and tells the old parent which link stands in for the lost one.
+
+A node whose route is lost tells its children (STRAY), which have lost theirs as well.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.overlay.shopparent_member import NOBODY, Member
+from shoal.overlay.shopparent_messages import (
+    Advertise,
+    Answer,
+    Hop,
+    Join,
+    Moved,
+    ShopParentParameters,
+    Stray,
+    Welcome,
+)
+from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.layer import Reconfiguration, Routing
+from shoal.stack.message import Contact, Message
+
+LONGEST: Final = 1000
+"""Nodes on a route at most."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Joiner(Member):
+    """Makes and gives up the links to parent and children."""
+
+    def __init__(self, host: Host, parameters: ShopParentParameters, routing: Routing) -> None:
+        super().__init__(host, parameters, routing)
+        self.timeout = parameters.timeout
+        self.heard: dict[NodeId, float] = {}
+        """Per open connection, when its other end was last heard."""
+        self.joining: NodeId = NOBODY
+        """The node that this one asks to be its parent."""
+        self.request = 0
+        """The number of the latest request to join."""
+        self.unrouted_since = 0.0
+        """When this node lost its route to the root."""
+        self.moves = 0
+        """Parents that this node has left for a better one."""
+        self.saved = 0.0
+        """By how much the metrics of the better ones were smaller, in sum."""
+        self._deadline: Timer | None = None
+        self._saving = 0.0
+        """By how much the parent that is being asked is better."""
+
+    def probe(self) -> None:
+        """Look for a parent."""
+        raise NotImplementedError
+
+    # Asking a node to be the parent
+
+    def _ask(self, node: NodeId, saving: float = 0.0) -> None:
+        """Ask a node to be the parent, over a connection."""
+        self.joining = node
+        self._saving = saving
+        self._deadline = self.host.after(self.timeout, self._give_up)
+        if node in self.heard:
+            self._request(node)
+        else:
+            known = self.adverts[node].known
+            self.host.open(known[0].contact if known else Contact(node))
+
+    def _request(self, node: NodeId) -> None:
+        self._draws += 1
+        self.request = self._chance.below(2**31, self.host.node, self.host.epoch, self._draws)
+        self.host.send(node, Join((self.host.node,), self.request, self.parent != LOCAL))
+
+    def on_join(self, sender: NodeId, message: Message) -> None:
+        """A request climbs to the root, and is refused where it might close a cycle."""
+        join = cast("Join", message)
+        if sender not in self.heard or join.path[-1] != sender:
+            return
+        self.heard[sender] = self.host.now()
+        moving = self.rank < 0 or self.joining != NOBODY
+        full = len(join.path) == 1 and not self._has_room()
+        if full or moving or self.host.node in join.path or len(join.path) >= LONGEST:
+            self.host.send(sender, Answer(join.path, join.request, join.moves, False))
+        elif self.parent == LOCAL:
+            self._answer(join.path, join.request, join.moves, True)
+        else:
+            path = (*join.path, self.host.node)
+            self.host.send(self.parent, Join(path, join.request, join.moves))
+
+    def on_answer(self, sender: NodeId, message: Message) -> None:
+        """The answer goes back down, to the parent to be or to the node that asked."""
+        answer = cast("Answer", message)
+        if answer.path[-1] != self.host.node or sender not in self.heard:
+            return
+        if len(answer.path) > 1:
+            self._answer(answer.path[:-1], answer.request, answer.moves, answer.granted)
+        elif sender == self.joining and answer.request == self.request:
+            self._forget(sender)
+            self._give_up()
+
+    def _answer(self, path: tuple[int, ...], request: int, moves: bool, granted: bool) -> None:
+        """One step back down; the parent to be makes its end of the link."""
+        node = path[-1]
+        if len(path) == 1 and node not in self.neighbours and not self._has_room():
+            granted = False
+        if len(path) > 1 or not granted:
+            self.host.send(node, Answer(path, request, moves, granted))
+        elif node in self.heard and node != self.parent:
+            # Before the link is up: the child must hear of it before what goes over it.
+            self.host.send(node, Welcome(self.advertisement(node), request))
+            if node not in self.neighbours:
+                self.link_up(node, Reconfiguration(request) if moves else None)
+                self._news()
+
+    def on_welcome(self, sender: NodeId, message: Message) -> None:
+        """The new parent has made its end of the link: leave the old one."""
+        welcome = cast("Welcome", message)
+        if sender != self.joining or welcome.request != self.request:
+            if sender != self.parent and sender in self.heard:
+                self.host.close(sender)
+                self._disconnected(sender)
+            return
+        value = self._saving
+        self._asked()
+        old = self.parent
+        repair = Reconfiguration(welcome.request) if old != LOCAL else None
+        if old != LOCAL:
+            self.link_down(old, repair)
+        self.parent = sender
+        self.heard[sender] = self.host.now()
+        self.link_up(sender, repair)
+        self.parent_changed(sender)
+        if repair is not None:
+            self._leave(old, sender, repair)
+            self.moves += 1
+            self.saved += value
+        self._note_parent(sender, value)
+        self.adverts[sender] = welcome.advertise
+        self.advertised[sender] = self.host.now()
+        self._follow(welcome.advertise)
+
+    def _leave(self, old: NodeId, new: NodeId, repair: Reconfiguration) -> None:
+        """Tell the old parent which link stands in for the lost one."""
+        del self.heard[old]
+        self.host.send(old, Moved(new, repair.id))
+        self.link_replaced(old, self.host.node, new, repair)
+        self.host.close(old)
+
+    def on_moved(self, sender: NodeId, message: Message) -> None:
+        """A child has found a better parent."""
+        moved = cast("Moved", message)
+        if sender in self.neighbours and sender != self.parent:
+            repair = Reconfiguration(moved.request)
+            self.link_down(sender, repair)
+            self.link_replaced(sender, moved.parent, sender, repair)
+            self._news()
+
+    def _asked(self) -> None:
+        """A request is over."""
+        self.joining = NOBODY
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        """A request was refused, or nobody answered: stay with the parent there is."""
+        node = self.joining
+        self._asked()
+        if node in self.heard and node not in self.neighbours:
+            self.host.close(node)
+            del self.heard[node]
+
+    # The parent's route
+
+    def _follow(self, advertise: Advertise) -> None:
+        """Take over the parent's route; if it is another one, all below must know at once."""
+        if self.host.node not in [child.node for child in advertise.children]:
+            self.host.close(self.parent)  # the parent has expired this node
+            self._disconnected(self.parent)
+            return
+        others = [child.wanted for child in advertise.children if child.node != self.host.node]
+        rest = self.interests.merged([advertise.own, *others])
+        route = (*advertise.route, Hop(self.parent, rest))
+        changed = self.rank != advertise.rank or len(route) != len(self.route)
+        for new, old in zip(route, self.route, strict=False):
+            if new.node != old.node:
+                changed = True
+        self.route = route
+        self.rank = advertise.rank
+        if changed:
+            self.advertise()
+        else:
+            self._news()
+
+    def _unroute(self) -> None:
+        """There is no way to the root any more, also for all below."""
+        if self.rank < 0:
+            return
+        self.rank = NOBODY
+        self.route = ()
+        self.unrouted_since = self.host.now()
+        self.host.send_all(tuple(self.children()), Stray())
+
+    def on_stray(self, sender: NodeId, message: Message) -> None:
+        """The parent has lost its route."""
+        if sender == self.parent:
+            self.heard[sender] = self.host.now()
+            self._forget(sender)
+            self._unroute()
+
+    # Connections, and losing them
+
+    def opened(self, peer: Contact) -> None:
+        """Ask to be a child if the connection was opened for that."""
+        self.heard[peer.node] = self.host.now()
+        if peer.node == self.joining:
+            self._request(peer.node)
+
+    def closed(self, peer: NodeId) -> None:
+        """The connection broke, or the other end closed it."""
+        if peer in self.heard:
+            self._disconnected(peer)
+
+    def unreachable(self, contact: Contact) -> None:
+        """A node that was to be the parent is gone."""
+        self.view.refused(contact.node, False)
+        self._forget(contact.node)
+        if contact.node == self.joining:
+            self._asked()
+
+    def _disconnected(self, peer: NodeId) -> None:
+        """There is no connection to a node any more, and so no link."""
+        del self.heard[peer]
+        entry = self.view.entries.get(peer)
+        if entry is not None:
+            self._lose(entry.contact)
+        if peer == self.joining:
+            self._asked()
+        if peer == self.parent:
+            self._forget(peer)
+            self.parent = LOCAL
+            self.link_down(peer)
+            self.parent_changed(LOCAL)
+            self._note_parent(LOCAL, 0.0)
+            self._unroute()
+            self.probe()
+        elif peer in self.neighbours:
+            self.link_down(peer)
+            self._news()
+
+    def on_here(self, sender: NodeId, message: Message) -> None:
+        """A child is alive."""
+        if sender in self.heard:
+            self.heard[sender] = self.host.now()
+
+    def _note_parent(self, parent: NodeId, saving: float) -> None:
+        if self.host.watched:
+            self.host.note("parent", parent, repr(saving))
