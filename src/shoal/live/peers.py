@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from shoal.live.dialling import NoLinkError, dial
@@ -161,8 +162,7 @@ class Peers:
             self._said[address] = text
             if len(self._said) > MET:
                 del self._said[next(iter(self._said))]
-            overlay = self._broker.layers.overlay
-            tries = getattr(overlay, "heals", True)
+            tries = self._broker.layers.bottom.heals_within < inf
             after = "trying on" if tries else "this overlay does not try again: restart the broker"
             log.warning("no link: %s; %s", text, after)
         else:
