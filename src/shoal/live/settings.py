@@ -211,9 +211,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 def differences(here: str, there: str) -> str:
     """In what two brokers differ, of each the text that :meth:`Settings.described` gave."""
     ours, theirs = _parts(here), _parts(there)
+    names = {**ours, **theirs}
+    if ours["routing"] != theirs["routing"]:  # their parameters have nothing in common
+        layers = ("reconfiguration", "recovery")
+        names = {n: "" for n in names if n in layers or (n in ours and n in theirs)}
     return "; ".join(
         f"{name}: {ours.get(name, 'none')} here, {theirs.get(name, 'none')} there"
-        for name in {**ours, **theirs}
+        for name in names
         if ours.get(name) != theirs.get(name)
     )
 
