@@ -12,12 +12,15 @@ from live_world import run, until
 from test_faults import logs_are_right, tables_are_right
 
 from shoal.live.status import Status
+from shoal.stack import LOCAL
+from shoal.stack.layer import shown_parent
 
 BROKERS = 8
+ROOT = shown_parent(LOCAL, True)
 
 
 def parents(states: list[Status]) -> dict[int, object]:
-    """Per broker its parent, or ``root``, as an operator sees it."""
+    """Per broker its parent, or that it is the root, as an operator sees it."""
     return {state.node: (state.overlay or {})["parent"] for state in states}
 
 
@@ -29,7 +32,7 @@ async def one_tree(fleet: Fleet, numbers: list[int]) -> dict[int, object]:
         found.clear()
         found.update(parents(await fleet.states(numbers)))
         above = list(found.values())
-        return above.count("root") == 1 and all(p == "root" or p in found for p in above)
+        return above.count(ROOT) == 1 and all(p == ROOT or p in found for p in above)
 
     try:
         await until(whole, "there is one tree")
@@ -56,7 +59,7 @@ def test_leaves_inner_nodes_and_roots_are_killed_and_stopped(tmp_path: Path) -> 
             above = await one_tree(fleet, everybody)
             await fleet.quiet(everybody, 1000, right)
             load = asyncio.create_task(fleet.load([2, 4, 6]))
-            root = next(n for n in everybody if above[n] == "root")
+            root = next(n for n in everybody if above[n] == ROOT)
             inner = next(n for n in everybody if n != root and n in above.values())
             leaf, still = [n for n in everybody if n != root and n not in above.values()][:2]
             for victim in (leaf, inner, root):

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.simulation.animation_page import PAGE
 from shoal.simulation.kernel import NANOSECONDS, to_ns
-from shoal.stack import StackError
+from shoal.stack import LOCAL, StackError
+from shoal.stack.layer import shown_parent
 
 if TYPE_CHECKING:
     from shoal.simulation.run import Simulation
@@ -76,7 +77,9 @@ class Film:
         for number, node in enumerate(network.nodes):
             if node is not None:
                 seen = {} if node.overlay is None else node.overlay.describe()
-                states[number] = [seen.get("colour"), seen.get("depth"), seen.get("parent")]
+                parent = seen.get("parent")
+                above = "root" if parent == shown_parent(LOCAL, True) else parent
+                states[number] = [seen.get("colour"), seen.get("depth"), above]
         news: dict[int, Any] = {n: s for n, s in states.items() if self.states.get(n) != s}
         news |= dict.fromkeys(self.states.keys() - states.keys())
         changed = changed or states.keys() != self.states.keys()
