@@ -1,5 +1,6 @@
 """Who are my neighbours? One overlay per file; importing the package registers them all.
 
+* :mod:`~shoal.overlay.beacons`: on the air, links to all nodes that hear and are heard.
 * :mod:`~shoal.overlay.configured`: the links that a node was told to have.
 * :mod:`~shoal.overlay.given`: links that a simulation's topology makes and breaks.
 * :mod:`~shoal.overlay.dhtree`: a tree that copies a reference tree, over a hash table.
@@ -9,6 +10,7 @@
 * :mod:`~shoal.overlay.shopparent`: a tree in which each node shops for the parent that costs least.
 """
 
+from shoal.overlay.beacons import Beacons
 from shoal.overlay.configured import Configured
 from shoal.overlay.dhtree import DHTree
 from shoal.overlay.given import Given
@@ -18,6 +20,7 @@ from shoal.overlay.overcast import Overcast, OvercastG
 from shoal.overlay.shopparent import ShopParent
 
 __all__ = [
+    "Beacons",
     "Configured",
     "DHTree",
     "Given",

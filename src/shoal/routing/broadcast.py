@@ -15,6 +15,7 @@ all. The rules, after theirs for links:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import mypyc_attr
@@ -40,6 +41,7 @@ class Broadcast(Routing):
         super().__init__(host)
         self.horizon = parameters.horizon
         self.threshold = parameters.threshold
+        self.jitter = parameters.jitter
         self.table = HorizonTable()
         self.neighbours: dict[NodeId, None] = {}
         self.told: dict[Filter, int] = {}
@@ -79,7 +81,7 @@ class Broadcast(Routing):
             self.deliver(event, spread.hops)
         known = self._wanted_beyond(sender, event)
         if known or self._by_chance(event):
-            self._transmit(spread.onward(known))
+            self._pass_on(event, spread.onward(known))
         else:
             self.host.stopped(event, "end", spread.hops, spread.deterministic)
 
@@ -94,6 +96,14 @@ class Broadcast(Routing):
     def _by_chance(self, event: Event) -> bool:
         draw = self.chance.uniform(event.publisher, event.sequence, self.host.node)
         return draw < self.threshold
+
+    def _pass_on(self, event: Event, message: Message) -> None:
+        """Transmit an event of somebody else's; not at the instant at which all heard it."""
+        if self.jitter:
+            draw = self.chance.uniform(event.publisher, event.sequence, self.host.node, 1)
+            self.host.after(self.jitter * draw, partial(self._transmit, message))
+        else:
+            self._transmit(message)
 
     def _transmit(self, message: Message) -> None:
         self.host.broadcast(message)
