@@ -85,7 +85,7 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as
     as_: Comparison = "improvement"
     over: Over = "each"
     """What becomes of the points of the axis: one number each, or one for all."""
-    across: Literal["each", "spread", "max", "min"] = "each"
+    across: Literal["each", "mean", "spread", "max", "min"] = "each"
     """What becomes of the variants."""
     less: Term | None = None
     """What is subtracted: the same number of another variant, experiment or range."""

@@ -104,6 +104,8 @@ def across(check: Check, curves: Sequence[Curve]) -> Number:
         numbers = [reduce(check.over, curve.x, curve.at(kept)) for curve in curves]
         if check.across == "max":
             return max(numbers)
+        if check.across == "mean":
+            return sum(numbers) / len(numbers)
         return min(numbers) if check.across == "min" else max(numbers) - min(numbers)
 
     return number
