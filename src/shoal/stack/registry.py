@@ -26,6 +26,7 @@ Kind: TypeAlias = Literal["topology", "overlay", "routing", "reconfiguration", "
 
 CAPABILITIES: Mapping[str, str] = {
     "reach": "lets a node open a connection to any other",
+    "air": "carries radio frames to whoever is in range",
     "notice": "tells both ends of a connection when it breaks",
     "links": "reports links up and down",
     "tree": "keeps the neighbourhood acyclic",
