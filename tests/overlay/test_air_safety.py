@@ -6,7 +6,6 @@ More seeds: ``SHOAL_SEEDS=5000 pytest tests/overlay/test_air_safety.py``.
 import os
 
 import pytest
-
 from air_world import AirWorld
 
 SEEDS = int(os.environ.get("SHOAL_SEEDS", "60"))
@@ -27,8 +26,12 @@ def test_the_adversary_finds_a_cycle_where_labels_are_not_compared(
 ) -> None:
     for module in ("maodv", "maodv_member", "maodv_search"):
         monkeypatch.setattr(f"shoal.overlay.{module}.leads", lambda first, second: True)
-    with pytest.raises(AssertionError, match="closes a cycle"):
+
+    def troubled() -> None:
         for seed in range(200):
             world = AirWorld("witree", seed, nodes=6)
             monkeypatch.setattr(world, "check", world.check_links)
             world.history(rounds=12)
+
+    with pytest.raises(AssertionError, match="closes a cycle"):
+        troubled()

@@ -27,6 +27,7 @@ def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[st
         "notes": _notes,
         "loads": _loads,
         "reach": _reach,
+        "air": _air,
     }
     with uncollected():
         return {
@@ -140,3 +141,11 @@ def _reach(recorder: Recorder) -> list[Any]:
         [r.excused.bit_count() for r in records],
         [(r.owed & r.received & ~r.excused).bit_count() for r in records],
     ]
+
+
+def _air(recorder: Recorder) -> list[Any]:
+    """What a medium counted; nothing without one. Bins in which nothing happened are left out."""
+    counts = np.zeros((0, 10), np.int64) if recorder.air is None else recorder.air()
+    bins = np.nonzero(counts.any(axis=1))[0]
+    time = bins * (recorder.bin_ns / NANOSECONDS)
+    return [time, *(counts[bins, column] for column in range(counts.shape[1]))]

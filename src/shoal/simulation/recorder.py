@@ -7,6 +7,7 @@ The traffic of a kind is counted in time bins while it flows; nothing is kept pe
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from shoal.simulation.invariants import delivered_twice
@@ -119,6 +120,8 @@ class Recorder:
         self.publications: list[PublicationRecord] = []
         self.deliveries: array[int] = array("q")
         """Seven numbers each: publisher, sequence, node, time, hops, whether wanted, recovered."""
+        self.air: Callable[[], Any] | None = None
+        """What happened on a radio medium: counts per time bin."""
         self.gaps = 0
         """Events that applications were told they would not get."""
         self.gaps_told: dict[tuple[NodeId, NodeId], list[int]] = {}
