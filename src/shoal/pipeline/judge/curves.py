@@ -1,4 +1,4 @@
-"""From curves to numbers: how a claim's words about a figure become arithmetic on means."""
+"""Summaries of curves: a claim's words about a figure as arithmetic on means."""
 
 from __future__ import annotations
 
