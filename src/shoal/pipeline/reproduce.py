@@ -145,7 +145,7 @@ class _Engine:
 
 
 def _key(runs: Sequence[PlannedRun], asked: Sequence[Question], failed: set[str]) -> bytes:
-    """Key of the cached answers: the plan, the failed runs, the questions and the measuring code."""
+    """Key of cached answers: the plan, the failed runs, the questions and the measuring code."""
     digest = hashlib.blake2b(digest_size=16)
     for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())

@@ -1,4 +1,4 @@
-"""Garbage collection in Spark workers: imported modules stay and are not scanned after each task."""
+"""Garbage collection in Spark workers: imported modules are not scanned after each task."""
 
 from __future__ import annotations
 
