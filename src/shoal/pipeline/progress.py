@@ -25,7 +25,7 @@ class Progress(Protocol):
         """A sweep of so many runs, of so many estimated seconds on one core, begins."""
 
     def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
-        """Report runs done and failed so far, their estimated work, and whether no worker is busy."""
+        """Report runs done and failed, their estimated work, and whether no worker is busy."""
 
     def note(self, text: str) -> None:
         """Show a line that the user should read."""
