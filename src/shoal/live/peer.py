@@ -138,7 +138,7 @@ class Peer:
         if not all(self.principal.may_publish(event.content) for event in events):
             return False
         if routed and broker.came is not None:
-            new = [broker.came.add(*event.id) for event in events]
+            new = [broker.came.add(event.publisher, event.sequence) for event in events]
             if not any(new):
                 broker.cycles += 1
                 return False

@@ -16,6 +16,7 @@ line of text. Steps overlap freely. Then the trouble ends, the network heals and
 
 from shoal.simulation.chaos.history import DOMAIN, History, ImpossibleStep, Subject, failure
 from shoal.simulation.chaos.mesh import MeshHistory
+from shoal.simulation.chaos.recovery import RecoveryHistory
 from shoal.simulation.chaos.tree import TreeHistory
 from shoal.simulation.chaos.trials import (
     begin,
@@ -23,6 +24,7 @@ from shoal.simulation.chaos.trials import (
     play,
     random_steps,
     read,
+    recovery_subjects,
     replay,
     shrink,
     subjects,
@@ -34,6 +36,7 @@ __all__ = [
     "History",
     "ImpossibleStep",
     "MeshHistory",
+    "RecoveryHistory",
     "Subject",
     "TreeHistory",
     "begin",
@@ -42,6 +45,7 @@ __all__ = [
     "play",
     "random_steps",
     "read",
+    "recovery_subjects",
     "replay",
     "shrink",
     "subjects",

@@ -29,9 +29,10 @@ class Subject(NamedTuple):
     covering: bool = False
     variant: str = ""
     """Parameters of the routing, as ``name=value name=value``."""
+    recovery: str = ""
 
     def __str__(self) -> str:
-        names = " + ".join(name for name in self[:3] if name)
+        names = " + ".join(name for name in (*self[:3], self.recovery) if name)
         names = f"{names} ({self.variant})" if self.variant else names
         return f"{names} with covering" if self.covering else names
 
@@ -39,7 +40,13 @@ class Subject(NamedTuple):
 class History:
     """A network in trouble, and the log of how it got there."""
 
-    def __init__(self, subject: Subject, ground: dict[str, Any], topology: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        ground: dict[str, Any],
+        topology: dict[str, Any],
+        more: dict[str, Any] | None = None,
+    ) -> None:
         self.subject = subject
         self.ground = ground
         """What the history begins with, beside its stack: plain data, to be printed and read."""
@@ -65,6 +72,7 @@ class History:
                     "workload": {
                         "script": [{"at": 0, "node": 0, "do": "subscribe", "patterns": []}]
                     },
+                    **(more or {}),
                 }
             )
         )
@@ -117,11 +125,13 @@ class History:
         self.simulation.advertisement(node, AttributeFilter(text), False)
 
     def _publish(self, rest: str) -> None:
+        self.simulation.publication(self._event(rest))
+
+    def _event(self, rest: str) -> Event:
         node, text = _node(rest)
         name, _, value = text.partition("=")
-        event = Event(node, self._sequences[node], Attributes({name: int(value)}))
         self._sequences[node] += 1
-        self.simulation.publication(event)
+        return Event(node, self._sequences[node] - 1, Attributes({name: int(value)}))
 
     def _wait(self, rest: str) -> None:
         kernel = self.simulation.kernel
