@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shoal.simulation.chaos.dps import DpsHistory
 from shoal.simulation.chaos.history import History, ImpossibleStep, Subject, failure
 from shoal.simulation.chaos.mesh import MeshHistory, mesh_ground
 from shoal.simulation.chaos.tree import TreeHistory, tree_ground
@@ -65,7 +66,11 @@ def begin(subject: Subject, seed: int) -> History:
 
 def play(subject: Subject, ground: Mapping[str, Any], log: list[str]) -> History:
     """The network after the steps of a log."""
-    make = TreeHistory if _topology(subject) == "abstract-tree" else MeshHistory
+    make: type[TreeHistory | MeshHistory] = MeshHistory
+    if _topology(subject) == "abstract-tree":
+        make = TreeHistory
+    elif subject.routing == "dps":
+        make = DpsHistory
     history = make(subject, dict(ground))
     for line in log:
         history.step(line)
