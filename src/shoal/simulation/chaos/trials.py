@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shoal.simulation.chaos.dps import DpsHistory
 from shoal.simulation.chaos.history import History, ImpossibleStep, Subject, failure
 from shoal.simulation.chaos.mesh import MeshHistory, mesh_ground
 from shoal.simulation.chaos.recovery import RecoveryHistory, recovery_ground
@@ -88,6 +89,8 @@ def play(subject: Subject, ground: Mapping[str, Any], log: list[str]) -> History
         make = RecoveryHistory
     elif _topology(subject) == "abstract-tree":
         make = TreeHistory
+    elif subject.routing == "dps":
+        make = DpsHistory
     history = make(subject, dict(ground))
     for line in log:
         history.step(line)
