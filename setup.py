@@ -32,6 +32,7 @@ COMPILED = [
     "src/shoal/overlay/shopparent_interests.py",
     "src/shoal/overlay/shopparent_join.py",
     "src/shoal/overlay/shopparent_member.py",
+    "src/shoal/overlay/shopparent_move.py",
     "src/shoal/overlay/lstree.py",
     "src/shoal/overlay/lstree_caches.py",
     "src/shoal/overlay/lstree_member.py",
