@@ -232,7 +232,7 @@ def _set(raw: dict[str, Any], setting: str) -> None:
 
 
 def _default_section(kind: str) -> dict[str, Any]:
-    """What ``--set topology.rate=10`` is meant of if no topology was named."""
+    """Section that ``--set topology.rate=10`` changes if no topology was named."""
     from shoal.simulation import RunConfig
 
     default = getattr(RunConfig(), kind, None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments.dps_scenarios import EXPERIMENTS, SIX
+from shoal.experiments.dps_scenarios import EXPERIMENTS
+from shoal.experiments.dps_steps import SIX
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
 

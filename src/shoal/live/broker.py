@@ -104,7 +104,7 @@ class Broker:
         self._metrics: MetricsServer | None = None
         self._ticked = 0.0
         self._late = (0.0, 0.0)
-        """By how many seconds the event loop was late, and until when that counts."""
+        """Lateness of the event loop in seconds, and the time until which it counts."""
         self._stopped: asyncio.Event | None = None
 
     # Life
@@ -166,7 +166,7 @@ class Broker:
 
     @property
     def metrics_address(self) -> str:
-        """Where metrics are shown; empty if nowhere."""
+        """Address of the metrics; empty if there is none."""
         if self._metrics is None:
             return ""
         return show_address(*self._metrics.sockets[0].getsockname()[:2])
@@ -324,7 +324,7 @@ class Broker:
                 session.deliver((number,), event, content_of(event))
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
-        """It no longer does."""
+        """A client no longer wants events that match."""
         if self.edge.remove(subscriber, number, filter):
             if self.recording is not None:
                 self.recording.wanted(filter, False)
@@ -360,7 +360,7 @@ class Broker:
         return tuple([*near, *far][:64])
 
     def known(self) -> int:
-        """How many other brokers are known: as the overlay says or, if it does not, those met."""
+        """Number of other brokers known: the overlay's count or, without one, those met."""
         overlay = self.layers.overlay
         known = None if overlay is None else overlay.describe().get("known")
         return known if isinstance(known, int) else len(self.peers.addresses)
@@ -395,5 +395,5 @@ class Broker:
             )
 
     def status(self, tables: bool = False) -> Status:
-        """How the broker is doing."""
+        """State of the broker, for ``shoal top`` and metrics."""
         return status_of(self, tables)

@@ -102,9 +102,9 @@ class Publication:
 
     kind: int
     at: float
-    """When the publisher began with it."""
+    """Time at which the publisher began to publish it."""
     accepted: float | None = None
-    """When the broker's answer came."""
+    """Time of the broker's answer."""
     node: int = -1
     """The broker that accepted it."""
 
@@ -118,7 +118,7 @@ class Told:
     publisher: int | None = None
     """The node at which they were published, where the gap names it."""
     left: int | None = None
-    """How many more it may stand for, where it says how many."""
+    """Events that the gap may still stand for; None if it gives no number."""
 
     def holds(self, event: Publication) -> bool:
         """Whether the event was certainly published meanwhile, and is one of those meant."""
@@ -140,9 +140,9 @@ class Listener:
     gaps: list[Told] = field(default_factory=list)
     misdelivered: int = 0
     last: float = 0.0
-    """When the last event that arrived was published."""
+    """Publication time of the last event that arrived."""
     heard: float = 0.0
-    """When it arrived."""
+    """Arrival time of that event."""
 
 
 class LiveChaos:
@@ -174,7 +174,7 @@ class LiveChaos:
         self._crashed: list[str] = []
 
     async def run(self, seconds: float, progress: Callable[[LiveChaos], None]) -> Outcome:
-        """Everything, from the start of the brokers to their end."""
+        """Run the test, from the start of the brokers to their end."""
         began = time.monotonic()
         try:
             await self._start()

@@ -6,8 +6,10 @@
 * :mod:`~shoal.overlay.graph`: a graph of near constant degree that builds and heals itself.
 * :mod:`~shoal.overlay.lstree`: a tree of bounded degree that builds and heals itself.
 * :mod:`~shoal.overlay.lstree_observed`: the same, with notes on what it does and why.
+* :mod:`~shoal.overlay.maodv`: a tree over radios that move.
 * :mod:`~shoal.overlay.overcast`: a tree that repairs itself with ancestors only.
 * :mod:`~shoal.overlay.shopparent`: a tree in which each node shops for the parent that costs least.
+* :mod:`~shoal.overlay.witree`: a tree over radios that any node below a lost link can repair.
 """
 
 from shoal.overlay.configured import Configured
@@ -16,10 +18,13 @@ from shoal.overlay.given import Given
 from shoal.overlay.graph import Graph
 from shoal.overlay.lstree import LSTree
 from shoal.overlay.lstree_observed import ObservedLSTree
+from shoal.overlay.maodv import MAODV
 from shoal.overlay.overcast import Overcast, OvercastG
 from shoal.overlay.shopparent import ShopParent
+from shoal.overlay.witree import WiTree
 
 __all__ = [
+    "MAODV",
     "Configured",
     "DHTree",
     "Given",
@@ -29,4 +34,5 @@ __all__ = [
     "Overcast",
     "OvercastG",
     "ShopParent",
+    "WiTree",
 ]

@@ -29,7 +29,8 @@ With ``discovery = "radio"`` neighbours are whoever hears a broadcast. With ``"s
 know others by peer sampling, and ask some of them for advertisements in each period.
 
 What a node tells of itself: :mod:`~shoal.overlay.shopparent_member`. How it joins a parent and
-loses it: :mod:`~shoal.overlay.shopparent_join`. What a parent costs, as a formula:
+loses it: :mod:`~shoal.overlay.shopparent_join`. How it leaves one for another without losing an
+event: :mod:`~shoal.overlay.shopparent_move`. What a parent costs, as a formula:
 :mod:`~shoal.overlay.shopparent_costs`. Here: a node's life, and how it chooses a parent.
 """
 
@@ -41,11 +42,13 @@ from typing import cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.shopparent_costs import LEAST, RANDOM, Errors, Work, metric
-from shoal.overlay.shopparent_join import LONGEST, Joiner
+from shoal.overlay.shopparent_join import Joiner
 from shoal.overlay.shopparent_member import NOBODY
 from shoal.overlay.shopparent_messages import (
     Advertise,
     Answer,
+    Flush,
+    Flushed,
     Here,
     Hop,
     Join,
@@ -56,6 +59,7 @@ from shoal.overlay.shopparent_messages import (
     Wanted,
     Welcome,
 )
+from shoal.overlay.shopparent_move import LONGEST
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Layer, Routing, shown_parent
 from shoal.stack.message import Contact, Message
@@ -98,6 +102,8 @@ class ShopParent(Joiner):
             Join: self.on_join,
             Answer: self.on_answer,
             Welcome: self.on_welcome,
+            Flush: self.on_flush,
+            Flushed: self.on_flushed,
             Moved: self.on_moved,
             Stray: self.on_stray,
             Here: self.on_here,
@@ -147,6 +153,8 @@ class ShopParent(Joiner):
             self.host.send_all(tuple(self.children()), Stray())
         if self.parent != LOCAL:
             self.host.send(self.parent, Here())
+        if self.leaving != NOBODY:
+            self.host.send(self.leaving, Here())
 
     def _expire(self, now: float) -> None:
         """Give up connections and forget advertisements of nodes that have been silent."""
@@ -191,8 +199,9 @@ class ShopParent(Joiner):
         self.adverts[sender] = advertise
         self.advertised[sender] = now
         self._hear(sender, advertise.known)
-        if sender == self.parent:
+        if sender in (self.parent, self.leaving):
             self.heard[sender] = now
+        if sender == self.parent:
             self._follow(advertise)
         elif _parent_in(advertise) == self.host.node:
             self._news()
@@ -224,7 +233,7 @@ class ShopParent(Joiner):
 
     def shop(self) -> None:
         """A node with a route changes to a better root's tree, or to a parent that costs less."""
-        if self.joining != NOBODY:
+        if self.joining != NOBODY or self.leaving != NOBODY:
             return
         candidates = self._candidates()
         if not candidates:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.recovery.budget import Budget, Pace
-from shoal.recovery.buffer import EventBuffer, Kept, size_of
+from shoal.recovery.buffer import EventBuffer, Kept
 from shoal.recovery.delivered import Delivered
 from shoal.recovery.losses import Losses
 from shoal.recovery.messages import BATCH, Digest, Reply, Request
@@ -101,6 +101,10 @@ class Copies(Recovery):
         since = self.host.now() - age
         return [kept.event for kept in self.buffer.matching(filter) if kept.time >= since]
 
+    def came(self, event: Event, now: float) -> None:
+        """The routing brought an event that is wanted: strike it from what is missing."""
+        raise NotImplementedError
+
     def count(self, event: Event, now: float) -> list[int]:
         """Strike an event from what is missing; the numbers of the filters that it matches."""
         raise NotImplementedError
@@ -109,8 +113,8 @@ class Copies(Recovery):
         """Deliver it unless a copy was faster, and look whether something is missing before it."""
         now = self.host.now()
         self.keep(event, now)
-        self.count(event, now)
-        if self.delivered.first(event.id):
+        self.came(event, now)
+        if self.delivered.first((event.publisher, event.sequence)):
             self.host.deliver(event, hops)
 
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
@@ -172,7 +176,7 @@ class Copies(Recovery):
             some = copies[first : first + BATCH]
             if not some and not refused:
                 return
-            size = sum([size_of(kept.event) for kept in some])
+            size = sum([kept.size for kept in some])
             if not self.replies.spend(size, now):
                 self.withheld += 1
                 return

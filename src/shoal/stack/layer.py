@@ -138,7 +138,7 @@ class Routing(Layer):
         """This node's application will publish events that match; only some routings use it."""
 
     def unadvertise(self, filter: Filter) -> None:
-        """It no longer will."""
+        """This node's application no longer will."""
 
     # Upwards
 
@@ -287,7 +287,7 @@ class Recovery(Layer):
         return []
 
     def unsubscribed(self, filter: Filter) -> None:
-        """It no longer does."""
+        """This node's application no longer wants events that match."""
 
     def seen(self, event: Event, sender: NodeId = LOCAL) -> None:
         """The routing brought an event to this node for the first time, wanted here or not.
