@@ -41,6 +41,7 @@ from shoal.live.client import Bus, connect
 from shoal.live.errors import LiveError
 from shoal.live.messages import Promise
 from shoal.live.processes import BrokerProcess, free_port
+from shoal.live.settings import OVERLAY
 from shoal.live.subscription import Gap, Subscription
 
 KINDS: Final = 4
@@ -59,10 +60,12 @@ QUIET: Final = 15.0
 
 Fault: TypeAlias = Literal["kill", "stop", "terminate"]
 FAULTS: Final[tuple[Fault, ...]] = ("kill", "stop", "terminate")
+OVERLAYS: Final = {
+    "lstree": ("--overlay=lstree", "--degree=4"),
+    "graph": (*("--overlay=graph", "--degree=4"), "--set=routing.threshold=1.0"),
+}
+"""What brokers are told, by overlay: every event is to reach all who want it."""
 SETTINGS: Final = (
-    "--degree=4",
-    "--set=routing.threshold=1.0",
-    "--set=overlay.heal=2.0",
     "--set=limits.rate=100",  # all that a flood of one client costs
     "--set=limits.block=1.0",
     "--set=anyone_may_block=true",  # the attack is to be one
@@ -159,7 +162,9 @@ class LiveChaos:
         subscribers: int = 8,
         rate: float = 20.0,
         promise: Promise = "best effort",
+        overlay: str = OVERLAY,
     ) -> None:
+        self._stack = OVERLAYS.get(overlay, (f"--overlay={overlay}",))
         self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
         self._seed, self._every, self._hostile = seed, every, hostile
@@ -200,7 +205,7 @@ class LiveChaos:
         for n, address in enumerate(addresses):
             joins = [f"--join={other}" for other in addresses[:3] if other != address]
             recovery = RECOVERING if self.promise == "recovered" else ()
-            given = [*SETTINGS, *recovery, *joins]
+            given = [*self._stack, *SETTINGS, *recovery, *joins]
             process = BrokerProcess(f"chaos-{n}", given, address=address)
             self.brokers.append(process)
         for broker in self.brokers:

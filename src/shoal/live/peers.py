@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from shoal.live.dialling import NoLinkError, dial
@@ -162,9 +161,7 @@ class Peers:
             self._said[address] = text
             if len(self._said) > MET:
                 del self._said[next(iter(self._said))]
-            tries = self._broker.layers.bottom.heals_within < inf
-            after = "trying on" if tries else "this overlay does not try again: restart the broker"
-            log.warning("no link: %s; %s", text, after)
+            log.warning("no link: %s; trying on", text)
         else:
             log.debug("no link: %s", text)
 

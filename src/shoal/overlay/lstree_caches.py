@@ -152,6 +152,8 @@ class Search:
         self.cause = cause
         """Why: ``join``, ``lost`` (the parent) or ``merge`` (a root looks for another tree)."""
         self.started = started
+        self.why = ""
+        """Why the parent was lost."""
         self.lost = lost
         """The parent that was lost; LOCAL if none."""
         self.repair = repair

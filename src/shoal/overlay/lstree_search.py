@@ -46,8 +46,10 @@ class Searcher(Member):
         """Whether roots look for other trees."""
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with."""
+        self.unmet: dict[str, None] = {}
+        """Addresses among them under which nobody has answered so far."""
         self.last: Search | None = None
-        """The search that ended last."""
+        """The search that ended last, but for those that found no other tree."""
         self.outcome = ""
         """How it ended."""
         self._requests = 0
@@ -77,12 +79,13 @@ class Searcher(Member):
         self.parent_changed(LOCAL)
         if self.host.watched:
             self.host.note("parent lost", lost, why)
-        self._seek("lost", lost, repair)
+        self._seek("lost", lost, repair, why)
 
-    def _seek(self, cause: str, lost: NodeId, repair: int) -> None:
+    def _seek(self, cause: str, lost: NodeId, repair: int, why: str = "") -> None:
         """Begin a search."""
         self._end_search("replaced by another search")
         self.search = Search(cause, self.host.now(), lost, repair)
+        self.search.why = why
         self._ask_next()
 
     def _end_search(self, outcome: str) -> None:
@@ -92,8 +95,9 @@ class Searcher(Member):
                 search.timer.cancel()
             self._let_go(search)
             self.search = None
-            self.last = search
-            self.outcome = outcome
+            if search.cause != "merge" or self.parent != LOCAL:
+                self.last = search
+                self.outcome = f"{outcome}, after {self.host.now() - search.started:.3f} s"
 
     def _let_go(self, search: Search) -> None:
         """Close the connection that the candidate of a search may have opened."""
@@ -267,6 +271,7 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
+        self.unmet.pop(contact.address, None)
         self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
@@ -349,7 +354,7 @@ class Searcher(Member):
         self._recolour()
         if self.host.watched:
             self.host.note("root", search.lost, search.cause)
-        if self.merges:
+        if self.merges or self.unmet:
             self.host.after(self.parameters.early_merge, self.merge)
         if self._growing is None:
             self._growing = self.host.every(self.parameters.merge_period, self.grow)
@@ -387,9 +392,12 @@ class Searcher(Member):
     def describe(self) -> dict[str, Any]:
         """See :class:`~shoal.stack.layer.Overlay`."""
         seen = super().describe()
-        search = self.search if self.search is not None else self.last
+        search = self.search
+        if search is None or search.cause == "merge":
+            search = self.last
         if search is not None:
             steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
             outcome = "under way" if search is self.search else self.outcome
-            seen["last search"] = "; ".join([search.cause, *steps[-6:], outcome])
+            cause = f"parent {search.lost} lost ({search.why})" if search.why else search.cause
+            seen["last search"] = "; ".join([cause, *steps[-6:], outcome])
         return seen

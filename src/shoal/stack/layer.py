@@ -180,6 +180,10 @@ class Routing(Layer):
         """Whether every event reaches all who want it while nothing changes; tests ask."""
         return True
 
+    def expected(self) -> float | None:
+        """Share of the deliveries that is made while nothing changes; None if it is not known."""
+        return 1.0 if self.certain() else None
+
     # From the overlay
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
