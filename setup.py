@@ -16,6 +16,7 @@ from setuptools import Extension, find_packages, setup
 # cut short by Ctrl-C for a lack of memory, and aborts.
 COMPILED = [
     "src/shoal/content/tables.py",
+    "src/shoal/content/language/evaluate.py",
     "src/shoal/content/index/index.py",
     "src/shoal/content/index/lanes.py",
     "src/shoal/content/index/levels.py",
@@ -74,6 +75,7 @@ COMPILED = [
     "src/shoal/recovery/numbering.py",
     "src/shoal/recovery/copies.py",
     "src/shoal/recovery/counting.py",
+    "src/shoal/recovery/holding.py",
     "src/shoal/recovery/gossip.py",
     "src/shoal/recovery/pull.py",
     "src/shoal/recovery/push.py",

@@ -249,7 +249,7 @@ class Broker:
 
     # Clients, and the program a broker lives in
 
-    def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> None:
+    def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> Event:
         """A client publishes."""
         if self.departures.leaving:
             raise RefusedError("leaving", "this broker is about to stop; publish at another one")
@@ -264,7 +264,7 @@ class Broker:
             raise session.principal.refuse_publication()
         self.publishing = session
         try:
-            self._publish(content, body)
+            return self._publish(content, body)
         finally:
             self.publishing = None
 
@@ -325,7 +325,7 @@ class Broker:
         """Deliver what is held here to a client that may have missed it; it knows what it has."""
         recovery = self.layers.recovery
         if recovery is not None:
-            for event in recovery.held(filter, age):
+            for event in sorted(recovery.held(filter, age), key=lambda event: event.id):
                 session.deliver((number,), event, content_of(event))
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:

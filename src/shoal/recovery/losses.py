@@ -26,6 +26,9 @@ MOST_LOSSES = 10_000
 MOST_LATER = 4096
 """Events beyond the last number that are remembered; of more, the older half is forgotten."""
 
+UNANSWERED = 5.0
+"""Seconds for which events in order wait for their publisher's first numbers."""
+
 
 class Wanted:
     """A filter of this node's application."""
@@ -328,6 +331,17 @@ class Losses:
                 if one.wanted.number in numbers:
                     return True
         return False
+
+    def awaits(self, filter: Filter, publisher: NodeId, sequence: int, now: float) -> bool:
+        """Whether a publisher's event before this one may still come, as far as is known."""
+        wanted = self.wanted.get(filter)
+        if wanted is None:
+            return False
+        for one in self.lost.get(publisher, ()):
+            if one.wanted is wanted and one.after < sequence:
+                return True
+        stream = self.streams.get(publisher, {}).get(wanted.number)
+        return stream is not None and stream.index < 0 and now < stream.since + UNANSWERED
 
     def give_up(self, before: float) -> list[Lost]:
         """What was noticed before a time, or is too much to remember: it is missing no more."""

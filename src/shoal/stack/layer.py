@@ -290,6 +290,17 @@ class Recovery(Layer):
         """The events kept at this node that match and are no older than so many seconds."""
         return []
 
+    def awaits(self, filter: Filter, publisher: NodeId, sequence: int) -> bool:
+        """Whether an event that matches may still come before a publisher's event."""
+        return False
+
+    def secure(self, event: Event, nodes: int, done: Callable[[int], None]) -> None:
+        """See to it that so many nodes hold an event that this node's application published.
+
+        Calls back with the number of those that do, at once if this recovery asks nobody.
+        """
+        done(1)
+
     def unsubscribed(self, filter: Filter) -> None:
         """This node's application no longer wants events that match."""
 
