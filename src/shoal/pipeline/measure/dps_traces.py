@@ -15,11 +15,13 @@ from shoal.routing.dps.messages import DOWN
 _FIELD = re.compile(r"\b(\w+)=(-?\d+|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 _TEXT = re.compile(r"text=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 _EVENT = re.compile(r"event=Event\(publisher=(\d+), sequence=(\d+), .*?\), attribute=")
+VALUES = re.compile(r"content=Attributes\(values=(\{.*?\})\)")
+"""The attributes of an event, within a message as it was printed."""
 CHANGES = ("leader", "sync", "created", "adopted", "subscribeto", "left", "gone")
 """Kinds of messages that change who leads a group or what is in a view."""
 
 
-def _fields(content: str) -> dict[str, Any]:
+def fields(content: str) -> dict[str, Any]:
     """The plain fields of a message as it was printed, the first of each name."""
     found: dict[str, Any] = {}
     event = _EVENT.search(content)
@@ -32,7 +34,7 @@ def _fields(content: str) -> dict[str, Any]:
 
 
 def _events(run: Run) -> list[tuple[Row, dict[str, Any]]]:
-    return [(row, _fields(row["content"])) for row in run.messages if row["kind"] == "event"]
+    return [(row, fields(row["content"])) for row in run.messages if row["kind"] == "event"]
 
 
 @case("messages", unit="copies")
@@ -52,11 +54,11 @@ def passed_while_blocked(run: Run) -> Value:
     spans: dict[tuple[int, str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in run.messages:
         if row["kind"] == "creategroup":
-            said = _fields(row["content"])
+            said = fields(row["content"])
             above = literal_eval(re.findall(_TEXT, row["content"])[1])
             begun[row["source"], said["attribute"], above, said["text"]] = row["time"]
         elif row["kind"] == "created":
-            said = _fields(row["content"])
+            said = fields(row["content"])
             since = begun.get((row["target"], said["attribute"], said["at"], said["text"]))
             if since is not None:
                 key = (row["target"], said["attribute"], said["at"])
@@ -109,6 +111,6 @@ def disturbed_afar(run: Run, since: float, levels: int = 3) -> Value:
     changed: set[Key] = set()
     for row in run.messages:
         if row["time"] >= since and row["kind"] in CHANGES:
-            said = _fields(row["content"])
+            said = fields(row["content"])
             changed.add((said["attribute"], said.get("at", said["text"])))
     return len(changed - near)
