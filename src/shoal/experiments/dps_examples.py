@@ -78,8 +78,8 @@ STRUCTURE = (
             content("dps1", subscriptions=2, event_every=2.0),
             {
                 "nodes": 40,
-                "duration": 600.0,
-                "workload": {"subscribe_window": [60.0, 300.0], "publish_window": [70.0, 400.0]},
+                "duration": 700.0,
+                "workload": {"subscribe_window": [100.0, 400.0], "publish_window": [110.0, 650.0]},
                 "record": ["publications", "messages", "notes"],
             },
         ),

@@ -79,13 +79,33 @@ FALSE_POSITIVES = (
         "variants",
         "The same in each of the four systems",
         merge(TABLE_1, {"nodes": 2000, "duration": 700.0}),
-        {
-            **FOUR,
-            "most selective": variant("generic", "leader", attribute="most-selective"),
-        },
+        FOUR,
         seeds=5,
         quick_seeds=2,
         quick={"nodes": 1000, "duration": SETTLED + 40.0},
+    ),
+    Experiment(
+        "selective",
+        "Six subscriptions per node, one after the other, while events are published",
+        merged(
+            STEPS,
+            content("dps1", subscriptions=6, subscribe_every=150.0, event_every=5.0),
+            {
+                "nodes": 500,
+                "duration": 1500.0,
+                "workload": {"subscribe_window": [100.0, 100.0], "publish_window": [100.0, 1500.0]},
+                "record": ["reach", "traffic"],
+            },
+        ),
+        {
+            "uniform": variant("root", "leader"),
+            "most selective": variant("root", "leader", attribute="most-selective"),
+            "least selective": variant("root", "leader", attribute="least-selective"),
+            "filter at sender": variant("root", "leader", filter_at_sender=True),
+        },
+        seeds=5,
+        quick_seeds=2,
+        quick={"nodes": 200},
     ),
 )
 

@@ -27,8 +27,9 @@ Which = Literal["max", "median", "mean"]
 # How far events go
 
 
-def _percent(column: str) -> Column:
-    return 100 * F.try_divide(F.mean(column), F.max("dispatchers"))
+def _percent(column: str, since: float = 0.0) -> Column:
+    of_span = F.when(F.col("time") >= since, F.col(column))
+    return 100 * F.try_divide(F.mean(of_span), F.max("dispatchers"))
 
 
 @over("reach", unit="%")
@@ -44,9 +45,9 @@ def contacted_nodes() -> Column:
 
 
 @over("reach", unit="%")
-def false_positives() -> Column:
+def false_positives(since: float = 0.0) -> Column:
     """Nodes that are sent an event that no subscription of theirs matches, on average."""
-    return _percent("in_vain")
+    return _percent("in_vain", since)
 
 
 @over("reach", unit="%")

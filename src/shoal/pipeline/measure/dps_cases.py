@@ -258,16 +258,24 @@ def _ordered(group: dict[str, Any], view: list[list[Any]]) -> bool:
 def wrong_roles(run: Run) -> Value:
     """Members that hold views for leaders only, and leaders that did not join in their turn.
 
-    The creator of a group leads it, and the next K_c that join are its co-leaders.
+    The creator of a group leads it, and the next K_c that join are its co-leaders. Where groups of
+    one label were merged, one of their creators leads.
     """
     kept = run.configuration["routing"]["coleaders"]
     wrong = 0
     forest = Forest(run)
     joiners = forest.joiners()
+    creators: dict[Key, set[int]] = defaultdict(set)
+    for _, node, leader, key in forest.joined:
+        if node == leader:
+            creators[key].add(node)
     for (attribute, text), leaders in forest.leaders.items():
         for node, group in leaders if text else ():
             first, *others = joiners[attribute, text]
-            wrong += node != first or set(group["coleaders"]) != set(others[:kept])
+            if len(creators[attribute, text]) > 1:
+                wrong += node not in creators[attribute, text]
+            else:
+                wrong += node != first or set(group["coleaders"]) != set(others[:kept])
     for node, leader, group in forest.rows:
         leads = node == leader or node in group["coleaders"]
         wrong += not leads and bool(group["members"] or group["predview"] or group["succviews"])
