@@ -224,6 +224,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         parts += [f"{protocol.kind}={protocol.name}" for protocol in above if protocol is not None]
         limits = self.limits
         parts.append(f"frame={limits.frame} text={limits.text} cost={limits.cost}")
+        if stack.overlay is not None:  # one tree has one root
+            nodes = NODES.get(stack.overlay.name, ())
+            parts += [f"{k}={getattr(stack.parameters['overlay'], k)}" for k in nodes]
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)

@@ -41,7 +41,7 @@ from typing import cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.shopparent_costs import LEAST, RANDOM, Errors, Work, metric
+from shoal.overlay.shopparent_costs import LEAST, OVHD, RANDOM, Errors, Work, metric
 from shoal.overlay.shopparent_join import Joiner
 from shoal.overlay.shopparent_member import NOBODY
 from shoal.overlay.shopparent_messages import (
@@ -225,7 +225,7 @@ class ShopParent(Joiner):
         if self.metric == RANDOM:
             best = candidates
         else:
-            values = self.metrics(candidates)
+            values = self.metrics(candidates, self.metric)
             least = min(values) + LEAST
             best = [c for c, value in zip(candidates, values, strict=True) if value <= least]
         self._draws += 1
@@ -241,15 +241,16 @@ class ShopParent(Joiner):
         better_tree = self.adverts[candidates[0]].rank < self.rank
         if self.parent == LOCAL or better_tree:
             if better_tree:
-                self._ask(candidates[self._least(self.metrics(candidates))])
+                self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
             return
         if self.metric == RANDOM or self.parent not in candidates:
             return
-        values = self.metrics(candidates)
+        values = self.metrics(candidates, self.metric)
         now = values[candidates.index(self.parent)]
         at = self._least(values)
         if values[at] < now * (1.0 - self.hysteresis) - LEAST:
-            self._ask(candidates[at], now - values[at])
+            old, new = self.metrics([self.parent, candidates[at]], OVHD)
+            self._ask(candidates[at], old - new)
 
     def _least(self, values: list[float]) -> int:
         """Where the first of the least values is."""
@@ -276,8 +277,8 @@ class ShopParent(Joiner):
 
     # What a parent costs
 
-    def metrics(self, candidates: list[NodeId]) -> list[float]:
-        """The routing metrics of candidates, with this node and all below it detached."""
+    def metrics(self, candidates: list[NodeId], name: str) -> list[float]:
+        """A routing metric of candidates, with this node and all below it detached."""
         routing, interests = self.routing, self.interests
         mine = [routing.filters()] + [routing.filters_from(child) for child in self.children()]
         wanted = interests.merged([interests.wanted(filters) for filters in mine])
@@ -290,9 +291,7 @@ class ShopParent(Joiner):
             error = (0.0, 0.0) if self.errors is None else self.errors.of(self.host.node, node)
             inherent = interests.interest(space, own)
             proxied = interests.interest(space, others)
-            values.append(
-                metric(self.metric, space, self.work, hops, inherent, proxied, added, error)
-            )
+            values.append(metric(name, space, self.work, hops, inherent, proxied, added, error))
         return values
 
     def _offer(self, node: NodeId) -> tuple[Wanted, Wanted]:
@@ -336,14 +335,19 @@ class ShopParent(Joiner):
         return None
 
     def describe(self) -> dict[str, object]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
-        return {
+        """See :class:`~shoal.stack.layer.Overlay`. Shares and what was saved need a sample."""
+        described: dict[str, object] = {
             "parent": shown_parent(self.parent, self.rank >= 0),
             "hops": len(self.route) if self.rank >= 0 else None,
             "children": len(self.children()),
             "moves": self.moves,
-            "saved": round(self.saved, 3),
         }
+        if self.routing.watching is not None:
+            forwarded, foreign = self.for_others()
+            described["forwards"] = round(forwarded, 3)
+            described["only for others"] = round(foreign, 3)
+            described["work saved"] = round(self.saved)
+        return described
 
 
 def _parent_in(advertise: Advertise) -> NodeId:

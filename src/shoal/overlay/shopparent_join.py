@@ -45,11 +45,9 @@ class Joiner(Mover):
         """When this node lost its route to the root."""
         self.moves = 0
         """Parents that this node has left for a better one."""
-        self.saved = 0.0
-        """By how much the metrics of the better ones were smaller, in sum."""
         self._deadline: Timer | None = None
         self._saving = 0.0
-        """By how much the parent that is being asked is better."""
+        """Units of work per event that the parent that is being asked would do less."""
 
     def probe(self) -> None:
         """Look for a parent."""
@@ -135,7 +133,7 @@ class Joiner(Mover):
         if repair is not None:
             self._leave(old, sender, repair)
             self.moves += 1
-            self.saved += value
+            self.saving += value
         self._note_parent(sender, value)
         self.adverts[sender] = welcome.advertise
         self.advertised[sender] = self.host.now()
@@ -231,6 +229,7 @@ class Joiner(Mover):
             self.link_down(peer)
             self.parent_changed(LOCAL)
             self._note_parent(LOCAL, 0.0)
+            self.saving = 0.0
             self._unroute()
             self._abandon()
             self.probe()

@@ -27,6 +27,7 @@ import shoal.pipeline.measure.peer_to_peer  # registers its measures
 import shoal.pipeline.measure.recovery  # registers its measures
 import shoal.pipeline.measure.reference_trees  # registers its measures
 import shoal.pipeline.measure.runs  # registers its measures
+import shoal.pipeline.measure.shopping  # registers its measures
 import shoal.pipeline.measure.trees  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim
