@@ -81,6 +81,9 @@ class Layer:
         """Which message types this layer takes, and with which method ``(sender, message)``."""
         return {}
 
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """On the air: a message that this layer sent to a node was given up after all attempts."""
+
     # The bottom layer only
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
