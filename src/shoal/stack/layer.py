@@ -143,6 +143,11 @@ class Routing(Layer):
     def unadvertise(self, filter: Filter) -> None:
         """It no longer will."""
 
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """Say again what did not arrive, except events, while there is a link."""
+        if to in self.linked() and not message.events():
+            self.host.send(to, message)
+
     # Upwards
 
     def deliver(self, event: Event, hops: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shoal.simulation.chaos.air import AirHistory, air_ground
 from shoal.simulation.chaos.history import History, ImpossibleStep, Subject, failure
 from shoal.simulation.chaos.mesh import MeshHistory, mesh_ground
 from shoal.simulation.chaos.tree import TreeHistory, tree_ground
@@ -40,7 +41,7 @@ def subjects() -> list[Subject]:
 def _can_be(subject: Subject) -> bool:
     overlay, routing, repair = (Choice(name) if name else None for name in subject[:3])
     assert routing is not None
-    if overlay and not find("overlay", overlay.name).needs & {"links", "reach"}:
+    if overlay and not find("overlay", overlay.name).needs & {"links", "reach", "air"}:
         return False  # it stands on something else than a simulated network
     try:
         build(overlay, routing, repair, topology=Choice(_topology(subject)))
@@ -51,22 +52,24 @@ def _can_be(subject: Subject) -> bool:
 
 def _topology(subject: Subject) -> str:
     """The ground that a subject's overlay stands on."""
-    given = subject.overlay and "links" in find("overlay", subject.overlay).needs
-    return "abstract-tree" if given else "full-mesh"
+    needs = find("overlay", subject.overlay).needs if subject.overlay else frozenset[str]()
+    return "abstract-tree" if "links" in needs else "air" if "air" in needs else "full-mesh"
 
 
 def begin(subject: Subject, seed: int) -> History:
     """A small random network with a stack on it."""
     if _topology(subject) == "abstract-tree":
         return play(subject, tree_ground(seed), [])
+    if _topology(subject) == "air":
+        return play(subject, air_ground(seed), [])
     needs = find("overlay", subject.overlay).needs if subject.overlay else frozenset[str]()
     return play(subject, mesh_ground(seed, "notice" in needs), [])
 
 
 def play(subject: Subject, ground: Mapping[str, Any], log: list[str]) -> History:
     """The network after the steps of a log."""
-    make = TreeHistory if _topology(subject) == "abstract-tree" else MeshHistory
-    history = make(subject, dict(ground))
+    makers = {"abstract-tree": TreeHistory, "air": AirHistory, "full-mesh": MeshHistory}
+    history = makers[_topology(subject)](subject, dict(ground))
     for line in log:
         history.step(line)
     return history
