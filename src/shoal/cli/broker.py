@@ -72,7 +72,7 @@ def broker(
     root: Annotated[
         str | None,
         typer.Option(
-            help="The broker at the root of a ShopParent tree; the same as --set overlay.root=NAME.",
+            help="The broker at the root of a ShopParent tree (--set overlay.root=NAME).",
             metavar="NAME",
         ),
     ] = None,

@@ -64,6 +64,7 @@ class Member(Overlay):
         """Per other tree, the latest group hello passed on."""
         self.failed: dict[NodeId, int] = {}
         """Per neighbour, frames in a row that it did not acknowledge."""
+        self.chance = host.chance("maodv")
         self._ticked = -1.0
 
     # The other half
@@ -102,8 +103,16 @@ class Member(Overlay):
         self.count += 1
         return self.count
 
+    def pass_on(self, message: Message) -> None:
+        """Broadcast what others may be about to broadcast too: a little later."""
+        wait = self.chance.uniform(self.node, self.numbered())
+        self.host.after(wait * self.parameters.jitter, lambda: self.host.broadcast(message))
+
     def hello(self) -> None:
-        """Give up the neighbours that have been silent, and say hello to the others."""
+        """Give up the neighbours that have been silent, and say hello to the others.
+
+        Any frame is a sign of life.
+        """
         now, hello = self.host.now(), self.parameters.hello
         if now - self._ticked > 2 * hello and self._ticked >= 0:
             self.parent_heard = now  # this node itself was held up: nobody else is to blame
@@ -111,9 +120,11 @@ class Member(Overlay):
                 child.heard = now
         self._ticked = now
         silent = now - hello * self.parameters.patience
-        for node in [n for n, child in self.children.items() if child.heard < silent]:
-            self.drop_child(node, "it fell silent")
-        if self.parent != LOCAL and self.parent_heard < silent:
+        for node, child in list(self.children.items()):
+            if child.heard < silent and self.host.heard_at(node) < silent:
+                self.drop_child(node, "it fell silent")
+        parent = self.parent
+        if parent != LOCAL and self.parent_heard < silent and self.host.heard_at(parent) < silent:
             self.lose_parent("it fell silent")
         parent, number = self.pointed()
         message = Hello(self.numbered(), parent, number, self.label, tuple(self.children))
@@ -149,7 +160,7 @@ class Member(Overlay):
             before = self.label
             self.label = below(before, label)
             if older(before, label):
-                self.host.broadcast(Grph(self.numbered(), self.label, True))
+                self.pass_on(Grph(self.numbered(), self.label, True))
 
     # Group hellos
 
@@ -195,7 +206,7 @@ class Member(Overlay):
             self.flooded[tree] = label[3]
             if len(self.flooded) > REMEMBERED:
                 del self.flooded[next(iter(self.flooded))]
-            self.host.broadcast(Grph(self.numbered(), label, False))
+            self.pass_on(Grph(self.numbered(), label, False))
         if older(self.label, label):
             self.foreign(sender, grph)
 

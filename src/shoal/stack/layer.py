@@ -81,6 +81,9 @@ class Layer:
         """Which message types this layer takes, and with which method ``(sender, message)``."""
         return {}
 
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """On the air: a message that this layer sent to a node was given up after all attempts."""
+
     # The bottom layer only
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
@@ -139,6 +142,11 @@ class Routing(Layer):
 
     def unadvertise(self, filter: Filter) -> None:
         """This node's application no longer will."""
+
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """Say again what did not arrive, except events, while there is a link."""
+        if to in self.linked() and not message.events():
+            self.host.send(to, message)
 
     # Upwards
 

@@ -59,6 +59,7 @@ from shoal.simulation.air.state import (
     HEARING,
     IDLE_FROM,
     LARGEST_WINDOW,
+    LASTING,
     LIFETIME,
     LIMIT,
     LOCKED,
@@ -207,7 +208,7 @@ def submit(
     frames[frame, SOURCE] = node
     frames[frame, TARGET] = target
     frames[frame, AIRTIME] = airtime
-    frames[frame, EXPIRES] = now + whole[LIFETIME]
+    frames[frame, EXPIRES] = NEVER if flags & LASTING else now + whole[LIFETIME]
     frames[frame, NEXT] = NOBODY
     frames[frame, FLAGS] = flags
     frames[frame, EVENT] = NOBODY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappop
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from shoal.simulation.air import channel
 from shoal.simulation.air import state as s
-from shoal.simulation.kernel import Between, Channel, Fan, to_ns
+from shoal.simulation.kernel import NANOSECONDS, Between, Channel, Fan, to_ns
 from shoal.stack import StackError
 from shoal.stack.chance import key_of
 from shoal.stack.host import NodeId
@@ -98,6 +99,7 @@ class Medium(Between):
         self.numbers[s.FREE] = s.NOBODY
         self.counts = np.zeros((FIRST_ROOM, len(s.COUNTS)), np.int64)
         self.out = np.zeros(nodes, np.int64)
+        self.last_heard = np.full((nodes, nodes), -NANOSECONDS, np.int64)
         self.places = np.full((nodes, 2), np.nan)
         self.legs = np.zeros((0, 6)) if legs is None else legs
         if bounds is not None:
@@ -222,6 +224,8 @@ class Medium(Between):
         if self.numbers[s.FREE] == s.NOBODY:
             self._more_frames()
         flags = s.QUIET if quiet else 0
+        if target != s.NOBODY and not message.events():
+            flags |= s.LASTING
         if type(message).routine():
             flags |= s.ROUTINE
         airtime = self.parameters.airtime(self.size_of(node, message))
@@ -235,6 +239,19 @@ class Medium(Between):
             if kernel.now < self.next_at:
                 self.next_at = kernel.now
             self._settle()
+        elif flags & s.LASTING and not quiet:
+            later = kernel.now + to_ns(self.parameters.lifetime)
+            kernel.call_at(later, partial(self._undelivered, node, target, message))
+
+    def _undelivered(self, sender: NodeId, target: NodeId, message: Message) -> None:
+        """Tell the layer that sent a message that it did not arrive."""
+        node = self.network.nodes[sender]
+        if node is not None:
+            node.layers[type(message)].undelivered(target, message)
+
+    def heard_at(self, node: NodeId, sender: NodeId) -> float:
+        """When a node last received a frame of another, in seconds; -1 if never."""
+        return float(self.last_heard[node, sender]) / NANOSECONDS
 
     def size_of(self, node: NodeId, message: Message) -> int:
         """Bytes of a message; refused if the medium does not take so many."""
@@ -322,8 +339,10 @@ class Medium(Between):
             target = int(self.frames[self.numbers[s.FRAME], s.TARGET])
             if node is not None:
                 node.unreachable(Contact(target))
+                self._undelivered(sender, target, message)
             return
         kind = type(message)
+        self.last_heard[self.out[: self.numbers[s.RECEIVERS]], sender] = self.kernel.now
         for receiver in self.out[: self.numbers[s.RECEIVERS]].tolist():
             node = nodes[receiver]
             if node is not None and (to is None or receiver in to):
