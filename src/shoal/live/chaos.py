@@ -3,9 +3,9 @@
 Brokers form a tree or another overlay (:data:`OVERLAYS`) on which every event reaches all who want
 it, so that nothing but trouble keeps an event from a subscriber. Every few seconds one of them is
 killed, stopped for a while, or told to stop, and comes back. With the promise ``recovered``, now
-and then two are killed at once, and every broker stands behind a bad wire (:mod:`~shoal.live.proxy`) that is cut, delays messages
-or drops events between brokers. What the honest clients saw is then put into one table
-(:mod:`~shoal.live.chaos_table`).
+and then two are killed at once, and every broker stands behind a bad wire
+(:mod:`~shoal.live.proxy`) that is cut, delays messages or drops events between brokers. What the
+honest clients saw is then put into one table (:mod:`~shoal.live.chaos_table`).
 """
 
 from __future__ import annotations
