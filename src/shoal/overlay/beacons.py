@@ -1,40 +1,42 @@
-"""Beacons: on the air, a link to every node that hears this one and is heard by it.
+"""Beacons: on the air, the neighbours of a node are those whose hellos it hears.
 
-Every node broadcasts a beacon from time to time, which names the nodes it has heard of late.
-Whoever finds itself in one knows that frames get through both ways, and has a link. A neighbour
-whose beacons stay away, or no longer name this node, is lost. Radios that move thus have links as
-:mod:`shoal.routing.broadcast` wants them.
+No structure is kept. The overlay of routings that only need to know who is around.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 
+from shoal.overlay.maodv_messages import Seconds
 from shoal.stack.host import Host, NodeId
 from shoal.stack.layer import Handler, Overlay, Routing
-from shoal.stack.message import Message
+from shoal.stack.message import HEADER_BYTES, Message
 from shoal.stack.registry import register
 
 
-class BeaconsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BeaconParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often nodes show themselves."""
 
-    period: Annotated[float, msgspec.Meta(ge=0.01, le=60)] = 1.0
-    """Seconds between two beacons of a node."""
-    missed: Annotated[int, msgspec.Meta(ge=1, le=100)] = 3
-    """Beacons that may fail to come, one after the other, before a node is given up."""
+    hello: Seconds = 1.0
+    """Seconds between two hellos of a node."""
+    patience: Annotated[float, msgspec.Meta(ge=1.5, le=1000)] = 2.5
+    """Hellos after which a silent neighbour is lost."""
 
 
 class Beacon(Message, frozen=True, tag="beacon"):
-    """The sender is there, and has heard these nodes of late."""
+    """The sender is there, and hears these nodes."""
 
-    heard: tuple[Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)], ...] = ()
+    heard: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=4096)]
 
     def size(self) -> int:
-        """Twenty bytes, and four for every node that is named."""
-        return 20 + 4 * len(self.heard)
+        """By content."""
+        return HEADER_BYTES + 4 * len(self.heard)
+
+    def involves(self) -> bool:
+        """Being there is no repair."""
+        return False
 
     @classmethod
     def routine(cls) -> bool:
@@ -43,42 +45,42 @@ class Beacon(Message, frozen=True, tag="beacon"):
 
 
 class Beacons(Overlay):
-    """On the air, a link to every node that hears this one and is heard by it."""
+    """Neighbours are nodes that hear each other's hellos."""
 
-    def __init__(self, host: Host, parameters: BeaconsParameters, routing: Routing) -> None:
+    def __init__(self, host: Host, parameters: BeaconParameters, routing: Routing) -> None:
         super().__init__(host, routing)
-        self.period = parameters.period
-        self.patience = (parameters.missed + 0.5) * parameters.period
-        self.heals_within = 2 * self.patience + 2 * self.period
+        self.period = parameters.hello
+        self.silence = parameters.hello * parameters.patience
+        self.heals_within = 3 * self.silence
         self.heard: dict[NodeId, float] = {}
-        """Per node when its last beacon came."""
+        """Per node in range, when its last hello came."""
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Beacons only."""
+        """Hellos."""
         return {Beacon: self.on_beacon}
 
     def start(self) -> None:
-        """Show this node from now on; not all nodes at the same instant."""
-        wait = self.host.chance("beacons").uniform(self.host.node, self.host.epoch)
-        self.host.every(self.period, self.beat, wait * self.period)
+        """Begin to send hellos, each node at another moment."""
+        phase = self.host.chance("beacons").uniform(self.host.node, self.host.epoch)
+        self.host.every(self.period, self.hello, phase * self.period)
 
-    def beat(self) -> None:
-        """Give up the silent, and broadcast a beacon."""
-        now = self.host.now()
-        for node in [n for n, heard in self.heard.items() if heard < now - self.patience]:
+    def hello(self) -> None:
+        """Forget the silent, and say hello to the others."""
+        silent = self.host.now() - self.silence
+        for node in [n for n, at in self.heard.items() if at < silent]:
             del self.heard[node]
             if node in self.neighbours:
                 self.link_down(node)
         self.host.broadcast(Beacon(tuple(self.heard)))
 
-    def on_beacon(self, sender: NodeId, message: Beacon) -> None:
-        """A node is there; a link if it hears this one, too."""
+    def on_beacon(self, sender: NodeId, message: Message) -> None:
+        """A node is in range; a neighbour if it hears this one, too."""
         self.heard[sender] = self.host.now()
-        if (self.host.node in message.heard) != (sender in self.neighbours):
-            if sender in self.neighbours:
-                self.link_down(sender)
-            else:
-                self.link_up(sender)
+        mutual = self.host.node in cast("Beacon", message).heard
+        if mutual and sender not in self.neighbours:
+            self.link_up(sender)
+        elif not mutual and sender in self.neighbours:
+            self.link_down(sender)
 
 
-register("overlay", "beacons", Beacons, BeaconsParameters, needs={"air"}, provides={"links"})
+register("overlay", "beacons", Beacons, BeaconParameters, needs={"air"}, provides={"links"})

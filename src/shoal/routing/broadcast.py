@@ -15,7 +15,6 @@ all. The rules, after theirs for links:
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import mypyc_attr
@@ -41,13 +40,14 @@ class Broadcast(Routing):
         super().__init__(host)
         self.horizon = parameters.horizon
         self.threshold = parameters.threshold
-        self.jitter = parameters.jitter
         self.table = HorizonTable()
         self.neighbours: dict[NodeId, None] = {}
         self.told: dict[Filter, int] = {}
         """What was last transmitted about each filter."""
         self.seen = Seen()
         self.chance = host.chance("rebroadcast")
+        self.jitter = parameters.jitter
+        self.jitter_chance = host.chance("rebroadcast jitter")
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Events and (un)subscriptions."""
@@ -81,7 +81,7 @@ class Broadcast(Routing):
             self.deliver(event, spread.hops)
         known = self._wanted_beyond(sender, event)
         if known or self._by_chance(event):
-            self._pass_on(event, spread.onward(known))
+            self._transmit_later(spread.onward(known))
         else:
             self.host.stopped(event, "end", spread.hops, spread.deterministic)
 
@@ -97,13 +97,13 @@ class Broadcast(Routing):
         draw = self.chance.uniform(event.publisher, event.sequence, self.host.node)
         return draw < self.threshold
 
-    def _pass_on(self, event: Event, message: Message) -> None:
-        """Transmit an event of somebody else's; not at the instant at which all heard it."""
-        if self.jitter:
-            draw = self.chance.uniform(event.publisher, event.sequence, self.host.node, 1)
-            self.host.after(self.jitter * draw, partial(self._transmit, message))
-        else:
-            self._transmit(message)
+    def _transmit_later(self, spread: Spread) -> None:
+        if not self.jitter:
+            self._transmit(spread)
+            return
+        event = spread.event
+        wait = self.jitter_chance.uniform(event.publisher, event.sequence, self.host.node)
+        self.host.after(wait * self.jitter, lambda: self._transmit(spread))
 
     def _transmit(self, message: Message) -> None:
         self.host.broadcast(message)

@@ -55,8 +55,8 @@ class BroadcastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     threshold: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
     """tau: how likely an event is sent on where no subscriber is known; 1 is flooding."""
     jitter: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
-    """Seconds, drawn at random up to this, before an event is sent on; on the air, where all that
-    heard it would otherwise transmit at once, 0.01."""
+    """Seconds, drawn at random up to this, that a node waits before it sends an event on; on the
+    air all that heard it would otherwise send at once."""
 
 
 class AdaptiveParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

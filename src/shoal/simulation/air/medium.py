@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappop
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,7 @@ from shoal.simulation.air import channel, queueing
 from shoal.simulation.air import state as s
 from shoal.simulation.air.arrays import pack
 from shoal.simulation.air.settings import FIRST_ROOM, first_arrays
-from shoal.simulation.kernel import Between, Channel, Fan
+from shoal.simulation.kernel import NANOSECONDS, Between, Channel, Fan, to_ns
 from shoal.simulation.network import FANS_KEPT
 from shoal.stack import StackError
 from shoal.stack.host import NodeId
@@ -55,6 +56,8 @@ class Medium(Between):
         """Per row of ``frames``: the message, and for whom it is if not for all who hear it."""
         self.flooding: Flooding | None = None
         """What the channel passes on by itself, if it does."""
+        self.last_heard: list[dict[NodeId, int]] = [{} for _ in range(nodes)]
+        """Per node when it last received a frame of each other."""
         self._unsent = 0
         self._lost = 0
         self._room = 0
@@ -153,6 +156,8 @@ class Medium(Between):
         if self.air.numbers[s.FREE] == s.NOBODY:
             self._more_frames()
         flags = s.QUIET if quiet else 0
+        if target != s.NOBODY and not message.events():
+            flags |= s.LASTING
         routine = type(message).routine()
         if routine:
             flags |= s.ROUTINE
@@ -162,6 +167,9 @@ class Medium(Between):
             event = self.flooding.begin(node, message)
         frame = queueing.submit(self.memory, node, target, airtime, flags, event, now)
         if frame == s.NOBODY:
+            if flags & s.LASTING and not quiet:
+                later = now + to_ns(self.parameters.lifetime)
+                self.kernel.call_at(later, partial(self._undelivered, node, target, message))
             return
         self.letters[frame] = (message, to)
         if now < self.next_at:
@@ -169,6 +177,16 @@ class Medium(Between):
         if not routine:
             self._unsent += 1
             self.kernel.waiting += 1
+
+    def _undelivered(self, sender: NodeId, target: NodeId, message: Message) -> None:
+        """Tell the layer that sent a message that it did not arrive."""
+        node = self.network.nodes[sender]
+        if node is not None:
+            node.layers[type(message)].undelivered(target, message)
+
+    def heard_at(self, node: NodeId, sender: NodeId) -> float:
+        """When a node last received a frame of another, in seconds; -1 if never."""
+        return self.last_heard[node].get(sender, -NANOSECONDS) / NANOSECONDS
 
     def size_of(self, node: NodeId, message: Message) -> int:
         """Bytes of a message; refused if the medium does not take so many."""
@@ -253,11 +271,15 @@ class Medium(Between):
         if outcome == s.UNREACHABLE:
             node = nodes[sender]
             if node is not None:
-                node.unreachable(Contact(int(self.air.frames[frame, s.TARGET])))
+                target = int(self.air.frames[frame, s.TARGET])
+                node.unreachable(Contact(target))
+                self._undelivered(sender, target, message)
             return
         kind = type(message)
+        now, last_heard = self.kernel.now, self.last_heard
         for receiver in self.air.out[: numbers[s.RECEIVERS]].tolist():
             node = nodes[receiver]
+            last_heard[receiver][sender] = now
             if node is not None and (to is None or receiver in to):
                 self.kernel.handled += 1
                 node.layers[kind].receive(sender, message)

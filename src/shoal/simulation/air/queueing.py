@@ -25,6 +25,7 @@ UNSENT, FRAME, SENDER, SLOT, DIFS, EIFS = s.UNSENT, s.FRAME, s.SENDER, s.SLOT, s
 SMALLEST_WINDOW, LARGEST_WINDOW, LIMIT = s.SMALLEST_WINDOW, s.LARGEST_WINDOW, s.LIMIT
 QUEUE, BIN, LIFETIME, BACKOFF_KEY = s.QUEUE, s.BIN, s.LIFETIME, s.BACKOFF_KEY
 QUEUE_DROPS, RETRIES, GIVEN_UP = s.QUEUE_DROPS, s.RETRIES, s.GIVEN_UP
+LASTING = s.LASTING
 
 
 @inlined
@@ -139,7 +140,7 @@ def put(air, row, node, target, airtime, flags, event, now):
     frames[frame, SOURCE] = node
     frames[frame, TARGET] = target
     frames[frame, AIRTIME] = airtime
-    frames[frame, EXPIRES] = now + whole[LIFETIME]
+    frames[frame, EXPIRES] = NEVER if flags & LASTING else now + whole[LIFETIME]
     frames[frame, NEXT] = NOBODY
     frames[frame, FLAGS] = flags
     frames[frame, EVENT] = event

@@ -110,6 +110,7 @@ FRAME_FIELDS: Final = 9
 ROUTINE: Final = 1  # the network is at rest in spite of it
 ARRIVED: Final = 2  # it has reached its target, which must not get it again
 QUIET: Final = 4  # nobody asks whether it arrived
+LASTING: Final = 8  # it waits in the queue for as long as it takes
 
 # ``numbers``
 NOW: Final = 0
