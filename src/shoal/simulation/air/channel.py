@@ -282,6 +282,7 @@ def advance(memory, until):
             now = pending[0, 0]
         if now > until:
             return DONE
+        numbers[NOW] = now
         if now >= row_end:
             row = now // whole[BIN]
             row_end = (row + 1) * whole[BIN]
@@ -301,7 +302,6 @@ def advance(memory, until):
             if look(air, at) > air.near.shape[1]:
                 return CROWDED
             numbers[NEXT_LOOK] = at + whole[STEP]
-        numbers[NOW] = now
         if timer < count:
             if nodes[timer, ACCESS_AT] != now:
                 set_timer(heap, timer, nodes[timer, ACCESS_AT])

@@ -253,7 +253,7 @@ class Medium(Between):
         if outcome == s.CROWDED:
             self._more_neighbours()
         elif outcome == s.FULL:
-            self._more_room(int(air.heap[2, air.heap[0, 0]]))
+            self._more_room(int(air.numbers[s.NOW]))
         else:
             kernel.now = int(air.numbers[s.NOW])
             self._hand_up(outcome)

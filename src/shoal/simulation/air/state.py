@@ -87,7 +87,8 @@ EARS: Final = 19  # how many sense the one under way
 RUNS: Final = 20  # whether its radio is on
 LEG: Final = 21  # the part of its track that it is on
 LAST_LEG: Final = 22  # one behind its last
-NODE_FIELDS: Final = 23
+BUSY_SINCE: Final = 23  # when the channel was taken
+NODE_FIELDS: Final = 24
 
 # Its row in ``levels``.
 POWER: Final = 0  # all that it senses, relative to the weakest frame that can be received
