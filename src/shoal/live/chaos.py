@@ -118,6 +118,7 @@ class LiveChaos:
         seconds = time.monotonic() - began
         found = outcome(self.publications, self.listeners, seconds)
         found.faults, found.crashed = dict(self.faults), self._crashed
+        found.promise = self.promise
         return found
 
     # Beginning and end

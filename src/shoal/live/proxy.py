@@ -102,6 +102,8 @@ class Proxy:
         while data := await reader.read(1 << 16):
             if self.delay:
                 await asyncio.sleep(self.delay)
+            if writer.is_closing():
+                break
             for frame in splitter.feed(data):
                 if self.loss and self._lost(bytes(frame[1:40])):
                     self.dropped += 1
