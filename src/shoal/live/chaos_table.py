@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -117,7 +117,8 @@ def outcome(
     for listener in listeners:
         owed = {n: event for n, event in sent.items() if event.kind == listener.kind}
         missing = [event for n, event in owed.items() if n not in listener.got]
-        told = [event for event in missing if any(gap.holds(event) for gap in listener.gaps)]
+        gaps = [replace(gap) for gap in listener.gaps]  # they count down
+        told = [event for event in missing if any(gap.holds(event) for gap in gaps)]
         found.open_gaps += sum(gap.end == float("inf") for gap in listener.gaps)
         found.owed += len(owed)
         found.delivered += len(owed) - len(missing)
