@@ -1,11 +1,11 @@
 """Trouble for a live network: broker processes under faults, honest clients beside hostile ones.
 
-Brokers form a graph on which every event floods (``threshold = 1``), so that nothing but trouble
-keeps an event from a subscriber. Every few seconds one of them is killed, stopped for a while, or
-told to stop, and comes back. With the promise ``recovered``, now and then two are killed at once,
-and every broker stands behind a bad wire (:mod:`~shoal.live.proxy`) that is cut, delays messages
-or drops events between brokers. What the honest clients saw is then put into one table
-(:mod:`~shoal.live.chaos_table`).
+Brokers form a tree or another overlay (:data:`OVERLAYS`) on which every event reaches all who want
+it, so that nothing but trouble keeps an event from a subscriber. Every few seconds one of them is
+killed, stopped for a while, or told to stop, and comes back. With the promise ``recovered``, now
+and then two are killed at once, and every broker stands behind a bad wire
+(:mod:`~shoal.live.proxy`) that is cut, delays messages or drops events between brokers. What the
+honest clients saw is then put into one table (:mod:`~shoal.live.chaos_table`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from shoal.live.errors import LiveError
 from shoal.live.messages import Promise
 from shoal.live.processes import BrokerProcess, free_port
 from shoal.live.proxy import Proxy
+from shoal.live.settings import OVERLAY
 from shoal.live.subscription import Gap, Subscription
 
 KINDS: Final = 4
@@ -45,15 +46,17 @@ QUIET: Final = 15.0
 
 Fault: TypeAlias = Literal["kill", "stop", "terminate", "kill two"]
 FAULTS: Final[tuple[Fault, ...]] = ("kill", "stop", "terminate")
+OVERLAYS: Final = {
+    "lstree": ("--overlay=lstree", "--degree=4"),
+    "graph": (*("--overlay=graph", "--degree=4"), "--set=routing.threshold=1.0"),
+}
+"""What brokers are told, by overlay: every event is to reach all who want it."""
 WIRE_FAULTS: Final = ("cut", "delay", "drop")
 WIRES: Final = 8
 """Faults of wires for one of a broker."""
 DROPPED: Final = 0.3
 """The share of messages with events that a bad wire drops."""
 SETTINGS: Final = (
-    "--degree=4",
-    "--set=routing.threshold=1.0",
-    "--set=overlay.heal=2.0",
     "--set=limits.rate=100",  # all that a flood of one client costs
     "--set=limits.block=1.0",
     "--set=anyone_may_block=true",  # the attack is to be one
@@ -78,7 +81,9 @@ class LiveChaos:
         subscribers: int = 8,
         rate: float = 20.0,
         promise: Promise = "best effort",
+        overlay: str = OVERLAY,
     ) -> None:
+        self._stack = OVERLAYS.get(overlay, (f"--overlay={overlay}",))
         self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
         self._seed, self._every, self._hostile = seed, every, hostile
@@ -97,7 +102,7 @@ class LiveChaos:
         self._crashed: list[str] = []
 
     async def run(self, seconds: float, progress: Callable[[LiveChaos], None]) -> Outcome:
-        """Everything, from the start of the brokers to their end."""
+        """Run the test, from the start of the brokers to their end."""
         began = time.monotonic()
         try:
             await self._start()
@@ -131,7 +136,8 @@ class LiveChaos:
             self.proxies = [await proxy.start() for proxy in made]
         told = self.addresses = [proxy.address for proxy in self.proxies] or addresses
         for n, address in enumerate(addresses):
-            given = [*SETTINGS, *(f"--join={other}" for other in told[:3] if other != told[n])]
+            joins = [f"--join={other}" for other in told[:3] if other != told[n]]
+            given = [*self._stack, *SETTINGS, *joins]
             if self.proxies:
                 given += [*RECOVERING, f"--advertise={told[n]}"]
             self.brokers.append(BrokerProcess(f"chaos-{n}", given, address=address))

@@ -309,7 +309,7 @@ class Bus(Reconnecting):
         await self._settled()
 
     async def inspect(self, *, tables: bool = False) -> Status:
-        """How the broker is doing; with ``tables``, also what is in its routing table."""
+        """The broker's state; with ``tables``, also its routing table."""
         connection = await self._connected()
         request = next(self._numbers)
         future = self._pending[request] = self._loop.create_future()
@@ -406,7 +406,7 @@ class Bus(Reconnecting):
 
 
 class Connecting:
-    """What :func:`connect` returns: await it, or enter it as a context."""
+    """Result of :func:`connect`: await it, or enter it as a context."""
 
     def __init__(self, make: Callable[[], Bus]) -> None:
         self._make = make

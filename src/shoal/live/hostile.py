@@ -107,7 +107,7 @@ async def idle(streams: Streams, chance: random.Random) -> None:
 
 
 async def never_reads(streams: Streams, chance: random.Random) -> None:
-    """Everything wanted, nothing read."""
+    """Subscribe to everything and read nothing."""
     _, writer = streams
     writer.write(hello(window=1_000_000) + encode(Subscribe(1, "TRUE")))
     await _beat(writer)

@@ -1,4 +1,4 @@
-"""What brokers and clients say to each other beside the routing protocols' own messages.
+"""Messages between brokers and clients, beside those of the protocols.
 
 Every connection opens with :class:`Hello` and is answered by :class:`Welcome` or :class:`Refused`;
 in between, who has a token proves it (:mod:`~shoal.live.proof`).
@@ -29,7 +29,7 @@ Time: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 """Seconds of a wall clock; neither infinite nor not a number."""
 Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=32)]
 Promise: TypeAlias = Literal["best effort", "recovered"]
-"""What a subscription is promised: see ``docs/recovery.md``."""
+"""Promise of a subscription: see ``docs/recovery.md``."""
 Policy: TypeAlias = Literal["drop oldest", "block", "disconnect"]
 
 
@@ -57,7 +57,7 @@ class Hello(Message, frozen=True, tag="hello"):
     time: Time
     """The sender's wall clock."""
     stack: Text = ""
-    """How a peer routes; both ends must agree on it."""
+    """Stack of a peer; both ends must agree on it."""
     capabilities: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)] = ()
     token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
     """Which token the sender will prove to hold; the token itself is never sent."""
@@ -151,7 +151,7 @@ class Subscribe(Message, frozen=True, tag="want"):
 
 
 class Unsubscribe(Message, frozen=True, tag="unwant"):
-    """No longer."""
+    """The client no longer wants the subscription of this number."""
 
     subscription: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 
@@ -193,18 +193,18 @@ class Consumed(Message, frozen=True, tag="took"):
 
 
 class Missed(Message, frozen=True, tag="missed"):
-    """So many deliveries (0: an unknown number) were lost, here or on their way to the broker."""
+    """A number of deliveries (0: unknown) were lost, here or on their way to the broker."""
 
     count: Count
     reason: Text = "this client did not keep up"
     subscriptions: tuple[int, ...] = ()
-    """Those that miss them; all of the client's if none is named."""
+    """Subscriptions that miss them; all of the client's if none is named."""
     publisher: Node = -1
     """The node whose events they are, if they are of one."""
 
 
 class Inspect(Message, frozen=True, tag="inspect"):
-    """How is the broker? With ``tables``, also every entry of its routing table."""
+    """A request for the broker's state; with ``tables``, also for its routing table."""
 
     request: Count
     tables: bool = False

@@ -65,7 +65,7 @@ class Peer:
         self.received_count = 0
         """Messages that came, of whatever kind."""
         self.beats = 0
-        """Of these, the brokers' own and the routine ones."""
+        """Routine messages, and brokers' own, among the messages received."""
         self.dropped = 0
         """Events that were not sent since the other end did not read."""
         self.closing = False

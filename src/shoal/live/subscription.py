@@ -1,4 +1,4 @@
-"""What a subscriber gets: events, and word of those that are missing."""
+"""A subscription: events, and reports of those that are missing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Subscription:
         self.missed = 0
         """Events known to be missing."""
         self.gaps = 0
-        """How often events may have been missed."""
+        """Number of reports that events may have been missed."""
         self._yields_gaps = gaps
         self._ready: deque[Received | Gap] = deque()
         self._wake: asyncio.Event = asyncio.Event()

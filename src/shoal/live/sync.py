@@ -65,7 +65,7 @@ class SyncSubscription:
 
     @property
     def gaps(self) -> int:
-        """How often events may have been missed."""
+        """Number of reports that events may have been missed."""
         return self._subscription.gaps
 
     def next(self, timeout: float | None = None) -> Received | Gap:
