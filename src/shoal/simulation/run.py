@@ -14,6 +14,7 @@ import pyarrow as pa
 import shoal.overlay  # registers the overlays
 import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
+import shoal.simulation.air.topologies  # registers radios that share the air
 import shoal.simulation.graph  # registers the random graphs
 import shoal.simulation.radio  # registers moving radios and recorded links
 import shoal.simulation.reference  # noqa: F401  # registers the tree of a settled hash table
