@@ -251,10 +251,9 @@ async def chain(filters: list[str], event: Any, events: int) -> tuple[float, flo
     per processor second of the busiest broker, which is what bounds a chain whose brokers have a
     core each.
     """
-    brokers = [Broker("--routing", "subscription-forwarding")]
+    brokers = [Broker("--overlay", "links")]
     for _ in range(4):
-        further = ("--routing", "subscription-forwarding", "--link", brokers[-1].address)
-        brokers.append(Broker(*further))
+        brokers.append(Broker("--link", brokers[-1].address))
     try:
         subscribers = await clients(brokers[-1].port, SUBSCRIBERS)
         (publisher,) = await clients(brokers[0].port, 1)
@@ -307,7 +306,7 @@ async def idle(subscriptions: int, distinct: int) -> float:
     Everything else counts: the filters and their text, routing's table, the client's numbers, what
     the allocator wastes.
     """
-    broker = Broker("--routing", "subscription-forwarding")
+    broker = Broker()
     try:
         (client,) = await clients(broker.port, 1)
 
@@ -380,7 +379,7 @@ def _one_broker(
     name: str, filters: list[str], event: Callable[[random.Random], dict[str, Any]], events: int
 ) -> dict[str, float]:
     """What one broker makes of a load, each number with the load's name."""
-    broker = Broker("--routing", "subscription-forwarding")
+    broker = Broker()
     try:
         numbers = run_loop(load(broker, filters, event, events))
     finally:

@@ -26,6 +26,7 @@ FAST: dict[str, dict[str, Any]] = {
     "links": {"reconnect": (0.02, 0.1)},
     "dhtree": {"heal": 0.2},
     "lstree": MERGE,
+    "overcast": MERGE,
     "overcast-g": MERGE,
     "shopparent": {"period": 0.1},
     "dps": {"interval": (0.2, 0.4), "timeout": 0.2, "shuffle": 0.1},
@@ -115,16 +116,3 @@ def test_why_a_contact_cannot_be_joined_is_said_once_per_reason(
                 assert "events and filters of the same size" in reasons(caplog)[1]
 
     run(story())
-
-
-def test_an_overlay_that_does_not_try_again_does_not_say_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def story() -> None:
-        address = f"127.0.0.1:{free_port()}"
-        broker = await started("overcast", join=(address,))
-        await until(lambda: bool(reasons(caplog)), "it is said")
-        await stops(broker)
-
-    run(story())
-    assert "; this overlay does not try again: restart the broker" in reasons(caplog)[0]

@@ -9,14 +9,12 @@ from pathlib import Path
 
 from test_commands import shoal
 
-from shoal.live.chaos import Listener, LiveChaos, Outcome, Publication, Told
+from shoal.live.chaos import LiveChaos
+from shoal.live.chaos_table import Listener, Outcome, Publication, Told, outcome
 
 
 def table(*listeners: Listener, events: dict[int, Publication]) -> Outcome:
-    chaos = LiveChaos()
-    chaos.publications = events
-    chaos.listeners = list(listeners)
-    return chaos._outcome(1.0)
+    return outcome(events, list(listeners), 1.0)
 
 
 def test_the_table_counts_what_became_of_every_event() -> None:

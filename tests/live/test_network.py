@@ -87,7 +87,7 @@ def test_tables_on_a_tree_are_the_oracles() -> None:
 
 def test_a_graph_keeps_its_degree_heals_and_forgets() -> None:
     async def story() -> None:
-        async with Network(14, overlay={"degree": 4}) as network:
+        async with Network(14, shape="graph", overlay={"degree": 4}) as network:
             for number, broker in enumerate(network.brokers):
                 broker.listen_to(AttributeFilter(f"n = {number % 5}"), lambda event: None)
             for broker in network.brokers[:4]:
@@ -431,7 +431,7 @@ def test_clients_of_a_broker_that_was_cut_off_are_told_of_a_gap() -> None:
 
 def test_what_is_on_its_way_over_a_link_that_is_dropped_arrives() -> None:
     async def story() -> None:
-        async with Network(2) as network:
+        async with Network(2, shape="graph") as network:
             near, far = network.brokers
             got: list[int] = []
             near.listen_to(AttributeFilter("n > 0"), lambda event: got.append(event.sequence))

@@ -6,6 +6,7 @@
 * :mod:`~shoal.overlay.dhtree`: a tree that copies a reference tree, over a hash table.
 * :mod:`~shoal.overlay.graph`: a graph of near constant degree that builds and heals itself.
 * :mod:`~shoal.overlay.lstree`: a tree of bounded degree that builds and heals itself.
+* :mod:`~shoal.overlay.lstree_observed`: the same, with notes on what it does and why.
 * :mod:`~shoal.overlay.maodv`: a tree over radios that move.
 * :mod:`~shoal.overlay.overcast`: a tree that repairs itself with ancestors only.
 * :mod:`~shoal.overlay.shopparent`: a tree in which each node shops for the parent that costs least.
@@ -18,6 +19,7 @@ from shoal.overlay.dhtree import DHTree
 from shoal.overlay.given import Given
 from shoal.overlay.graph import Graph
 from shoal.overlay.lstree import LSTree
+from shoal.overlay.lstree_observed import ObservedLSTree
 from shoal.overlay.maodv import MAODV
 from shoal.overlay.overcast import Overcast, OvercastG
 from shoal.overlay.shopparent import ShopParent
@@ -31,6 +33,7 @@ __all__ = [
     "Given",
     "Graph",
     "LSTree",
+    "ObservedLSTree",
     "Overcast",
     "OvercastG",
     "ShopParent",

@@ -66,6 +66,9 @@ class LSTree(Searcher):
         self.heals_within = silence + 4 * (parameters.merge_period + parameters.global_period)
         self._sighted = -1e9
         """When this node last passed on a sighting."""
+        self._pong: Pong | None = None
+        """The answer to all pings, as long as the colour stays."""
+        self._pong_colour = self.colour
         self._kept = 0
         """Place of the node that was remembered and asked last."""
 
@@ -111,12 +114,13 @@ class LSTree(Searcher):
             self.host.every(p.heartbeat, self.beat, phase * p.heartbeat)
         if self.merges:
             self.host.every(p.global_period, self.update, phase * p.global_period)
-        self.host.every(p.merge_period, self.grow, (0.5 + phase) * p.merge_period)
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """Look for a parent among the nodes to begin with."""
         self.contacts = contacts
         for contact in contacts:
+            if contact.node < 0:
+                self.unmet[contact.address] = None
             self.known.insert(contact)
             self.known.remember(contact)
         self._seek("join", LOCAL, -1)
@@ -132,13 +136,19 @@ class LSTree(Searcher):
 
     def grow(self) -> None:
         """A root looks for other trees now and then, and recolours once in a long while."""
+        if not self.root and self._growing is not None:
+            self._growing.cancel()
+            self._growing = None
         if self.root and self.host.now() - self._coloured >= self.parameters.recolour:
             self._recolour()
         self.merge()
 
     def merge(self) -> None:
-        """A root asks the nodes that it knows whether they are of another tree."""
-        if self.root and self.search is None and self.merges:
+        """A root asks the nodes that it knows whether they are of another tree.
+
+        Without a Global cache it asks those to begin with, until all of them have been met.
+        """
+        if self.root and self.search is None and (self.merges or self.unmet):
             self.search = Search("merge", self.host.now(), LOCAL, -1)
             kept = list(self.known.remembered.values())
             for _ in range(min(TRIES, len(kept))):
@@ -196,7 +206,10 @@ class LSTree(Searcher):
         """Answer; a stranger's colour may be that of a tree to join."""
         ping = cast("Ping", message)
         if ping.contact.node == sender:
-            self.host.send_direct(ping.contact, Pong(self.me, self.colour))
+            if self._pong is None or self._pong_colour != self.colour:
+                self._pong = Pong(self.me, self.colour)
+                self._pong_colour = self.colour
+            self.host.send_direct(ping.contact, self._pong)
             if ping.colour != self.colour:
                 self.sighted(ping.contact, ping.colour)
 

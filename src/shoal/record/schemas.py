@@ -158,6 +158,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("copies", pa.int64()),
             pa.field("contacted", pa.int32()),
             pa.field("matching", pa.int32()),
+            pa.field("in_vain", pa.int32()),
             pa.field("owed", pa.int32()),
             pa.field("excused", pa.int32()),
             pa.field("received", pa.int32()),

@@ -133,16 +133,16 @@ class SubscriptionForwarding(Routing):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""
-        first = not self.moving or self.seen.first(event.id)
-        if first and self.recovery is not None:
+        if self.moving and not self.seen.first(event.id):
+            return
+        if self.recovery is not None:
             self.recovery.seen(event, sender)
-        if first and self.watching is not None:
+        if self.watching is not None:
             self.watching.routed(event)
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:
-                if first:
-                    self.deliver(event, hops)
+                self.deliver(event, hops)
             elif source != sender:
                 if onward is None:
                     onward = Forward(event, hops + 1)

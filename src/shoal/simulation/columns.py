@@ -135,12 +135,19 @@ def _reach(recorder: Recorder) -> list[Any]:
         [r.sequence for r in records],
         _seconds(r.time for r in records),
         [r.copies for r in records],
-        [r.contacted.bit_count() for r in records],
+        [sum(r.contacted) for r in records],
         [r.owed.bit_count() for r in records],
+        [(_bits(r.contacted) & ~r.owed).bit_count() for r in records],
         [(r.owed & ~r.excused).bit_count() for r in records],
         [r.excused.bit_count() for r in records],
         [(r.owed & r.received & ~r.excused).bit_count() for r in records],
     ]
+
+
+def _bits(flags: bytearray) -> int:
+    """The set of the nodes that have a 1."""
+    packed = np.packbits(np.frombuffer(flags, np.uint8), bitorder="little")
+    return int.from_bytes(packed.tobytes(), "little")
 
 
 def _air(recorder: Recorder) -> list[Any]:

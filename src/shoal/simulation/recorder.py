@@ -69,8 +69,8 @@ class PublicationRecord:
         self.reachable = 0
         """Which of them links led to then."""
         self.received = 0
-        self.contacted = 0
-        """The nodes that a copy was sent to."""
+        self.contacted = bytearray()
+        """Per node 1 if a copy was sent to it; empty if none was, or nobody asks."""
         self.copies = 0
         self.excused = 0
         """Who should have got it, and crashed first."""
@@ -224,8 +224,11 @@ class Recorder:
             event = message.events()[0]
             record = self.published[event.publisher][event.sequence]
             record.copies += len(targets)
+            if not record.contacted:
+                record.contacted = bytearray(self.nodes)
+            contacted = record.contacted
             for target in targets:
-                record.contacted |= 1 << target
+                contacted[target] = 1
 
     def _close_loads(self) -> None:
         """Write down what each node that is up has sent and received, if anybody has."""

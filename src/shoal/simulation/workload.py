@@ -75,6 +75,10 @@ class ContentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """Values of an attribute; of the DPS workloads only."""
     even: bool = True
     """Whether ranges lie anywhere in the domain alike; of the DPS workloads only."""
+    attributes: Annotated[int, msgspec.Meta(ge=1, le=20)] | None = None
+    """Attributes of a filter and an event, all like the first one; of the DPS workloads only."""
+    zipf: Annotated[float, msgspec.Meta(ge=0, le=10)] | None = None
+    """The exponent of what is not uniform; of the DPS workloads only."""
     subscriptions: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
     """Subscriptions of each node."""
     subscribe_every: Seconds = 0.0
@@ -219,6 +223,7 @@ def _contents(
     drawn = found_workload(content.name, seed)
     if isinstance(drawn, Dps):
         drawn = replace(drawn, domain=content.domain, even=content.even)
+        drawn = drawn.reshaped(content.attributes, content.zipf)
     workload = Workload(set(range(nodes)))
     start, end = parameters.subscribe_window
     when = Chance(seed, "subscription times")

@@ -38,7 +38,7 @@ CAPABILITIES: Mapping[str, str] = {
     "symmetric": "lets every subscription travel in every direction",
     "reconfiguration": "repairs tables when links change",
 }
-"""What one layer may need of another, in words."""
+"""Capabilities that one layer may need of another, in words."""
 
 
 class StackError(ValueError):
@@ -46,7 +46,7 @@ class StackError(ValueError):
 
 
 class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """For protocols that have none."""
+    """The parameters of a protocol that has none."""
 
 
 @dataclass(frozen=True)

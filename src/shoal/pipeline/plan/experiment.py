@@ -1,4 +1,4 @@
-"""What is to be run: an experiment becomes a list of runs, each wholly checked before any starts.
+"""Planning: an experiment becomes a list of runs, each wholly checked before any starts.
 
 An experiment is a base configuration, variants of it to compare, one value swept along the x axis
 (more if wanted) and a number of seeds. The plan is their product. A run is known by the hash of its
@@ -80,7 +80,7 @@ class PlannedRun:
     """All swept values, as JSON."""
     seed: int
     configuration: str
-    """As canonical JSON."""
+    """The run's configuration as canonical JSON."""
     estimate: float
     """Work it takes: roughly the seconds on one core."""
 
