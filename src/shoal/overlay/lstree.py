@@ -117,7 +117,7 @@ class LSTree(Searcher):
         """Look for a parent among the nodes to begin with."""
         self.contacts = contacts
         for contact in contacts:
-            if contact.node < 0:
+            if contact.node < 0 and contact.address != self.me.address:
                 self.unmet[contact.address] = None
             self.known.insert(contact)
             self.known.remember(contact)
@@ -139,11 +139,8 @@ class LSTree(Searcher):
         self.merge()
 
     def merge(self) -> None:
-        """A root asks the nodes that it knows whether they are of another tree.
-
-        Without a Global cache it asks those to begin with, until all of them have been met.
-        """
-        if self.root and self.search is None and (self.merges or self.unmet):
+        """A root asks the nodes that it knows whether they are of another tree."""
+        if self.root and self.search is None and self.merges:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
             kept = list(self.known.remembered.values())
             for _ in range(min(TRIES, len(kept))):

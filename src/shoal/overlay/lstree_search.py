@@ -25,7 +25,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Layer, Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
@@ -46,6 +46,8 @@ class Searcher(Member):
         """The nodes to begin with."""
         self.unmet: dict[str, None] = {}
         """Addresses among them under which nobody has answered so far."""
+        self._retry: Timer | None = None
+        """Set while some of them are to be tried again."""
         self.last: Search | None = None
         """The search that ended last, but for those that found no other tree."""
         self.outcome = ""
@@ -109,7 +111,7 @@ class Searcher(Member):
         assert search is not None
         search.timer = None
         self._let_go(search)
-        for step in self.sequence:
+        for step in () if search.meeting else self.sequence:
             if self._ask_from(step, search):
                 return
         if search.cause != "lost":
@@ -334,6 +336,8 @@ class Searcher(Member):
     def _nobody(self, search: Search) -> None:
         """Be root: for the first time, or still."""
         self._end_search("no candidate is left: root")
+        if self.unmet and self._retry is None:  # perhaps they are about to start
+            self._retry = self.host.after(self.parameters.early_merge, self._meet)
         if search.cause == "merge":
             return
         if self.colour[0] >= LONGEST:
@@ -345,8 +349,16 @@ class Searcher(Member):
         self._recolour()
         if self.host.watched:
             self.host.note("root", search.lost, search.cause)
-        if self.merges or self.unmet:
+        if self.merges:
             self.host.after(self.parameters.early_merge, self.merge)
+
+    def _meet(self) -> None:
+        """Try again to meet the nodes to begin with, and nobody else."""
+        self._retry = None
+        if self.root and self.search is None:
+            self.search = Search("merge", self.host.now(), LOCAL, -1)
+            self.search.meeting = True
+            self._ask_next()
 
     def _recolour(self) -> None:
         """Extend the colour by this node, and tell all below."""
