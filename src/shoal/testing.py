@@ -47,7 +47,7 @@ TREE: dict[str, Any] = {
     "routing": {"name": "subscription-forwarding"},
     "reconfiguration": {"name": "strawman"},
 }
-"""Everything faster than on a real network, so that tests need not wait."""
+"""Settings with short times, so that tests need not wait."""
 SHAPES: dict[str, dict[str, Any]] = {"lstree": LSTREE, "graph": GRAPH, "tree": TREE}
 
 
@@ -77,7 +77,7 @@ class Network:
         self._thread: LoopThread | None = None
 
     def settings_of(self, number: int) -> Settings:
-        """What the broker of that number is started with."""
+        """Settings of the broker of that number."""
         more: dict[str, Any] = {}
         if number and self._shape == "tree":
             more["links"] = (self.brokers[(number - 1) // 2].address,)

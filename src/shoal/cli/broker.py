@@ -69,6 +69,13 @@ def broker(
             show_default="5",
         ),
     ] = None,
+    root: Annotated[
+        str | None,
+        typer.Option(
+            help="The broker at the root of a ShopParent tree (--set overlay.root=NAME).",
+            metavar="NAME",
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Any settings, in TOML.")] = None,
     set_: Annotated[
         list[str] | None,
@@ -176,6 +183,8 @@ def broker(
             **raw.get("overlay", {}),
             "max_degree" if named == OVERLAY else "degree": degree,
         }
+    if root is not None:
+        raw["overlay"] = {**raw.get("overlay", {}), "root": root}
     _logging(verbose)
     _runner()(_serve(raw))
 

@@ -175,7 +175,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
 
 
 def _overlay(state: Status) -> str:
-    """What the overlay tells of its state, on lines of its own; of a list, how many there are."""
+    """The overlay's state on lines of its own; of a list, its length."""
     from textwrap import wrap
 
     from rich.markup import escape
@@ -189,7 +189,7 @@ def _overlay(state: Status) -> str:
 
 
 def _lost(told: dict[str, float]) -> str:
-    """What a recovery did: events lost, of these recovered and given up; what it keeps and says."""
+    """A recovery's work: events lost, recovered and given up; its buffer and traffic."""
     if not told:
         return "–"
     return (

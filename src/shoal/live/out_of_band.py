@@ -27,15 +27,15 @@ class OutOfBand:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._peers: dict[tuple[NodeId, bool], Peer] = {}
-        """By node, and by whether this end dialled."""
+        """Connections by node, and by whether this end dialled."""
         self._unsent: dict[str, list[Message]] = {}
-        """Per address that is being dialled, what is to be sent there."""
+        """Messages to be sent per address that is being dialled."""
 
     def __len__(self) -> int:
         return len(self._peers)
 
     def peers(self) -> list[Peer]:
-        """Who is connected just now."""
+        """Peers connected at the moment."""
         return list(self._peers.values())
 
     def began(self, peer: Peer) -> None:

@@ -53,13 +53,13 @@ class Peers:
         self.own: set[str] = set()
         """This broker's own addresses."""
         self.addresses: dict[NodeId, str] = {}
-        """Where brokers are that were met."""
+        """Address per broker that was met."""
         self._dialling: dict[str, _Dial] = {}
-        """By address."""
+        """Attempts to connect, per address."""
         self._closing: set[Peer] = set()
         """Connections whose last words are on their way."""
         self._said: dict[str, str] = {}
-        """Per address, why there was no connection when that was last said."""
+        """Last logged reason for having no connection, per address."""
 
     # Opening
 
@@ -76,7 +76,7 @@ class Peers:
             attempt.contacts.append(contact)
 
     def address_of(self, contact: Contact) -> str:
-        """Where a node is: as the contact says or, if it does not, where the node was met."""
+        """Address of a node: the contact's or, if it has none, that at which it was met."""
         return contact.address or self.addresses.get(contact.node, "")
 
     def find(self, contact: Contact) -> Peer | None:

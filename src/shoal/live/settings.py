@@ -1,4 +1,4 @@
-"""What a broker is told when it starts."""
+"""Settings of a broker."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     subscriptions: Positive = 1_000_000
     """Subscriptions of one client."""
     queue_bytes: Positive = 64 << 20
-    """What is kept for one connection that does not read; beyond it, its policy applies."""
+    """Bytes kept for one connection that does not read; beyond it, its policy applies."""
     memory: Positive = 256 << 20
     """Bytes that wait for all connections together; beyond it, whoever keeps most loses some.
     All clients' filters have at most as many characters."""
@@ -83,7 +83,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             filter.check_cost(self.frame, self.cost)
 
     def scan_of(self, filter: object, normal: NormalForm | None = None) -> int:
-        """What a filter adds to the steps that :attr:`scan` bounds."""
+        """Steps that a filter adds to those that :attr:`scan` bounds."""
         if not isinstance(filter, AttributeFilter):
             return 0
         return filter.cost_alone(min(self.text, self.frame), normal)
@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """One broker's whole configuration; every field has a sensible value."""
 
     listen: str = "127.0.0.1:0"
-    """Where to listen; port 0 takes a free one."""
+    """Address to listen on; port 0 takes a free one."""
     advertise: str = ""
     """The address to tell others, HOST or HOST:PORT, where it is not the one listened on."""
     name: str = ""
@@ -127,7 +127,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     drain: Seconds = 20.0
     """Seconds that a broker which is told to stop takes at most to hand over clients and links."""
     seed: int | None = None
-    """What chance is drawn from; drawn itself if not given."""
+    """Seed of all chance; drawn at random if not given."""
     limits: Limits = Limits()
     """Bounds on what comes from outside, and on what is kept for those who are slow."""
     certificate: Path | None = None
@@ -139,15 +139,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     access: Path | None = None
     """A file with tokens and access rules."""
     token: str = ""
-    """What this broker proves itself with to brokers with access rules, where there is no TLS."""
+    """Token that proves this broker to brokers with access rules, where there is no TLS."""
     anyone_may_block: bool = False
     """Let clients ask for ``when_full="block"`` that no access rule gives the right to."""
     insecure: bool = False
     """Listen beyond loopback without TLS."""
     metrics: str = ""
-    """Where Prometheus may ask how the broker is doing, as HOST:PORT; nowhere if empty."""
+    """Address of the Prometheus metrics, as HOST:PORT; none if empty."""
     record: Path | None = None
-    """Where to write the tables of what happens."""
+    """Folder for the recorded tables."""
     run: str = "live"
     """The run that recorded rows belong to; the same for all brokers of a network."""
     rotate: Seconds = 10.0
@@ -186,9 +186,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def stack(self) -> Stack:
         """The protocols, checked."""
+        simulated = {"links", "air"}  # what only a simulated network has
         overlay = choice("overlay", self.overlay) if self.overlay else None
-        if overlay is not None and "links" in find("overlay", overlay.name).needs:
-            able = [p.name for p in protocols("overlay") if "links" not in p.needs]
+        if overlay is not None and find("overlay", overlay.name).needs & simulated:
+            able = [p.name for p in protocols("overlay") if not p.needs & simulated]
             raise StackError(
                 f"overlay '{overlay.name}' runs in a simulation only; one of: {', '.join(able)}"
             )
@@ -217,20 +218,23 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return "; brokers form a tree unless told --overlay graph" if meant else ""
 
     def described(self, stack: Stack) -> str:
-        """How this broker routes, as one text: neighbours must agree on it."""
+        """The broker's stack as one text: neighbours must agree on it."""
         routed = stack.routing.name
         parts = [routed if stack.overlay is None else f"{stack.overlay.name}/{routed}"]
         above = (stack.reconfiguration, stack.recovery)
         parts += [f"{protocol.kind}={protocol.name}" for protocol in above if protocol is not None]
         limits = self.limits
         parts.append(f"frame={limits.frame} text={limits.text} cost={limits.cost}")
+        if stack.overlay is not None:  # one tree has one root
+            nodes = NODES.get(stack.overlay.name, ())
+            parts += [f"{k}={getattr(stack.parameters['overlay'], k)}" for k in nodes]
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)
 
 
 def differences(here: str, there: str) -> str:
-    """In what two brokers differ, of each the text that :meth:`Settings.described` gave."""
+    """Differences between two brokers' stacks, as :meth:`Settings.described` gives them."""
     ours, theirs = _parts(here), _parts(there)
     names = {**ours, **theirs}
     if ours["routing"] != theirs["routing"]:  # their parameters have nothing in common

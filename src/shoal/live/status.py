@@ -1,4 +1,4 @@
-"""How a broker is doing: what ``shoal top`` shows and tests compare with the oracle."""
+"""State of a broker: ``shoal top`` shows it, tests compare it with the oracle."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class Status(msgspec.Struct, frozen=True):
     known: int
     """Other brokers known."""
     overlay: dict[str, Any]
-    """What the overlay tells of its state."""
+    """The overlay's description of its state."""
     recovery: dict[str, float]
-    """What the recovery tells of its work; empty if there is none."""
+    """The recovery's description of its work; empty if there is none."""
     memory: int
     """Bytes of resident memory, at most so far."""
     waiting: int
@@ -172,7 +172,7 @@ def _reached(broker: Broker) -> list[Reached]:
 
 
 def entries_of(routing: Any) -> int:
-    """How many entries a routing's table has, without taking it apart."""
+    """Number of entries of a routing's table, without listing them."""
     return len(getattr(routing, "table", ()))
 
 

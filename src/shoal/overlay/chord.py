@@ -299,7 +299,7 @@ class Ring(Neighbourhood):
             for peer in self._neighbours():
                 if self._silent(peer):
                     self._probe(peer)
-                new = peer not in (*before[0][:1], *before[1][:1])
+                new = peer not in before[0][:1] + before[1][:1]
                 self.send(peer, self._lists(RingChange, new))
             if self.successors and told[1][:1] != before[1][:1]:
                 self.holder.connect(self.successors[0].contact)

@@ -66,6 +66,9 @@ class LSTree(Searcher):
         self.heals_within = silence + 4 * (parameters.merge_period + parameters.global_period)
         self._sighted = -1e9
         """When this node last passed on a sighting."""
+        self._pong: Pong | None = None
+        """The answer to all pings, as long as the colour stays."""
+        self._pong_colour = self.colour
         self._kept = 0
         """Place of the node that was remembered and asked last."""
 
@@ -111,7 +114,6 @@ class LSTree(Searcher):
             self.host.every(p.heartbeat, self.beat, phase * p.heartbeat)
         if self.merges:
             self.host.every(p.global_period, self.update, phase * p.global_period)
-        self.host.every(p.merge_period, self.grow, (0.5 + phase) * p.merge_period)
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """Look for a parent among the nodes to begin with."""
@@ -134,6 +136,9 @@ class LSTree(Searcher):
 
     def grow(self) -> None:
         """A root looks for other trees now and then, and recolours once in a long while."""
+        if not self.root and self._growing is not None:
+            self._growing.cancel()
+            self._growing = None
         if self.root and self.host.now() - self._coloured >= self.parameters.recolour:
             self._recolour()
         self.merge()
@@ -198,7 +203,10 @@ class LSTree(Searcher):
         """Answer; a stranger's colour may be that of a tree to join."""
         ping = cast("Ping", message)
         if ping.contact.node == sender:
-            self.host.send_direct(ping.contact, Pong(self.me, self.colour))
+            if self._pong is None or self._pong_colour != self.colour:
+                self._pong = Pong(self.me, self.colour)
+                self._pong_colour = self.colour
+            self.host.send_direct(ping.contact, self._pong)
             if ping.colour != self.colour:
                 self.sighted(ping.contact, ping.colour)
 

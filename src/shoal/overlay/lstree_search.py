@@ -31,6 +31,8 @@ from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 2**20
 """Repairs of one node that have numbers of their own."""
+PER_LIFE: Final = 2**10
+"""Of these, repairs of one life: the next one counts from where none of this life's can be."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -53,12 +55,18 @@ class Searcher(Member):
         self.outcome = ""
         """How it ended."""
         self._requests = 0
-        self._repairs = 0
+        self._repairs = host.epoch * PER_LIFE
         self._coloured = 0.0
         """When this root took its colour."""
+        self._growing: Timer | None = None
+        """Calls :meth:`grow` while this node is root."""
 
     def merge(self) -> None:
         """Look for other trees."""
+        raise NotImplementedError
+
+    def grow(self) -> None:
+        """Look for other trees, and recolour, now and then."""
         raise NotImplementedError
 
     # Step 1: a parent is needed
@@ -162,14 +170,15 @@ class Searcher(Member):
         return entries[place:] + entries[:place]
 
     def _is_new(self, search: Search, contact: Contact) -> bool:
+        """Whether a node was not asked before, and may be: one's own children need not be."""
         node = contact.node
-        if node >= 0 and (node == self.node or node == search.lost):
+        if node >= 0 and (node == self.node or node == search.lost or node in self.children):
             return False
         return key_of(contact) not in search.asked
 
     def _ask_new(self, step: str, search: Search, contact: Contact) -> bool:
-        """Ask a node that was not asked before; one's own children need not be."""
-        if not self._is_new(search, contact) or contact.node in self.children:
+        """Ask a node that was not asked before; False if it was, or need not be."""
+        if not self._is_new(search, contact):
             return False
         search.asked[key_of(contact)] = None
         self._ask(step, search, contact)
@@ -351,6 +360,8 @@ class Searcher(Member):
             self.host.note("root", search.lost, search.cause)
         if self.merges:
             self.host.after(self.parameters.early_merge, self.merge)
+        if self._growing is None:
+            self._growing = self.host.every(self.parameters.merge_period, self.grow)
 
     def _meet(self) -> None:
         """Try again to meet the nodes to begin with, and nobody else."""

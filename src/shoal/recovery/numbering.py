@@ -60,6 +60,8 @@ class Followed:
         """When that was."""
         self.marked = 0
         """The number of the event that last carried a mark of this filter."""
+        self.told = True
+        """Whether followers were told the last number."""
         self.followers: dict[NodeId, float] = {}
         """Who asked for the numbers, and when it last did."""
 
@@ -74,8 +76,8 @@ class Numbering:
         self._filters: dict[Filter, Followed] = {}
         self._by_index: dict[int, Followed] = {}
         self._table: FilterTable | None = None
-        self._quiet: dict[int, None] = {}
-        """Indices whose last number was not told yet, the one longest without an event first."""
+        self._untold: dict[int, None] = {}
+        """Indices whose last number was not told yet."""
         self._events = 0
         self.sequence = -1
         """The last event's sequence number."""
@@ -111,7 +113,7 @@ class Numbering:
                 assert self._table is not None
                 self._table.remove(followed.index, followed.filter)
                 del self._filters[followed.filter], self._by_index[followed.index]
-                self._quiet.pop(followed.index, None)
+                self._untold.pop(followed.index, None)
 
     def marks(self, event: Event, now: float) -> tuple[tuple[int, int], ...]:
         """Count an event that is published, and say which numbers it carries."""
@@ -125,8 +127,9 @@ class Numbering:
             followed.count += 1
             followed.sequence = event.sequence
             followed.matched = now
-            self._quiet.pop(index, None)
-            self._quiet[index] = None
+            if followed.told:
+                followed.told = False
+                self._untold[index] = None
             matched.append(followed)
         if len(matched) > self._most:
             matched = nsmallest(self._most, matched, key=_last_marked)
@@ -147,12 +150,12 @@ class Numbering:
     def tails(self, before: float) -> dict[NodeId, list[tuple[int, int, int]]]:
         """Per follower the numbers to tell it: of filters that nothing matched since a time."""
         told: dict[NodeId, list[tuple[int, int, int]]] = {}
-        while self._quiet:
-            index = next(iter(self._quiet))
+        for index in list(self._untold):
             followed = self._by_index[index]
             if followed.matched > before:
-                break
-            del self._quiet[index]
+                continue
+            del self._untold[index]
+            followed.told = True
             for follower in followed.followers:
                 numbers = told.setdefault(follower, [])
                 if len(numbers) < LONGEST:

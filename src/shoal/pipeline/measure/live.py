@@ -27,6 +27,8 @@ USUAL: Final = (
     "control_share",
     "receivers",
     "route_length",
+    "recovered_share",
+    "recovery_delay",
 )
 
 
