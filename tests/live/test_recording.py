@@ -190,7 +190,8 @@ def test_a_live_tree_stands_beside_a_simulated_one(tmp_path: Path, spark: SparkS
 
 
 async def _live_tree(logs: Path) -> None:
-    async with Network(8, record=logs, rotate=0.2) as network:
+    patient = {"heartbeat": 20.0, "overlay": {"heartbeat": 20.0}}  # nobody is suspected in vain
+    async with Network(8, record=logs, rotate=0.2, **patient) as network:
         for n, broker in enumerate(network.brokers):
             broker.listen_to(AttributeFilter(f"x = {n % 4}"), lambda event: None)
         await network.settled()

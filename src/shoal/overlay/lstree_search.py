@@ -400,16 +400,3 @@ class Searcher(Member):
         if above.depth >= self.depth:
             return f"its depth is {self.depth}, that of its parent {above.depth}"
         return None
-
-    def describe(self) -> dict[str, Any]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
-        seen = super().describe()
-        search = self.search
-        if search is None or search.cause == "merge":
-            search = self.last
-        if search is not None:
-            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
-            outcome = "under way" if search is self.search else self.outcome
-            cause = f"parent {search.lost} lost ({search.why})" if search.why else search.cause
-            seen["last search"] = "; ".join([cause, *steps[-6:], outcome])
-        return seen
