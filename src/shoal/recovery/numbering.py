@@ -45,6 +45,8 @@ MOST_FILTERS = 4096
 MOST_FOLLOWERS = 4096
 """Followers of a filter that are told the last number."""
 
+LIFE = 16
+"""Bits of an index that count filters; those above are of one life of the publisher."""
 FEW = 8
 """Filters up to which no table is asked."""
 
@@ -73,7 +75,7 @@ class Numbering:
     """The filters that a publisher numbers its events for."""
 
     def __init__(self, epoch: int, most: int) -> None:
-        self._next = (epoch & 0x7FFF) << 16
+        self._next = (epoch & 0x7FFF) << LIFE
         """The next index; a publisher that starts again uses others than before."""
         self._most = most
         self._filters: dict[Filter, Followed] = {}
