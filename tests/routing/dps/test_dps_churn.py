@@ -62,7 +62,12 @@ def test_events_reach_ethereums_peers(communication: str, least: float) -> None:
         "workload": {
             "subscribe_window": [0.5 * HOUR, HOUR],
             "publish_window": [4 * HOUR, 71 * HOUR],
-            "content": {"name": "dps2", "domain": 10, "subscriptions": 2, "event_every": 0.5 * HOUR},
+            "content": {
+                "name": "dps2",
+                "domain": 10,
+                "subscriptions": 2,
+                "event_every": 0.5 * HOUR,
+            },
         },
     }
     tables = simulate(parse_config(config)).tables
