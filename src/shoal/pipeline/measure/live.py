@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import shoal.pipeline.measure.graphs  # registers its measures
+import shoal.pipeline.measure.recovery  # registers its measures
 import shoal.pipeline.measure.runs  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure.registry import find_measure
@@ -26,6 +27,8 @@ USUAL: Final = (
     "control_share",
     "receivers",
     "route_length",
+    "recovered_share",
+    "recovery_delay",
 )
 
 
