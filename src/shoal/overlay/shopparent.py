@@ -142,7 +142,7 @@ class ShopParent(Joiner):
         if not self.radio:
             self._sample()
         if self.rank >= 0:
-            if self.parent == self.avoided:
+            if self.avoided != NOBODY:
                 self._move_away()
             else:
                 self.shop()
