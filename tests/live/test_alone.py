@@ -33,7 +33,7 @@ FAST: dict[str, dict[str, Any]] = {
 }
 """Per protocol that tries its contacts again, parameters with which it soon does."""
 ALONE = [p.name for p in protocols("routing") if "reach" in p.needs]
-OVERLAYS = [p.name for p in protocols("overlay") if "links" not in p.needs]
+OVERLAYS = [p.name for p in protocols("overlay") if not p.needs & {"links", "air"}]
 
 
 async def started(overlay: str, **settings: Any) -> Broker:
