@@ -70,7 +70,7 @@ def _pip() -> str:
 
 
 def _source() -> str:
-    """What this installation was made from, as pip takes it: a checkout, a wheel or the name."""
+    """Origin of this installation, as pip takes it: a checkout, a wheel or the name."""
     checkout = Path(__file__).parents[2]
     if (checkout / "pyproject.toml").is_file():
         return str(checkout)

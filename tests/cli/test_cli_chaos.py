@@ -54,7 +54,7 @@ def test_a_recovery_that_finds_nothing_is_found_out_and_replays(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Gossip, "tick", lambda self: None)
-    asked = ["--recovery", "push", "--routing", "flooding", "--overlay", "given tree"]
+    asked = ["--recovery", "push", "--routing", "flooding", "--overlay", "given"]
     assert run(["chaos", "--minutes", "5", *asked]) == 1
     said = capsys.readouterr().out
     assert "lacks event" in said

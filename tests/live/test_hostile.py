@@ -355,7 +355,7 @@ def test_a_peer_that_talks_over_many_connections_keeps_one() -> None:
 
 def test_a_neighbour_that_sends_thousands_of_waves_keeps_nobody_waiting() -> None:
     async def story() -> None:
-        async with Network(1) as network, network.connect() as bus:
+        async with Network(1, shape="graph") as network, network.connect() as bus:
             broker = network.brokers[0]
             raws = []
             for number in (77, 78):

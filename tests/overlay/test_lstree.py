@@ -19,6 +19,7 @@ from shoal.overlay.lstree_messages import (
     Sighting,
 )
 from shoal.overlay.lstree_relation import BLANK, LONGEST
+from shoal.overlay.lstree_search import REPAIRS
 from shoal.simulation import Simulation, parse_config
 from shoal.simulation.kernel import to_ns
 from shoal.stack import LOCAL, Contact, Message, Node, StackError
@@ -353,6 +354,34 @@ def test_an_address_of_ones_own_is_forgotten() -> None:
     assert not life.overlay.known.remembered
 
 
+def test_repairs_of_two_lives_have_different_numbers() -> None:
+    """A FLUSH for a repair before a restart must not be taken for one after it."""
+    numbers: list[int] = []
+    for epoch in (0, 1, 1_700_000_000_123):
+        world = Adversary(1, 3, {})
+        life = Life(world, 2, epoch)
+        world.lives[2] = life
+        overlay = life.overlay
+        for _ in range(3):
+            overlay.parent, overlay.neighbours[0] = 0, None
+            overlay.lose_parent("a test")
+            assert overlay.last is not None
+            numbers.append(overlay.last.repair)
+    assert len(set(numbers)) == 9
+    assert {number // REPAIRS for number in numbers} == {2}
+
+
+def test_a_sibling_that_is_a_child_by_now_does_not_end_the_regional_strategy() -> None:
+    life = candidate()
+    life.overlay.siblings = (Contact(3), Contact(6))  # 3 is a child of this node
+    life.overlay.ancestors = (Contact(0),)
+    life.overlay.neighbours[0] = None
+    life.overlay.known.insert(Contact(9))
+    life.overlay.lose_parent("a test")
+    ((to, _, request),) = life.world.letters
+    assert (to, type(request)) == (6, ParentRequest)
+
+
 def test_what_an_operator_sees() -> None:
     run = network(30)
     run.begin()
@@ -364,9 +393,12 @@ def test_what_an_operator_sees() -> None:
     run.kernel.run(to_ns(40))
     child = next(node for node in orphans if not overlays(run)[node].root)
     seen = overlays(run)[child].describe()
-    assert str(seen["last search"]).startswith("lost; ")
+    assert str(seen["last search"]).startswith(f"parent {root} lost (the connection broke); ")
     assert f"attached to {seen['parent']} by " in str(seen["last search"])
     assert str(seen["colour"]).startswith("2:")
+    (now,) = roots(run)  # its later looks for other trees do not hide how it became root
+    assert "no candidate is left: root" in str(overlays(run)[now].describe()["last search"])
+    assert str(overlays(run)[now].describe()["last search"]).startswith(f"parent {root} lost")
 
 
 def test_the_global_cache_replaces_its_oldest_and_remembers_whom_it_purges() -> None:

@@ -10,8 +10,8 @@ import pytest
 from shoal.content import Event, Pattern, Patterns
 from shoal.recovery.gossip import Gossip
 from shoal.recovery.messages import Compare, Digest, Follow, Hole, Missing, Reply, Request, Tally
+from shoal.simulation import chaos as trouble
 from shoal.simulation import parse_config, simulate
-from shoal.simulation.chaos import recovery as trouble
 from shoal.simulation.run import Simulation
 from shoal.stack import Contact, StackError, protocols
 
@@ -62,7 +62,8 @@ def recovery_of(simulation: Simulation, node: int) -> Gossip:
 def test_what_links_lose_is_recovered(name: str) -> None:
     without, mended = run(config(None)), run(config({"name": name}))
     assert delivery(without) < 0.9
-    assert delivery(mended) > 0.99
+    # Those who want the same may lack the same: only comparing finds that, at times too late.
+    assert delivery(mended) > (0.97 if name == "subscriber-pull" else 0.99)
     rows = mended.recorder.deliveries
     assert any(rows[6::7])
     assert not any(
@@ -111,26 +112,27 @@ def test_runs_repeat_exactly() -> None:
     assert simulate(raw).fingerprint == simulate(raw).fingerprint
 
 
-def some_stacks() -> list[tuple[str, str, str]]:
-    """All recoveries and all routings, not all of them together; ``shoal chaos`` has the rest."""
-    return [stack for place, stack in enumerate(trouble.stacks()) if place % 3 == 0]
+STACKS = trouble.recovery_subjects()
 
 
-@pytest.mark.parametrize("stack", some_stacks(), ids="-".join)
-def test_whatever_a_reachable_buffer_holds_is_delivered_once(stack: tuple[str, str, str]) -> None:
-    history, found = trouble.trial(stack, trouble.stacks().index(stack), 60)
+@pytest.mark.parametrize("place", range(0, len(STACKS), 6), ids=lambda place: str(STACKS[place]))
+def test_whatever_a_reachable_buffer_holds_is_delivered_once(place: int) -> None:
+    """All recoveries, routings and overlays, not all of them together; ``shoal chaos`` has more."""
+    history, found = trouble.trial(STACKS[place], place, 60)
     assert found is None, (found, trouble.describe(history, history.log))
 
 
 def test_the_oracle_finds_a_recovery_that_finds_nothing() -> None:
     """Nodes whose clocks stand still gossip no more."""
+    subject = trouble.Subject("given", "flooding", recovery="random-pull")
     for seed in range(20):
-        history = trouble.RecoveryChaos(("random-pull", "flooding", "given graph"), 5, seed, 40)
-        for node in range(5):
+        history = trouble.begin(subject, seed)
+        assert isinstance(history, trouble.RecoveryHistory)
+        for node in range(history.nodes):
             history.step(f"subscribe {node} x >= 0")
             history.network.hosts[node].clock.stop()
         for count in range(10):
-            history.step(f"publish {count % 5} x=1")
+            history.step(f"publish {count % history.nodes} x=1")
             history.step("wait 0.1")
         if trouble.failure(history) is not None:
             return

@@ -1,4 +1,4 @@
-"""What the commands of the live network have in common: how a client reaches its broker."""
+"""Options by which the commands of the live network reach a broker."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import typer
 
 
 def folder() -> Path:
-    """Where the benchmarks are: in the installed package, or beside it in a source tree."""
+    """Folder of the benchmarks: in the installed package, or beside it in a source tree."""
     import shoal
 
     package = Path(shoal.__file__).parent

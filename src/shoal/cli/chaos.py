@@ -6,11 +6,14 @@ import itertools
 import json
 import shlex
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from shoal.simulation.chaos import History
 
 console = Console()
 
@@ -58,7 +61,8 @@ def chaos(
     With `--live`, brokers run as processes of this machine. Every few seconds one is killed,
     stopped for a while or told to stop, and comes back. Honest clients publish and subscribe
     beside hostile ones, and a table says what became of every event (exit code 1 if one came twice
-    or to the wrong client, or if a broker ended by itself).
+    or to the wrong client, or if a broker ended by itself). With `--promise recovered`, connections
+    between brokers are also cut, delayed and lose events, and no event may be lost without a gap.
 
     Examples:
 
@@ -72,17 +76,16 @@ def chaos(
 
         shoal chaos --live --minutes 10
 
-        shoal chaos --live --promise recovered --minutes 10
+        shoal chaos --live --overlay graph --promise recovered --minutes 10
     """
     if live:
         if promise not in ("best effort", "recovered"):
             raise typer.BadParameter(
                 f"--promise {promise} is none of 'best effort' and 'recovered'"
             )
-        _live(minutes, seed, brokers, every, as_json, promise)
+        _live(minutes, seed, brokers, every, as_json, promise, overlay)
         return
     from shoal.simulation import chaos as trouble
-    from shoal.simulation.chaos import recovery as losses
     from shoal.simulation.modules import load_module
 
     for path in module or ():
@@ -91,19 +94,11 @@ def chaos(
         _replay(replay)
         return
     wanted = (overlay, routing, reconfiguration)
-    subjects: list[tuple[Any, Any]] = [
-        (trouble, subject)
-        for subject in trouble.subjects()
-        if recovery is None
-        and all(name in (None, is_) for name, is_ in zip(wanted, subject, strict=False))
-    ]
-    subjects += [
-        (losses, stack)
-        for stack in losses.stacks()
-        if recovery in (None, "all", stack[0])
-        and routing in (None, stack[1])
-        and overlay in (None, stack[2])
-        and reconfiguration is None
+    subjects = [
+        subject
+        for subject in (*trouble.subjects(), *trouble.recovery_subjects())
+        if all(name in (None, is_) for name, is_ in zip(wanted, subject, strict=False))
+        and (recovery in (None, subject.recovery) or (recovery == "all" and subject.recovery))
     ]
     if not subjects:
         names = " + ".join(name for name in (*wanted, recovery) if name is not None)
@@ -114,12 +109,12 @@ def chaos(
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=minutes * 60)
         for number in itertools.count(seed):
-            for harness, subject in subjects:
-                history, found = harness.trial(subject, number, steps)
+            for subject in subjects:
+                history, found = trouble.trial(subject, number, steps)
                 histories += 1
                 if found is not None:
                     progress.stop()
-                    _report(harness, history, number, found, module or [])
+                    _report(history, number, found, module or [])
                     raise typer.Exit(1)
             spent = time.monotonic() - started
             progress.update(
@@ -133,13 +128,15 @@ def chaos(
     )
 
 
-def _report(harness: Any, history: Any, seed: int, found: str, modules: list[str]) -> None:
+def _report(history: History, seed: int, found: str, modules: list[str]) -> None:
     """A failure, as short as it can be made, with the command that replays it."""
-    short = harness.shrink(history)
+    from shoal.simulation import chaos as trouble
+
+    short = trouble.shrink(history)
     console.print(f"[red]seed {seed}[/], {history.subject}: {found}", soft_wrap=True)
     for line in short:
         console.print(f"    {line}", highlight=False)
-    text = json.dumps(harness.describe(history, short))
+    text = json.dumps(trouble.describe(history, short))
     options = "".join(f"--module {shlex.quote(module)} " for module in modules)
     console.print(
         f"replay: shoal chaos {options}--replay {shlex.quote(text)}",
@@ -151,16 +148,11 @@ def _report(harness: Any, history: Any, seed: int, found: str, modules: list[str
 def _replay(text: str) -> None:
     """Carry out the steps of a printed history and say what the oracle finds."""
     from shoal.simulation import chaos as trouble
-    from shoal.simulation.chaos import recovery as losses
     from shoal.simulation.invariants import InvariantViolation
 
     try:
-        told = json.loads(text)
-        if "recovery" in told:
-            found = losses.failure(losses.replay(told))
-        else:
-            subject, ground, steps = trouble.read(told)
-            found = trouble.failure(trouble.play(subject, ground, []), steps)
+        subject, ground, steps = trouble.read(json.loads(text))
+        found = trouble.failure(trouble.play(subject, ground, []), steps)
     except InvariantViolation as violation:
         found = str(violation)
     except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -174,7 +166,13 @@ def _replay(text: str) -> None:
 
 
 def _live(
-    minutes: float, seed: int, brokers: int, every: float, as_json: bool, promise: Any
+    minutes: float,
+    seed: int,
+    brokers: int,
+    every: float,
+    as_json: bool,
+    promise: Any,
+    overlay: str | None,
 ) -> None:
     """Trouble for a live network, and the table of what became of its events."""
     import asyncio
@@ -184,9 +182,12 @@ def _live(
     from rich.table import Table
 
     from shoal.live.chaos import LiveChaos
+    from shoal.live.settings import OVERLAY
 
     logging.getLogger("shoal.live").setLevel(logging.ERROR)  # clients lose connections: of course
-    run = LiveChaos(brokers=brokers, seed=seed, every=every, promise=promise)
+    run = LiveChaos(
+        brokers=brokers, seed=seed, every=every, promise=promise, overlay=overlay or OVERLAY
+    )
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"starting {brokers} brokers", total=minutes * 60)

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs.
+"""Output of commands: tables for people, JSON for programs.
 
 On a terminal a table takes the terminal's width and folds what does not fit. Into a pipe or file it
 is plain and as wide as its content.

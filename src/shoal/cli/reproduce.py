@@ -113,7 +113,7 @@ def show(judgements: Sequence[Judgement]) -> None:
 
 
 def summary(judgements: Sequence[Judgement]) -> str:
-    """How many claims fared how, in one line."""
+    """Number of claims per verdict, in one line."""
     from shoal.pipeline.judge.decisions import VERDICTS
 
     counts = []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SMALL = 4
 """Up to so many filters are asked one after the other."""
 SMALL_UNCOMPILED = 32
-"""The same where the C extensions are not built, and numba has to be loaded."""
+"""Filters of a small table where no C extension is built: an index would have to load numba."""
 
 
 class AttributeTable(FilterTable):
@@ -25,7 +25,7 @@ class AttributeTable(FilterTable):
 
     def __init__(self) -> None:
         self._entries: dict[Source, dict[Filter, None]] | None = {}
-        """What is in a small table; sources in the order in which they came."""
+        """Filters per source, sources in order of arrival; None once there is an index."""
         self._table: FilterTable = NaiveTable()
 
     def insert(self, source: Source, filter: Filter) -> None:

@@ -51,6 +51,9 @@ def values_of(content: object) -> Mapping[str, object] | None:
     if isinstance(content, Attributes):
         return content.values
     if isinstance(content, Mapping):
+        for name in content:
+            if not isinstance(name, str):
+                raise TypeError(f"the attribute name {name!r} is no text; names are text")
         return content
     if isinstance(content, Content):
         return None
@@ -77,7 +80,7 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
 
     @cached_property
     def expression(self) -> Expression:
-        """What the filter says, taken apart."""
+        """The filter's syntax tree."""
         return _read(self.text)[0]
 
     @cached_property
@@ -205,7 +208,7 @@ def merge(filters: Iterable[AttributeFilter]) -> list[AttributeFilter]:
 
 
 def _by_operand(a: AttributeFilter, b: AttributeFilter) -> bool:
-    """Whether a conjunction of disjunctions was too long to be multiplied out, yet not too long."""
+    """Whether to compare operand by operand: one filter is a conjunction too long to expand."""
     return len(a.text) + len(b.text) <= MAX_TEXTS and any(
         isinstance(e, And) for f in (a, b) for one in f.normal.disjuncts for e in one.residue
     )
@@ -235,7 +238,7 @@ def _read(text: str) -> tuple[Expression, str]:
 
 @lru_cache(maxsize=4096)
 def _remembered(text: str) -> tuple[Expression, str]:
-    """The same, remembered: filters travel often. Long ones would take too much memory."""
+    """A cached parse: the same filters arrive often. Long texts are not cached, to bound memory."""
     return _parsed(text)
 
 

@@ -52,7 +52,7 @@ def by_attribute(found: Conjunction) -> dict[str, Group]:
 
 
 def within(b: Conjunction, a: Conjunction) -> bool:
-    """Whether whatever satisfies ``b`` satisfies ``a``; said only when known."""
+    """Whether every event that satisfies ``b`` satisfies ``a``; False if that is not known."""
     mine, theirs = a.predicates, b.predicates
     at = place = 0  # both are sorted by attribute
     while at < len(mine):
@@ -118,7 +118,7 @@ def _merge_along(alike: list[Conjunction], at: int) -> list[Conjunction]:
 
 
 def unite_all(predicates: list[Predicate]) -> list[Predicate]:
-    """As few predicates as found that hold exactly where one of these does; all of one class."""
+    """The union of predicates of one class, as few predicates as are found."""
     if len(predicates) < 2:
         return predicates
     first = predicates[0]

@@ -46,7 +46,7 @@ class CoverIndex:
     def __init__(self) -> None:
         self._rows: dict[Filter, int] = {}
         self._filters: list[Filter | None] = []
-        """Per row its filter, None where it was discarded."""
+        """Filter per row; None where it was discarded."""
         self._columns: Columns | None = None
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class Columns:
         self._attributes: dict[str, int] = {}
         self._masks = np.zeros(self._capacity, np.uint64)
         self._bounds: dict[Axis, Array] = {}
-        """Per axis the low and the high bounds."""
+        """Low and high bounds per axis."""
         self._empty: list[int] = []
         """Rows of filters that match nothing: within any box, on every axis."""
 
@@ -188,11 +188,11 @@ class Columns:
 
 
 class Box:
-    """What bounds a filter: the hull of its conjunctions' boxes."""
+    """Bounds of a filter: the hull of its conjunctions' boxes."""
 
     def __init__(self, form: NormalForm) -> None:
         self.attributes: set[str] | None = None
-        """Those that every conjunction constrains; None if there is no conjunction."""
+        """Attributes that every conjunction constrains; None if there is no conjunction."""
         self.intervals: dict[Axis, Interval] = {}
         for conjunction in form.disjuncts:
             attributes = {predicate.attribute for predicate in conjunction.predicates}
@@ -251,7 +251,7 @@ def _listed(texts: Sequence[str], listed: Sequence[Plain]) -> list[tuple[str, fl
 
 
 def _place(text: str, filler: bytes) -> float:
-    """Where a text stands in alphabetical order, to its first six bytes.
+    """Position of a text in alphabetical order, by its first six bytes.
 
     ``filler`` stands for what comes after its end: least for the text itself, greatest for the last
     text that begins with it.

@@ -30,7 +30,7 @@ class Event(msgspec.Struct, frozen=True, dict=True, array_like=True):
     content: AnyContent
     body: bytes = b""
     marks: Marks = ()
-    """What a recovery at the publisher adds, so that subscribers notice losses."""
+    """Numbers that the publisher's recovery adds, so that subscribers notice losses."""
 
     @cached_property
     def id(self) -> EventId:

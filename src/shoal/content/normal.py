@@ -167,7 +167,7 @@ class NormalForm:
     """The filter as it was, where asking that is cheaper than asking every conjunction."""
 
     def decide(self, attributes: Mapping[str, object]) -> bool:
-        """As :meth:`matches`, in no more time than the filter's cost says."""
+        """Whether an event satisfies the conjunction, decided within the filter's stated cost."""
         if self.source is not None:
             return holds(self.source, attributes)
         return self.matches(attributes)

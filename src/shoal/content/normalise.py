@@ -54,7 +54,7 @@ def normalise(expression: Expression) -> NormalForm:
 
 
 def normalise_operands(operands: Iterable[Expression]) -> list[NormalForm]:
-    """When operands of ``AND`` or ``OR`` hold (text that reads as true does, too).
+    """Normal forms of the operands of ``AND`` or ``OR`` (text that reads as true holds, too).
 
     All of them together take no more steps than one filter.
     """
@@ -63,7 +63,7 @@ def normalise_operands(operands: Iterable[Expression]) -> list[NormalForm]:
 
 
 def _searches(one: Conjunction) -> bool:
-    """Whether asking the conjunction may take time in the event's size."""
+    """Whether evaluating the conjunction takes time that grows with the event."""
     texts = (p for p in one.predicates if isinstance(p, Text))
     return bool(one.residue) or any(p.contains or p.like or p.unlike for p in texts)
 
@@ -74,14 +74,14 @@ class _Normaliser:
         self.known: dict[tuple[int, Mode], Disjuncts] = {}
 
     def whole(self, expression: Expression) -> Disjuncts:
-        """When a whole filter is true."""
+        """Disjuncts under which a whole filter is true."""
         try:
             return self.outcome(expression, "true")
         except _TooBig:
             return opaque(expression).outcome("true")
 
     def outcome(self, expression: Expression, mode: Mode) -> Disjuncts:
-        """When the expression, as a condition, has this outcome."""
+        """Disjuncts under which the expression, as a condition, has this outcome."""
         key = (id(expression), mode)  # the expression outlives this object
         found = self.known.get(key)
         if found is None:
@@ -168,7 +168,7 @@ class _Normaliser:
             raise _TooBig
 
     def simplified(self, disjuncts: Disjuncts) -> Disjuncts:
-        """The same, without those that others contain, like ones merged."""
+        """These disjuncts, similar ones merged, without any that another contains."""
         if len(disjuncts) < 2:
             return disjuncts
         found = merge_alike(list(dict.fromkeys(disjuncts)), self.spend)
@@ -184,7 +184,7 @@ class _Normaliser:
 
 
 def weight(conjunction: Conjunction) -> int:
-    """What it costs to look at a conjunction, in steps."""
+    """Cost of evaluating a conjunction, in steps."""
     found = len(conjunction.predicates) + len(conjunction.residue)
     for predicate in conjunction.predicates:
         if isinstance(predicate, Number):

@@ -148,7 +148,7 @@ def of_pattern(attribute: str, pattern: str) -> Text | Present:
 
 
 def text_within(b: Text, a: Text) -> bool:
-    """Whether every text in ``b`` is in ``a``; said only when known."""
+    """Whether every text in ``b`` is in ``a``; False if that is not known."""
     if b.among is not None:
         return all(a.admits(text) for text in b.among)
     if a.among is not None:
@@ -245,7 +245,7 @@ def tidy(group: list[Predicate]) -> Group | None:
 
 
 def _across_readings(merged: dict[type, Predicate]) -> Group | None:
-    """As :func:`tidy`, for an attribute that is read in two ways at once."""
+    """A tidy group for an attribute that is read in two ways at once."""
     group = tuple(sorted(merged.values(), key=lambda p: ORDER[type(p)]))
     satisfying = finite(group)
     text = merged.get(Text)
@@ -271,7 +271,7 @@ def _across_readings(merged: dict[type, Predicate]) -> Group | None:
 
 
 def group_within(b: Group, a: Group) -> bool:
-    """Whether every value that satisfies ``b`` satisfies ``a``; said only when known."""
+    """Whether every value that satisfies ``b`` satisfies ``a``; False if that is not known."""
     if len(a) == len(b) == 1 and type(a[0]) is type(b[0]):
         if isinstance(a[0], Number) and isinstance(b[0], Number):
             return number_within(b[0], a[0])

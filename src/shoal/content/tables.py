@@ -90,9 +90,9 @@ class PatternTable(FilterTable):
 
     def __init__(self) -> None:
         self._wanted: list[int] = []
-        """By number: who wants it, as a bitset of ranks."""
+        """Sources that want a number, as a bitset of ranks, per number."""
         self._held: dict[Source, int] = {}
-        """How many numbers a source holds."""
+        """Count of numbers per source."""
         self._rank: dict[Source, int] = {}
         self._ranked: list[Source] = []
         self._answers: dict[int, list[Source]] = {}

@@ -16,7 +16,13 @@ FIVE = ("RMG", "RDGM", "DRGM", "RUmDGM", "DUmRGM")
 """The instances of Table 10.2."""
 
 
-PERIODS = {"heartbeat": 0.0, "global_size": 10, "global_period": 250.0, "merge_period": 250.0}
+PERIODS = {
+    "heartbeat": 0.0,
+    "global_size": 10,
+    "global_period": 250.0,
+    "pings": 10,
+    "merge_period": 250.0,
+}
 """As section 10.4.1 has them; failures are told, so that beats are not needed."""
 LSTREE = {
     **PERIODS,
@@ -26,7 +32,6 @@ LSTREE = {
     "global_fanout": 2,
     "global_repropagation": 0.3,
     "references": 3,
-    "pings": 10,
     "busy_retries": 3,
 }
 
@@ -55,6 +60,9 @@ LABELS: Mapping[str, str] = {
     "Overcast+G": "ancestors, then Global, no limit on degrees",
     "RMG integer": "RMG with hop counts for depths",
     "DUmRGM integer": "DUmRGM with hop counts for depths",
+    "RG": "Regional, Global, no limit on degrees",
+    "RMG at rest": "RMG that never spreads depths again",
+    "RDGM corrupted": "RDGM whose caches are filled with random nodes every 30 s",
 }
 
 HOUR = 3600.0
@@ -94,6 +102,29 @@ CATASTROPHIC = merge(
     },
 )
 """Measured a minute after the crash, before trees that are left apart merge periodically."""
+
+
+CLOSELY = merge(
+    GNUTELLA,
+    {
+        "nodes": 1_700,
+        "duration": 12 * HOUR,
+        "topology": {
+            "churn": {"until": 12 * HOUR - 600},
+            "partitions": [{"start": 1800.0, "end": 2400.0, "share": 0.5}],
+        },
+        "record": ["links", "notes"],
+    },
+)
+"""A tenth of the trace for half a day, cut once so that trees merge: seen from within."""
+
+
+def closely(strategies: str, **more: Any) -> dict[str, Any]:
+    """An instance that notes places, requests and searches."""
+    return {"overlay": {**instance(strategies, **more)["overlay"], "name": "lstree-observed"}}
+
+
+OBSERVED: Mapping[str, Mapping[str, Any]] = {name: closely(name) for name in FIVE}
 
 
 def chosen(*names: str) -> dict[str, Mapping[str, Any]]:
@@ -177,5 +208,33 @@ EXPERIMENTS = (
         chosen(*FIVE),
         seeds=10,
         quick_seeds=2,
+    ),
+    Experiment(
+        "closely",
+        "Colours, depths and caches under churn",
+        CLOSELY,
+        {
+            **OBSERVED,
+            "RMG integer": closely("RMG", depth="integer"),
+            "RG": closely("RG", max_degree=0),
+            "RMG at rest": closely("RMG", recolour=1e9),
+            "RDGM corrupted": closely("RDGM", corrupt=30.0),
+        },
+        seeds=5,
+        quick_seeds=1,
+        quick={
+            "nodes": 900,
+            "duration": 2 * HOUR,
+            "topology": {"churn": {"until": 2 * HOUR - 600}},
+        },
+    ),
+    Experiment(
+        "closely-catastrophic",
+        "Colours and depths when a quarter of 1,000 nodes crash at once",
+        merge(CATASTROPHIC, {"nodes": 1_000, "record": ["links", "notes"]}),
+        OBSERVED,
+        seeds=5,
+        quick_seeds=1,
+        quick={"nodes": 300},
     ),
 )

@@ -50,7 +50,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """What is asked for is imported then: a client does not load a broker."""
+    """Names are imported on first use, so that a client does not load a broker."""
     if name not in __all__:
         raise AttributeError(f"module 'shoal.live' has no attribute '{name}'")
     from importlib import import_module

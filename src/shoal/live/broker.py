@@ -46,7 +46,7 @@ from shoal.live.out_of_band import OutOfBand
 from shoal.live.peer import OWN, Peer
 from shoal.live.peers import Peers
 from shoal.live.settings import Settings
-from shoal.live.status import Status, status_of
+from shoal.live.status import Status, say_expected, status_of
 from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
@@ -104,7 +104,7 @@ class Broker:
         self._metrics: MetricsServer | None = None
         self._ticked = 0.0
         self._late = (0.0, 0.0)
-        """By how many seconds the event loop was late, and until when that counts."""
+        """Lateness of the event loop in seconds, and the time until which it counts."""
         self._stopped: asyncio.Event | None = None
 
     # Life
@@ -161,12 +161,13 @@ class Broker:
         self.spawn(keep_alive(self))
         self.layers.start(tuple(Contact(-1, link) for link in (*settings.links, *settings.join)))
         self.departures.started()
+        say_expected(self)
         log.info("broker '%s' (node %d) listens on %s", self.name, self.node, self.address)
         return self
 
     @property
     def metrics_address(self) -> str:
-        """Where metrics are shown; empty if nowhere."""
+        """Address of the metrics; empty if there is none."""
         if self._metrics is None:
             return ""
         return show_address(*self._metrics.sockets[0].getsockname()[:2])
@@ -248,7 +249,7 @@ class Broker:
 
     # Clients, and the program a broker lives in
 
-    def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> None:
+    def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> Event:
         """A client publishes."""
         if self.departures.leaving:
             raise RefusedError("leaving", "this broker is about to stop; publish at another one")
@@ -263,14 +264,17 @@ class Broker:
             raise session.principal.refuse_publication()
         self.publishing = session
         try:
-            self.publish(content, body)
+            return self._publish(content, body)
         finally:
             self.publishing = None
 
     def publish(self, content: AnyContent | Mapping[str, Any], body: bytes = b"") -> Event:
         """Publish an event from this node."""
-        if isinstance(content, Mapping):
+        if isinstance(content, Attributes | Mapping):
             content = self._checked(content, body)
+        return self._publish(content, body)
+
+    def _publish(self, content: AnyContent, body: bytes) -> Event:
         event = Event(self.node, self._sequence, content, body)
         self._sequence += 1
         self.published += 1
@@ -281,8 +285,9 @@ class Broker:
         self.layers.publish(event)
         return event
 
-    def _checked(self, values: Mapping[str, Any], body: bytes) -> Attributes:
+    def _checked(self, given: Attributes | Mapping[str, Any], body: bytes) -> Attributes:
         """The content of an event of the program that this broker lives in."""
+        values = given.values if isinstance(given, Attributes) else given
         content = Attributes(checked(values, body))
         limit = self.settings.limits.frame
         size = len(content_of(content))
@@ -320,11 +325,11 @@ class Broker:
         """Deliver what is held here to a client that may have missed it; it knows what it has."""
         recovery = self.layers.recovery
         if recovery is not None:
-            for event in recovery.held(filter, age):
+            for event in sorted(recovery.held(filter, age), key=lambda event: event.id):
                 session.deliver((number,), event, content_of(event))
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
-        """It no longer does."""
+        """A client no longer wants events that match."""
         if self.edge.remove(subscriber, number, filter):
             if self.recording is not None:
                 self.recording.wanted(filter, False)
@@ -360,7 +365,7 @@ class Broker:
         return tuple([*near, *far][:64])
 
     def known(self) -> int:
-        """How many other brokers are known: as the overlay says or, if it does not, those met."""
+        """Number of other brokers known: the overlay's count or, without one, those met."""
         overlay = self.layers.overlay
         known = None if overlay is None else overlay.describe().get("known")
         return known if isinstance(known, int) else len(self.peers.addresses)
@@ -395,5 +400,5 @@ class Broker:
             )
 
     def status(self, tables: bool = False) -> Status:
-        """How the broker is doing."""
+        """State of the broker, for ``shoal top`` and metrics."""
         return status_of(self, tables)

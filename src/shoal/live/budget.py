@@ -39,7 +39,7 @@ class Budget:
         self._held: dict[Holder, int] = {}
         self._pinned: dict[Pinner, int] = {}
         self._since: dict[Pinner, float] = {}
-        """Since when each connection has pinned something."""
+        """Time since which each connection has pinned something."""
         self._all_pinned = 0
         self._shedding = False
 

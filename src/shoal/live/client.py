@@ -34,6 +34,7 @@ from shoal.live.messages import (
     Bye,
     Consumed,
     Delivery,
+    Holds,
     Inspect,
     Leave,
     Missed,
@@ -91,16 +92,24 @@ class Bus(Reconnecting):
         /,
         *,
         body: bytes = b"",
+        held: int = 1,
         **more: Value | None,
     ) -> None:
-        """Publish an event; returns when the broker has taken it, raises if it refuses."""
-        await self._insist({**(attributes or {}), **more}, body)
+        """Publish an event; returns when the broker has taken it, raises if it refuses.
 
-    async def _insist(self, values: Mapping[str, Value | None], body: bytes) -> None:
+        With ``held=n``, returns when the buffers of n brokers hold it, so that n - 1 of them may
+        die. If too few do within seconds, that is a RefusedError with the code ``held``; the event
+        is published all the same.
+        """
+        if not 1 <= held <= 64:
+            raise LiveError(f"held = {held} brokers; from 1 to 64 can be asked for")
+        await self._insist({**(attributes or {}), **more}, body, held)
+
+    async def _insist(self, values: Mapping[str, Value | None], body: bytes, held: int = 1) -> None:
         """Publish; if the broker is about to stop, at the next one."""
         while True:
             try:
-                await self._publish(values, body)
+                await self._publish(values, body, held=held)
                 return
             except RefusedError as error:
                 if error.code != "leaving":
@@ -148,27 +157,34 @@ class Bus(Reconnecting):
             await self._insist(values, body)
 
     def _publish(
-        self, values: Mapping[str, Value | None], body: bytes, on: Connection | None = None
+        self,
+        values: Mapping[str, Value | None],
+        body: bytes,
+        on: Connection | None = None,
+        held: int = 1,
     ) -> asyncio.Future[Any]:
         attributes = checked(values, body)
         if on is None:
             if self._connection is None or self._connection.gone:
-                return asyncio.ensure_future(self._publish_later(attributes, body))
+                return asyncio.ensure_future(self._publish_later(attributes, body, held))
             on = self._connection
         request = next(self._numbers)
-        frame = encode(Publish(request, attributes, body))
+        frame = encode(Publish(request, attributes, body, held))
         if len(frame) > self._limits.frame:
             raise RefusedError(
                 "size",
                 f"the event has {len(frame)} bytes; this broker takes {self._limits.frame}: "
                 "send less, or raise its limits.frame",
             )
-        future = self._pending[request] = self._loop.create_future()
+        future = self._loop.create_future()
+        (self._pending if held == 1 else self._holding)[request] = future
         on.send(frame)
         return future
 
-    async def _publish_later(self, values: Mapping[str, Value | None], body: bytes) -> None:
-        await self._publish(values, body, await self._connected())
+    async def _publish_later(
+        self, values: Mapping[str, Value | None], body: bytes, held: int
+    ) -> None:
+        await self._publish(values, body, await self._connected(), held)
 
     # Subscribing
 
@@ -178,20 +194,24 @@ class Bus(Reconnecting):
         *,
         gaps: bool = False,
         promise: Promise = "best effort",
+        ordered: bool = False,
     ) -> Subscription:
         """Events that match a filter: ``async for event in bus.subscribe("temperature > 30")``.
 
         With ``gaps`` the iterator also yields a :class:`Gap` wherever events may be missing;
         ``subscription.missed`` and ``.gaps`` count them in any case. With the promise
         ``"recovered"``, what was published while this client was connected to no broker is fetched
-        when it is again, as far as some broker still holds it; brokers need a recovery for that. A
-        filter that cannot be read
-        raises a :class:`~shoal.content.FilterError` with the place and a hint.
+        when it is again, as far as some broker still holds it; brokers need a recovery for that.
+        ``ordered`` events of one publisher come in its order: those after a lost one wait until
+        that is fetched or reported as a gap. A filter that cannot be read raises a
+        :class:`~shoal.content.FilterError` with the place and a hint.
         """
         if promise not in ("best effort", "recovered"):
             raise LiveError(f"promise = '{promise}' is none of 'best effort' and 'recovered'")
+        if ordered and promise != "recovered":
+            raise LiveError("ordered=True needs promise='recovered': else nobody waits for losses")
         read = filter if isinstance(filter, AttributeFilter) else AttributeFilter(filter)
-        return Subscription(self, read, gaps, promise)
+        return Subscription(self, read, gaps, promise, ordered)
 
     async def _subscribe(self, subscription: Subscription) -> None:
         number = subscription.number
@@ -217,7 +237,9 @@ class Bus(Reconnecting):
             if subscription.promise == "recovered" and subscription.asked:
                 age = self._away_for()
             subscription.asked = True
-            asked = Subscribe(number, subscription.filter.text, subscription.promise, age)
+            asked = Subscribe(
+                number, subscription.filter.text, subscription.promise, age, subscription.ordered
+            )
             self._connection.send(encode(asked))
         return future
 
@@ -287,7 +309,7 @@ class Bus(Reconnecting):
         await self._settled()
 
     async def inspect(self, *, tables: bool = False) -> Status:
-        """How the broker is doing; with ``tables``, also what is in its routing table."""
+        """The broker's state; with ``tables``, also its routing table."""
         connection = await self._connected()
         request = next(self._numbers)
         future = self._pending[request] = self._loop.create_future()
@@ -316,6 +338,10 @@ class Bus(Reconnecting):
                 self._learn(message.known)
             elif isinstance(message, Settled):
                 future = self._settling.pop(message.request, None)
+                if future is not None and not future.done():
+                    future.set_result(None)
+            elif isinstance(message, Holds):
+                future = self._holding.pop(message.request, None)
                 if future is not None and not future.done():
                     future.set_result(None)
             elif isinstance(message, Leave):
@@ -373,12 +399,14 @@ class Bus(Reconnecting):
         future = self._subscribing.pop(message.request, None)
         if future is None or future.done():
             future = self._pending.pop(message.request, None)
+        if future is None:
+            future = self._holding.pop(message.request, None)
         if future is not None and not future.done():
             future.set_exception(error)
 
 
 class Connecting:
-    """What :func:`connect` returns: await it, or enter it as a context."""
+    """Result of :func:`connect`: await it, or enter it as a context."""
 
     def __init__(self, make: Callable[[], Bus]) -> None:
         self._make = make

@@ -100,7 +100,7 @@ def _check(values: Mapping[str, Value | None]) -> None:
 
 
 def _percent_encoded(text: str) -> str:
-    """As the HTTP binding wants it: printable ASCII but for space, quote and percent."""
+    """Text as the HTTP binding wants it: printable ASCII but for space, quote and percent."""
     return "".join(
         chr(byte) if 0x21 <= byte <= 0x7E and byte not in b'"%' else f"%{byte:02X}"
         for byte in text.encode()

@@ -41,7 +41,7 @@ _hello = msgspec.msgpack.Decoder(Hello)
 
 
 class User(Protocol):
-    """Who uses a connection once it is introduced: a peer link or a client's session."""
+    """User of a connection once it is introduced: a peer link or a client's session."""
 
     def received(self, frames: list[memoryview]) -> None:
         """Frames arrived."""
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         """The other end's certificate, where it showed one that is trusted."""
         self.secure = False
         self.binding = b""
-        """What tells this TLS channel from any other: its Finished message."""
+        """Finished message of the TLS channel, which no other channel shares."""
         self.hello = b""
         """The encoded introduction of who opened the connection."""
         self.heard = self.loop.time()
@@ -77,21 +77,21 @@ class Connection(asyncio.Protocol):
         self.gone = False
         self.on_gone: Callable[[Connection], None] | None = None
         self.budget: Budget | None = None
-        """Where a broker counts what this connection's other end does not read, or finish."""
+        """The broker's account of bytes that the other end does not read, or does not finish."""
         self.turns: Turns | None = None
-        """Where a broker has connections wait for their turn."""
+        """The queue in which a broker's connections wait for their turn."""
         self._later: list[memoryview] = []
         """Frames that wait for it."""
         self.may_subscribe = False
-        """It is its turn to subscribe."""
+        """Whether this connection may handle a subscription now."""
         self._unread = 0
-        """For how many reasons nothing is read just now."""
+        """Number of reasons for which reading is paused."""
         self._pins = False
-        """Something of this connection is counted there."""
+        """Whether the budget counts anything of this connection."""
         self._introduce = introduce
         self._splitter = Splitter(HANDSHAKE_LIMIT)
         self._out: deque[bytes | memoryview] = deque()
-        """What was sent and the socket was not given yet."""
+        """Frames sent that the socket has not been given yet."""
         self._out_bytes = 0
         self._paused = False
         """The socket takes no more for the moment."""
@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
         self.turns.wait(self, subscribing=subscribing)
 
     def take_turn(self, *, subscribing: bool) -> None:
-        """It is this connection's turn."""
+        """Handle the frames that wait: it is this connection's turn."""
         frames, self._later = self._later, []
         if self._pins:
             self._pin()
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
     # For users
 
     def taken_by(self, user: User, limit: int) -> None:
-        """From now on this user gets the frames, up to this size."""
+        """Hand all further frames, up to this size, to a user."""
         self.user = user
         self._splitter.limit = limit
 

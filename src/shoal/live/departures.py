@@ -49,7 +49,7 @@ class Held:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.announced: set[Filter] = set()
-        """What it has announced since it is back."""
+        """Filters that the neighbour has announced since its return."""
         self.events: deque[tuple[Message, int]] = deque()
         self._bytes = 0
 
@@ -92,7 +92,7 @@ class Departures:
         self._cut_off = False
         """All links were lost at some time, and no client has been told so far."""
         self._waiting: list[Callable[[], None]] = []
-        """What to do when this broker is whole."""
+        """Callbacks for the moment when this broker has all its neighbours."""
 
     @property
     def isolated(self) -> bool:

@@ -1,4 +1,4 @@
-"""Where routing ends: which of a broker's own clients want an event.
+"""The edge of the network: which of a broker's own clients want an event.
 
 Routing and clients share one table per kind of entry, so an event is matched once: the table that
 routing asks remembers which local filters matched, and the delivery that follows takes them.
@@ -73,7 +73,7 @@ class EdgeTable(ReadableTable):
         self._coming = Entries() if coming is None else coming
         self._scan_of = scan_of
         self._scans: dict[int, int] = {}
-        """Per place of a filter, the steps that it takes on its own; most filters take none."""
+        """Steps of a filter that is evaluated on its own, per position; most filters have none."""
         self.scanning = 0
         """All of them."""
         self.entries = Entries()
@@ -85,7 +85,7 @@ class EdgeTable(ReadableTable):
         """Places of those in the index, by the upper part of the handle: handles only ascend."""
         self._index: MatchIndex | None = None
         self._arrival: dict[Source, list[int]] = {}
-        """Per source its rank and number of entries."""
+        """Rank and number of entries per source."""
         self._arrivals = 0
         self._only: Source | None = None
         """The only source, where there is just one: which of its filters match hardly matters."""
@@ -97,7 +97,7 @@ class EdgeTable(ReadableTable):
 
     @property
     def here(self) -> int:
-        """How many filters this node's clients want."""
+        """Number of filters of this node's clients."""
         return self._arrival.get(LOCAL, (0, 0))[1]
 
     def scan(self, filter: Filter) -> int:
@@ -272,7 +272,7 @@ class EdgeTable(ReadableTable):
         return sorted(found, key=lambda source: rank[source][0])
 
     def _match_only(self, source: Source, index: MatchIndex, content: Content) -> list[Source]:
-        """As :meth:`match`, where all filters are of one source and in the index."""
+        """The match where all filters are of one source and in the index."""
         values = getattr(content, "values", None)
         if source != LOCAL:
             return [source] if values is not None and index.matches(values) else []
@@ -290,7 +290,7 @@ class EdgeTable(ReadableTable):
                 found[source] = None
 
     def local(self, content: Content) -> list[int]:
-        """Where the filters of this node's clients are that match; mostly just found out."""
+        """Positions of the clients' filters that match; usually found by the last match."""
         if LOCAL not in self._arrival:
             return []
         if content is not self._last:
@@ -310,7 +310,7 @@ class Edge:
         """Characters of all clients' filters."""
         self.tables: list[EdgeTable] = []
         self._coming = Entries()
-        """What clients want and routing has not put into a table yet."""
+        """Filters of clients that the routing has not put into a table yet."""
 
     def __len__(self) -> int:
         return len(self._coming) + sum(table.here for table in self.tables)
@@ -349,7 +349,7 @@ class Edge:
         return filter, True
 
     def remove(self, client: Subscriber, number: int, filter: Filter) -> bool:
-        """It no longer does; True if nobody here does any more."""
+        """Remove a client's filter; True if no client here wants it any more."""
         for entries, place in self._places(filter):
             if entries is self._coming or LOCAL in entries.sources[place]:
                 entries.remove_client(place, client, number)
@@ -368,12 +368,12 @@ class Edge:
                 yield entries, place
 
     def filters(self) -> list[Filter]:
-        """What clients here want, each filter once."""
+        """Filters of the clients here, each once."""
         coming = [self._coming.filter(place) for place in self._coming]
         return [*coming, *(f for table in self.tables for f in table.filters_here())]
 
     def wanting(self, filter: Filter) -> dict[Subscriber, list[int]]:
-        """Who wants this very filter, and under which numbers."""
+        """Clients that want exactly this filter, with their numbers for it."""
         found: dict[Subscriber, list[int]] = {}
         for entries, place in self._places(filter):
             who = entries.who[place]

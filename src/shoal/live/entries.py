@@ -20,13 +20,13 @@ LOAD: Final = 16
 
 
 class Subscriber(Protocol):
-    """Whoever takes deliveries at the edge."""
+    """A receiver of deliveries at the edge."""
 
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
         """An event for the subscriptions of these numbers, and its encoding."""
 
     def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
-        """So many events (0: an unknown number) for these subscriptions (none: all) are lost."""
+        """Report lost events (0: an unknown number) of these subscriptions (none: all)."""
 
 
 class Several(dict[Subscriber, Numbers]):
@@ -53,7 +53,7 @@ class Entries:
         self.numbers = array("I")
         """Under which number, if it is one client."""
         self.handles = array("i")
-        """Where the filter is in the index."""
+        """Handle of each filter in the index."""
         self._alone: dict[Source, tuple[Source, ...]] = {LOCAL: HERE}
         self._free = array("i")
         self._buckets = [array("i")]

@@ -1,4 +1,4 @@
-"""What can go wrong between brokers and clients, each with its cause and cure in one line."""
+"""Errors between brokers and clients, each with its cause and cure in one line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ FATAL: Final = frozenset({"version", "identity", "stack", "self", "epoch", "toke
 
 
 class LiveError(Exception):
-    """Something a user can mend; the message names the cause and the cure."""
+    """An error that a user can mend; the message names the cause and the cure."""
 
     taken: int | None = None
-    """From ``publish_many``: how many of the events the broker has taken."""
+    """Events of a ``publish_many`` that the broker accepted before the error."""
 
 
 class RefusedError(LiveError):
@@ -32,7 +32,7 @@ class ValueRangeError(LiveError, ValueError):
 
 
 class ImpostorError(RefusedError):
-    """Who answers is not the broker that is meant, as far as it can prove; nothing was told it."""
+    """The broker that answers cannot prove to be the one expected; nothing was sent to it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__("impostor", reason)

@@ -34,6 +34,7 @@ from shoal.live.messages import (
     Welcome,
 )
 from shoal.live.peer import Peer
+from shoal.live.peers import SELF
 from shoal.live.proof import BROKER, CALLER, Caller, held, token_id, transcript
 from shoal.live.session import Session
 from shoal.live.settings import differences
@@ -60,7 +61,7 @@ class Handshakes:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.skews: dict[int, float] = {}
-        """By how many seconds other brokers' clocks are ahead, where that is a lot."""
+        """Seconds by which other brokers' clocks are ahead, where that is a lot."""
 
     def hello(self, purpose: str, caller: Caller) -> Hello:
         """This broker's introduction."""
@@ -119,7 +120,7 @@ class Handshakes:
     def admit(
         self, connection: Connection, hello: Hello, proven: Rule | None = None, nonce: bytes = b""
     ) -> None:
-        """Whoever has introduced himself, and perhaps proven whose token he holds."""
+        """Admit a peer or client that has introduced itself and perhaps proven a token."""
         departures = self.broker.departures
         if hello.role == "client" and not departures.whole:
             departures.when_whole(lambda: self._admit_late(connection, hello, proven))
@@ -195,7 +196,7 @@ class Handshakes:
         proven: Rule | None,
         since: float,
     ) -> Principal:
-        """What a broker may do; one that is not who it says, or not named here, is refused.
+        """The rights of a broker; one that is not who it claims, or not named here, is refused.
 
         Its clock was read after ``since`` by this broker's own, if the two agree.
         """
@@ -204,7 +205,7 @@ class Handshakes:
             raise RefusedError("identity", f"'{who.name}' is not the name of node {who.node}")
         if who.node == broker.node:
             if who.name == broker.name and who.address == broker.me.address:
-                raise RefusedError("self", "that is this broker itself; leave it out")
+                raise RefusedError("self", SELF)
             raise RefusedError(
                 "identity",
                 f"node {who.node} is '{broker.name}' at {broker.me.address} and '{who.name}' at "

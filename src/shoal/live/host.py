@@ -204,7 +204,7 @@ class LiveHost(Host):
             log.warning("%s: %s", self._name(peer), value)
 
     def _name(self, node: NodeId) -> str:
-        """What a log calls another broker."""
+        """Name of another broker in the log."""
         connected = self._broker.peers.connected.get(node)
         return f"node {node}" if connected is None else f"'{connected.who.name}'"
 

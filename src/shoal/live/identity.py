@@ -48,7 +48,7 @@ def new_epoch() -> int:
 
 
 def first_sequence(epoch: int) -> int:
-    """Where a session counts its events from: beyond all that an earlier one can have used."""
+    """First sequence number of a session: above all that an earlier one can have used."""
     return epoch * EVENTS_PER_MILLISECOND
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Inbox:
-    """Where replies arrive."""
+    """The address to which replies are sent, and those that arrived."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -51,7 +51,7 @@ class Inbox:
                 future.set_result(reply)
 
     async def stop(self) -> None:
-        """No more replies."""
+        """Stop listening for replies."""
         if self._task is not None:
             self._task.cancel()
         await self._replies.stop()

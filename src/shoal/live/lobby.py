@@ -1,4 +1,4 @@
-"""Where connections come in, and wait until they have introduced themselves.
+"""The lobby: connections that have come in and not introduced themselves yet.
 
 They have a room of their own, so that no number of silent ones takes the place of clients or
 brokers. When it is full the oldest has to go: honest programs introduce themselves at once.
@@ -51,7 +51,7 @@ class Lobby:
         self._broker = broker
         self._room = broker.settings.limits.strangers
         self._waiting: dict[Connection, asyncio.Task[None]] = {}
-        """In the order in which they came, with what makes each a connection."""
+        """Waiting connections in order of arrival, with the task that introduces each."""
         self._listening: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
 

@@ -1,4 +1,4 @@
-"""What brokers and clients say to each other beside the routing protocols' own messages.
+"""Messages between brokers and clients, beside those of the protocols.
 
 Every connection opens with :class:`Hello` and is answered by :class:`Welcome` or :class:`Refused`;
 in between, who has a token proves it (:mod:`~shoal.live.proof`).
@@ -29,7 +29,7 @@ Time: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 """Seconds of a wall clock; neither infinite nor not a number."""
 Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=32)]
 Promise: TypeAlias = Literal["best effort", "recovered"]
-"""What a subscription is promised: see ``docs/recovery.md``."""
+"""Promise of a subscription: see ``docs/recovery.md``."""
 Policy: TypeAlias = Literal["drop oldest", "block", "disconnect"]
 
 
@@ -57,7 +57,7 @@ class Hello(Message, frozen=True, tag="hello"):
     time: Time
     """The sender's wall clock."""
     stack: Text = ""
-    """How a peer routes; both ends must agree on it."""
+    """Stack of a peer; both ends must agree on it."""
     capabilities: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)] = ()
     token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
     """Which token the sender will prove to hold; the token itself is never sent."""
@@ -146,10 +146,12 @@ class Subscribe(Message, frozen=True, tag="want"):
     promise: Promise = "best effort"
     age: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
     """With the promise ``recovered``: seconds for which the client may have missed events."""
+    ordered: bool = False
+    """With the promise ``recovered``: each publisher's events in its order."""
 
 
 class Unsubscribe(Message, frozen=True, tag="unwant"):
-    """No longer."""
+    """The client no longer wants the subscription of this number."""
 
     subscription: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 
@@ -160,10 +162,19 @@ class Publish(Message, frozen=True, tag="pub"):
     request: Count
     values: dict[str, Value | None]
     body: bytes = b""
+    held: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    """Brokers that are to hold the event before it is answered; if more than one, by
+    :class:`Holds` instead of :class:`Accepted`."""
 
 
 class Accepted(Message, frozen=True, tag="ok"):
     """The request of that number is carried out, and so are all publications before it."""
+
+    request: Count
+
+
+class Holds(Message, frozen=True, tag="holds"):
+    """As many brokers hold the event of that request as it asked for."""
 
     request: Count
 
@@ -182,18 +193,18 @@ class Consumed(Message, frozen=True, tag="took"):
 
 
 class Missed(Message, frozen=True, tag="missed"):
-    """So many deliveries (0: an unknown number) were lost, here or on their way to the broker."""
+    """A number of deliveries (0: unknown) were lost, here or on their way to the broker."""
 
     count: Count
     reason: Text = "this client did not keep up"
     subscriptions: tuple[int, ...] = ()
-    """Those that miss them; all of the client's if none is named."""
+    """Subscriptions that miss them; all of the client's if none is named."""
     publisher: Node = -1
     """The node whose events they are, if they are of one."""
 
 
 class Inspect(Message, frozen=True, tag="inspect"):
-    """How is the broker? With ``tables``, also every entry of its routing table."""
+    """A request for the broker's state; with ``tables``, also for its routing table."""
 
     request: Count
     tables: bool = False
@@ -242,4 +253,5 @@ ToClient: TypeAlias = (
     | Challenge
     | Leave
     | Settled
+    | Holds
 )

@@ -57,7 +57,7 @@ class BrokerMetrics(Collector):
 
 
 def _told(status: Status, name: str) -> float:
-    """What the recovery says of itself; 0 if there is none."""
+    """A figure of the recovery's; 0 if there is no recovery."""
     return status.recovery.get(name, 0.0)
 
 

@@ -29,7 +29,7 @@ class Numbers:
         return iter(self._sorted)
 
     def place(self, number: int) -> int:
-        """Where a number is, or -1."""
+        """Position of a number, or -1."""
         at = bisect_left(self._sorted, number)
         return at if at < len(self._sorted) and self._sorted[at] == number else -1
 

@@ -1,4 +1,4 @@
-"""What a client is sent, and what happens if it is slow.
+"""Deliveries to a client, and what happens if it is slow.
 
 A client says how many deliveries it takes in advance (its window) and, as it consumes them, that
 it did. What exceeds that, or what the socket does not take, waits in a bounded queue. When that is

@@ -66,7 +66,7 @@ class Peer:
         self.received_count = 0
         """Messages that came, of whatever kind."""
         self.beats = 0
-        """Of these, the brokers' own and the routine ones."""
+        """Routine messages, and brokers' own, among the messages received."""
         self.dropped = 0
         """Events that were not sent since the other end did not read."""
         self.closing = False
@@ -143,7 +143,7 @@ class Peer:
         if not all(self.principal.may_publish(event.content) for event in events):
             return False
         if routed and broker.came is not None:
-            new = [broker.came.add(*event.id) for event in events]
+            new = [broker.came.add(event.publisher, event.sequence) for event in events]
             if not any(new):
                 broker.cycles += 1
                 return False

@@ -53,7 +53,7 @@ class BrokerProcess:
         self.command = [*prefix, sys.executable, "-m", "shoal", "broker", "--name", name]
         self.command += [*arguments, "--listen", self.address]
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `close`
-        """What it writes to standard error."""
+        """Standard error of the process."""
         paths = [path for path in sys.path if path]
         self.environment = {
             **os.environ,
@@ -79,7 +79,7 @@ class BrokerProcess:
             raise LiveError(f"broker '{self.name}' does not start: {self.words().strip()}")
 
     def words(self) -> str:
-        """What it has written to standard error so far."""
+        """Text on standard error so far."""
         self.said.seek(0)
         return self.said.read()
 

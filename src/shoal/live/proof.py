@@ -51,13 +51,13 @@ def _mixed(one: bytes, other: bytes) -> bytes:
 
 
 def token_id(token: str) -> bytes:
-    """What a token is looked up by; nothing without a token."""
+    """Id by which a token is looked up; empty without a token."""
     return _key(token, b"id")[:16] if token else b""
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """What a broker keeps of a token."""
+    """A broker's record of a token, which does not reveal it."""
 
     id: bytes
     stored: bytes
@@ -100,7 +100,7 @@ def held(token: str, purpose: bytes, transcript: bytes) -> bytes:
 
 
 def transcript(connection: Connection, hello: bytes, nonce: bytes, broker: str) -> bytes:
-    """What proofs on a connection cover: its TLS channel, the introduction, the broker's part."""
+    """Bytes that proofs on a connection cover: TLS channel, introduction, the broker's part."""
     if connection.secure and not connection.binding:
         raise LiveError("TLS here gives no channel binding, so tokens cannot be proven safely")
     digest = sha256()

@@ -68,7 +68,7 @@ class Backoff:
         return pause * random.uniform(0.5, 1.5)
 
     def reset(self) -> None:
-        """It worked."""
+        """Begin again with the shortest pause: a connection was made."""
         self._pause = self._first
 
 
@@ -103,14 +103,16 @@ class Reconnecting:
         self._backoff = Backoff(*reconnect)
         self._limits = Limits()
         self._numbers = itertools.count(1)
-        """Of publications, subscriptions and inspections alike."""
+        """Request numbers, shared by publications, subscriptions and inspections."""
         self._subscriptions: WeakValueDictionary[int, Subscription] = WeakValueDictionary()
         self._pending: dict[int, asyncio.Future[Any]] = {}
         """Publications (which the broker accepts in order) and inspections."""
         self._subscribing: dict[int, asyncio.Future[None]] = {}
+        self._holding: dict[int, asyncio.Future[Any]] = {}
+        """Publications that several brokers are to hold; each is answered on its own."""
         self._settling: dict[int, asyncio.Future[None]] = {}
         self._connection: Connection | None = None
-        """Where publications and subscriptions go; None while there is no such broker."""
+        """Connection for publications and subscriptions; None while there is no broker."""
         self._greeting: _Greeting | None = None
         self._moving: asyncio.Task[None] | None = None
         self._old: _Greeting | None = None
@@ -121,7 +123,7 @@ class Reconnecting:
         self._closing = False
         self._taken = 0
         self._heard = 0.0
-        """When the broker before this one was last heard."""
+        """Time at which the previous broker was last heard."""
         self.dropped = 0
         """Deliveries that the broker dropped since this client did not keep up."""
         self.reconnects = 0
@@ -249,7 +251,7 @@ class Reconnecting:
         return self._loop.time() - self._heard + MARGIN
 
     def _use(self, greeting: _Greeting) -> None:
-        """From now on this broker is the client's."""
+        """Make this broker the client's."""
         if self._greeting is not None:
             self._heard = self._greeting.connection.heard
         welcome = greeting.welcome.result()
@@ -309,7 +311,7 @@ class Reconnecting:
 
     async def _answers_of(self, old: _Greeting) -> None:
         """Wait until the old broker has answered all requests, or no longer can."""
-        asked = [*self._pending.values(), *self._settling.values()]
+        asked = [*self._pending.values(), *self._holding.values(), *self._settling.values()]
         waiting = [future for future in asked if not future.done()]
         if waiting:
             answered = asyncio.ensure_future(asyncio.wait(waiting))
@@ -337,14 +339,14 @@ class Reconnecting:
             subscription._fail(error)
 
     def _no_answers(self, reason: str) -> None:
-        """No broker will be asked again: whoever waits for a subscription waits in vain."""
+        """Fail all pending subscriptions: no broker will be asked again."""
         asked, self._subscribing = self._subscribing, {}
         for future in asked.values():
             if not future.done():
                 future.set_exception(DisconnectedError(f"not subscribed: {reason}"))
 
     def _lost(self, reason: str) -> None:
-        """What was under way may have happened or not."""
+        """Fail all requests under way: each may have been carried out or not."""
         self._connection = None
         self._up.clear()
         log.info("connection lost: %s", reason)
@@ -354,9 +356,9 @@ class Reconnecting:
         self._no_more_answers(reason)
 
     def _no_more_answers(self, reason: str) -> None:
-        """What was asked may have been done or not; nobody will say."""
-        waiting = [*self._pending.values(), *self._settling.values()]
-        self._pending, self._settling = {}, {}
+        """Fail all requests without an answer: each may have been carried out or not."""
+        waiting = [*self._pending.values(), *self._holding.values(), *self._settling.values()]
+        self._pending, self._holding, self._settling = {}, {}, {}
         for future in waiting:
             if not future.done():
                 future.set_exception(

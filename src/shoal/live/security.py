@@ -109,7 +109,7 @@ class Access:
         self._open = path is None
         self._rules: dict[str, Rule] = {}
         self._tokens: dict[bytes, tuple[Verifier, Rule]] = {}
-        """Per token id, what proves it and whose it is."""
+        """Verifier and rule per token id."""
         if path is None:
             return
         try:
@@ -153,14 +153,14 @@ class Access:
         return not self._open
 
     def token(self, id: bytes) -> tuple[Verifier, Rule]:
-        """What is known of a token that somebody says he holds."""
+        """Verifier and rule of a token that a peer or client claims to hold."""
         try:
             return self._tokens[id]
         except KeyError:
             raise RefusedError("token", "the token is not known here; check --token") from None
 
     def client(self, proven: Rule | None, certificate: dict[str, Any] | None) -> Principal:
-        """Who a client is, by the token it has proven to hold, or by its certificate."""
+        """Identity of a client, by the token it has proven or by its certificate."""
         if self._open:
             names = names_of(certificate) if certificate else []
             return Principal(names[0] if names else ANONYMOUS)
@@ -185,7 +185,7 @@ class Access:
         return Principal(known.name, self._rules.get(known.name, nothing))
 
     def peer(self, name: str, proven: Rule | None, certificate: dict[str, Any] | None) -> Principal:
-        """Who a broker is that has proven a token, or whose certificate carries its name."""
+        """Identity of a broker, by the token it has proven or by the name in its certificate."""
         principal, rule = self._peer(name)
         if rule is None or certificate is not None or proven is rule:
             return principal
@@ -214,7 +214,7 @@ class Access:
 
 
 def hash_token(token: str) -> str:
-    """What stands for a token in an access file; nobody can prove the token with it."""
+    """Hash of a token for an access file; it does not suffice to prove the token."""
     return str(Verifier.of(token))
 
 

@@ -1,15 +1,21 @@
-"""How a broker is doing: what ``shoal top`` shows and tests compare with the oracle."""
+"""State of a broker: ``shoal top`` shows it, tests compare it with the oracle."""
 
 from __future__ import annotations
 
+import logging
 import resource
 import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shoal.live.settings import OVERLAY
+
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
+
+
+log = logging.getLogger("shoal.live")
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -68,9 +74,9 @@ class Status(msgspec.Struct, frozen=True):
     known: int
     """Other brokers known."""
     overlay: dict[str, Any]
-    """What the overlay tells of its state."""
+    """The overlay's description of its state."""
     recovery: dict[str, float]
-    """What the recovery tells of its work; empty if there is none."""
+    """The recovery's description of its work; empty if there is none."""
     memory: int
     """Bytes of resident memory, at most so far."""
     waiting: int
@@ -146,6 +152,18 @@ def status_of(broker: Broker, tables: bool) -> Status:
     )
 
 
+def say_expected(broker: Broker) -> None:
+    """Log what to expect of a routing that does not bring every event to all who want it."""
+    share = broker.layers.routing.expected()
+    if share != 1.0:
+        made = "a share that is not known" if share is None else f"about {100 * share:g}%"
+        log.warning(
+            "routing '%s' goes by chance: at rest expect %s of the deliveries among 200 brokers; "
+            "on --overlay %s all are made",
+            *(broker.stack.routing.name, made, OVERLAY),
+        )
+
+
 def _reached(broker: Broker) -> list[Reached]:
     """Brokers that are connected without a link, each once."""
     peers = (*broker.peers.connected.values(), *broker.out_of_band.peers())
@@ -154,7 +172,7 @@ def _reached(broker: Broker) -> list[Reached]:
 
 
 def entries_of(routing: Any) -> int:
-    """How many entries a routing's table has, without taking it apart."""
+    """Number of entries of a routing's table, without listing them."""
     return len(getattr(routing, "table", ()))
 
 

@@ -1,4 +1,4 @@
-"""What a subscriber gets: events, and word of those that are missing."""
+"""A subscription: events, and reports of those that are missing."""
 
 from __future__ import annotations
 
@@ -47,18 +47,26 @@ class Subscription:
     """Events that match a filter, as an asynchronous iterator; leaving its block unsubscribes."""
 
     def __init__(
-        self, bus: Bus, filter: AttributeFilter, gaps: bool, promise: Promise = "best effort"
+        self,
+        bus: Bus,
+        filter: AttributeFilter,
+        gaps: bool,
+        promise: Promise = "best effort",
+        ordered: bool = False,
     ) -> None:
         self._bus = bus
         self.filter = filter
         self.promise: Promise = promise
+        self.ordered = ordered
+        self._last: dict[int, int] = {}
+        """Per publisher the last sequence number; only where events come in order."""
         self.asked = False
         """Whether a broker was asked for it before."""
         self.number = next(bus._numbers)
         self.missed = 0
         """Events known to be missing."""
         self.gaps = 0
-        """How often events may have been missed."""
+        """Number of reports that events may have been missed."""
         self._yields_gaps = gaps
         self._ready: deque[Received | Gap] = deque()
         self._wake: asyncio.Event = asyncio.Event()
@@ -115,6 +123,12 @@ class Subscription:
         return sum(isinstance(item, Received) for item in self._ready)
 
     def _put(self, item: Received | Gap) -> None:
+        if self.ordered and isinstance(item, Received):
+            if item.sequence < self._last.get(item.publisher, -1):
+                self._bus._consumed()
+                item = Gap(1, "it came too late to be in order", item.publisher)
+            else:
+                self._last[item.publisher] = item.sequence
         if isinstance(item, Gap):
             self.gaps += 1
             self.missed += item.count or 0

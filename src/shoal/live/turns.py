@@ -1,4 +1,4 @@
-"""Whose turn it is: what many connections send at once is handled a little at a time.
+"""Turns: what many connections send at once is handled a little at a time.
 
 A subscription to an intricate filter may take a broker a tenth of a second. If hundreds of clients
 send one each, the event loop must come round in between, for signs of life and for everybody else.
@@ -30,7 +30,7 @@ class Turns:
         self._loop = loop
         self._waiting: deque[Connection] = deque()
         self._subscribing: deque[Connection] = deque()
-        """Those whose next frame is a subscription."""
+        """Connections whose next frame is a subscription."""
         self._ends = 0.0
         self._spent = 0.0
         """Seconds spent on subscriptions in this turn of the event loop."""

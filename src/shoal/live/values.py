@@ -1,4 +1,4 @@
-"""What an event may carry over a network, checked where it is published."""
+"""Values that an event may carry over a network, checked where it is published."""
 
 from __future__ import annotations
 

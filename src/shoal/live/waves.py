@@ -42,12 +42,12 @@ class _Passing:
     waiting: set[NodeId]
     """Neighbours over whose links nothing has come back."""
     done: asyncio.Future[None] | None = None
-    """At the origin: set when the wave is over."""
+    """Future at the origin, set when the wave is over."""
 
 
 @dataclass(eq=False)
 class _Round:
-    """Those who wait for the next wave of this broker."""
+    """Callers that wait for the next wave of this broker."""
 
     over: asyncio.Future[None] = field(default_factory=asyncio.Future)
 

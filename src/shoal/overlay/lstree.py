@@ -42,6 +42,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, Colour, precedes
 from shoal.overlay.lstree_search import Searcher
+from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Routing
 from shoal.stack.message import Contact, Message
@@ -66,6 +67,9 @@ class LSTree(Searcher):
         self.heals_within = silence + 4 * (parameters.merge_period + parameters.global_period)
         self._sighted = -1e9
         """When this node last passed on a sighting."""
+        self._pong: Pong | None = None
+        """The answer to all pings, as long as the colour stays."""
+        self._pong_colour = self.colour
         self._kept = 0
         """Place of the node that was remembered and asked last."""
 
@@ -111,12 +115,13 @@ class LSTree(Searcher):
             self.host.every(p.heartbeat, self.beat, phase * p.heartbeat)
         if self.merges:
             self.host.every(p.global_period, self.update, phase * p.global_period)
-        self.host.every(p.merge_period, self.grow, (0.5 + phase) * p.merge_period)
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
         """Look for a parent among the nodes to begin with."""
         self.contacts = contacts
         for contact in contacts:
+            if contact.node < 0 and contact.address != self.me.address:
+                self.unmet[contact.address] = None
             self.known.insert(contact)
             self.known.remember(contact)
         self._seek("join", LOCAL, -1)
@@ -132,6 +137,9 @@ class LSTree(Searcher):
 
     def grow(self) -> None:
         """A root looks for other trees now and then, and recolours once in a long while."""
+        if not self.root and self._growing is not None:
+            self._growing.cancel()
+            self._growing = None
         if self.root and self.host.now() - self._coloured >= self.parameters.recolour:
             self._recolour()
         self.merge()
@@ -196,7 +204,10 @@ class LSTree(Searcher):
         """Answer; a stranger's colour may be that of a tree to join."""
         ping = cast("Ping", message)
         if ping.contact.node == sender:
-            self.host.send_direct(ping.contact, Pong(self.me, self.colour))
+            if self._pong is None or self._pong_colour != self.colour:
+                self._pong = Pong(self.me, self.colour)
+                self._pong_colour = self.colour
+            self.host.send_direct(ping.contact, self._pong)
             if ping.colour != self.colour:
                 self.sighted(ping.contact, ping.colour)
 
@@ -207,6 +218,21 @@ class LSTree(Searcher):
             self.known.answered(pong.contact)
             if pong.colour != self.colour:
                 self.sighted(pong.contact, pong.colour)
+
+    # For those who watch
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`~shoal.stack.layer.Overlay`."""
+        seen = super().describe()
+        search = self.search
+        if search is None or search.cause == "merge":
+            search = self.last
+        if search is not None:
+            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
+            outcome = "under way" if search is self.search else self.outcome
+            cause = f"parent {search.lost} lost ({search.why})" if search.why else search.cause
+            seen["last search"] = "; ".join([cause, *steps[-6:], outcome])
+        return seen
 
 
 register(

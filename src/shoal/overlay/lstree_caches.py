@@ -58,9 +58,16 @@ class GlobalCache:
 
     def insert(self, contact: Contact) -> None:
         """A node is, or was lately, part of the overlay."""
-        node: int = contact.node
-        key: Any = contact.address if node < 0 else node
-        if key in self._place or node == self.node:
+        entry: Any = contact
+        key = entry.node  # as the object that it is: to make another one costs as much as the rest
+        if key in self._place:
+            return
+        node: int = key
+        if node < 0:
+            key = contact.address
+            if key in self._place:
+                return
+        elif node == self.node:
             return
         if len(self.contacts) < self.size:
             self._place[key] = len(self.contacts)
@@ -109,7 +116,8 @@ class GlobalCache:
         self.unanswered.pop(key, None)
         if self.remembered:
             self.remembered.pop(key, None)
-            self.remembered.pop(contact.address, None)
+            if contact.address:
+                self.remembered.pop(contact.address, None)
         self.insert(contact)
 
     def to_ping(self, count: int) -> list[Contact]:
@@ -143,7 +151,11 @@ class Search:
     def __init__(self, cause: str, started: float, lost: NodeId, repair: int) -> None:
         self.cause = cause
         """Why: ``join``, ``lost`` (the parent) or ``merge`` (a root looks for another tree)."""
+        self.meeting = False
+        """Whether only nodes to begin with are asked, those that have not been met."""
         self.started = started
+        self.why = ""
+        """Why the parent was lost."""
         self.lost = lost
         """The parent that was lost; LOCAL if none."""
         self.repair = repair

@@ -130,11 +130,14 @@ class Member(Overlay):
         if not reason and not request.break_min and self._is_leaf():
             reason, candidates = "leaf", self.ancestors[:1] if self.parent != LOCAL else ()
         if reason:
-            refusal = Refuse(request.request, reason, candidates)  # type: ignore[arg-type]  # one of them
-            self.host.send_direct(request.requester, refusal)
+            self._refuse(request, Refuse(request.request, reason, candidates))  # type: ignore[arg-type]  # one of them
             return
         self.depth = lower
         self._accept(request)
+
+    def _refuse(self, request: ParentRequest, refusal: Refuse) -> None:
+        """REFUSE, out of band."""
+        self.host.send_direct(request.requester, refusal)
 
     def _lowered(self, request: ParentRequest) -> tuple[float, str]:
         """A depth at which the requester can connect; or why there is none."""

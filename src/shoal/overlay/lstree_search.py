@@ -25,12 +25,14 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Layer, Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 2**20
 """Repairs of one node that have numbers of their own."""
+PER_LIFE: Final = 2**10
+"""Of these, repairs of one life: the next one counts from where none of this life's can be."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,17 +46,27 @@ class Searcher(Member):
         """Whether roots look for other trees."""
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with."""
+        self.unmet: dict[str, None] = {}
+        """Addresses among them under which nobody has answered so far."""
+        self._retry: Timer | None = None
+        """Set while some of them are to be tried again."""
         self.last: Search | None = None
-        """The search that ended last."""
+        """The search that ended last, but for those that found no other tree."""
         self.outcome = ""
         """How it ended."""
         self._requests = 0
-        self._repairs = 0
+        self._repairs = host.epoch * PER_LIFE
         self._coloured = 0.0
         """When this root took its colour."""
+        self._growing: Timer | None = None
+        """Calls :meth:`grow` while this node is root."""
 
     def merge(self) -> None:
         """Look for other trees."""
+        raise NotImplementedError
+
+    def grow(self) -> None:
+        """Look for other trees, and recolour, now and then."""
         raise NotImplementedError
 
     # Step 1: a parent is needed
@@ -69,12 +81,13 @@ class Searcher(Member):
         self.parent_changed(LOCAL)
         if self.host.watched:
             self.host.note("parent lost", lost, why)
-        self._seek("lost", lost, repair)
+        self._seek("lost", lost, repair, why)
 
-    def _seek(self, cause: str, lost: NodeId, repair: int) -> None:
+    def _seek(self, cause: str, lost: NodeId, repair: int, why: str = "") -> None:
         """Begin a search."""
         self._end_search("replaced by another search")
         self.search = Search(cause, self.host.now(), lost, repair)
+        self.search.why = why
         self._ask_next()
 
     def _end_search(self, outcome: str) -> None:
@@ -84,8 +97,9 @@ class Searcher(Member):
                 search.timer.cancel()
             self._let_go(search)
             self.search = None
-            self.last = search
-            self.outcome = outcome
+            if search.cause != "merge" or self.parent != LOCAL:
+                self.last = search
+                self.outcome = f"{outcome}, after {self.host.now() - search.started:.3f} s"
 
     def _let_go(self, search: Search) -> None:
         """Close the connection that the candidate of a search may have opened."""
@@ -105,7 +119,7 @@ class Searcher(Member):
         assert search is not None
         search.timer = None
         self._let_go(search)
-        for step in self.sequence:
+        for step in () if search.meeting else self.sequence:
             if self._ask_from(step, search):
                 return
         if search.cause != "lost":
@@ -156,14 +170,15 @@ class Searcher(Member):
         return entries[place:] + entries[:place]
 
     def _is_new(self, search: Search, contact: Contact) -> bool:
+        """Whether a node was not asked before, and may be: one's own children need not be."""
         node = contact.node
-        if node >= 0 and (node == self.node or node == search.lost):
+        if node >= 0 and (node == self.node or node == search.lost or node in self.children):
             return False
         return key_of(contact) not in search.asked
 
     def _ask_new(self, step: str, search: Search, contact: Contact) -> bool:
-        """Ask a node that was not asked before; one's own children need not be."""
-        if not self._is_new(search, contact) or contact.node in self.children:
+        """Ask a node that was not asked before; False if it was, or need not be."""
+        if not self._is_new(search, contact):
             return False
         search.asked[key_of(contact)] = None
         self._ask(step, search, contact)
@@ -258,6 +273,7 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
+        self.unmet.pop(contact.address, None)
         self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
@@ -329,6 +345,8 @@ class Searcher(Member):
     def _nobody(self, search: Search) -> None:
         """Be root: for the first time, or still."""
         self._end_search("no candidate is left: root")
+        if self.unmet and self._retry is None:  # perhaps they are about to start
+            self._retry = self.host.after(self.parameters.early_merge, self._meet)
         if search.cause == "merge":
             return
         if self.colour[0] >= LONGEST:
@@ -342,6 +360,16 @@ class Searcher(Member):
             self.host.note("root", search.lost, search.cause)
         if self.merges:
             self.host.after(self.parameters.early_merge, self.merge)
+        if self._growing is None:
+            self._growing = self.host.every(self.parameters.merge_period, self.grow)
+
+    def _meet(self) -> None:
+        """Try again to meet the nodes to begin with, and nobody else."""
+        self._retry = None
+        if self.root and self.search is None:
+            self.search = Search("merge", self.host.now(), LOCAL, -1)
+            self.search.meeting = True
+            self._ask_next()
 
     def _recolour(self) -> None:
         """Extend the colour by this node, and tell all below."""
@@ -372,13 +400,3 @@ class Searcher(Member):
         if above.depth >= self.depth:
             return f"its depth is {self.depth}, that of its parent {above.depth}"
         return None
-
-    def describe(self) -> dict[str, Any]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
-        seen = super().describe()
-        search = self.search if self.search is not None else self.last
-        if search is not None:
-            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
-            outcome = "under way" if search is self.search else self.outcome
-            seen["last search"] = "; ".join([search.cause, *steps[-6:], outcome])
-        return seen

@@ -34,6 +34,8 @@ class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Entries of the Global cache, where there is one."""
     global_period: Seconds = 30.0
     """Seconds between updates of the Global cache."""
+    pings: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
+    """Entries of the Global cache that are pinged in a period, in turn."""
     merge_period: Seconds = 10.0
     """Seconds between a root's attempts to find another tree."""
 

@@ -29,7 +29,8 @@ With ``discovery = "radio"`` neighbours are whoever hears a broadcast. With ``"s
 know others by peer sampling, and ask some of them for advertisements in each period.
 
 What a node tells of itself: :mod:`~shoal.overlay.shopparent_member`. How it joins a parent and
-loses it: :mod:`~shoal.overlay.shopparent_join`. What a parent costs, as a formula:
+loses it: :mod:`~shoal.overlay.shopparent_join`. How it leaves one for another without losing an
+event: :mod:`~shoal.overlay.shopparent_move`. What a parent costs, as a formula:
 :mod:`~shoal.overlay.shopparent_costs`. Here: a node's life, and how it chooses a parent.
 """
 
@@ -40,15 +41,18 @@ from typing import cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.shopparent_costs import LEAST, RANDOM, Errors, Work, metric
-from shoal.overlay.shopparent_join import LONGEST, Joiner
+from shoal.overlay.shopparent_costs import LEAST, OVHD, RANDOM, Errors, Work, metric
+from shoal.overlay.shopparent_join import Joiner
 from shoal.overlay.shopparent_member import NOBODY
 from shoal.overlay.shopparent_messages import (
     Advertise,
     Answer,
+    Flush,
+    Flushed,
     Here,
     Hop,
     Join,
+    Leaving,
     Moved,
     Probe,
     ShopParentParameters,
@@ -56,6 +60,7 @@ from shoal.overlay.shopparent_messages import (
     Wanted,
     Welcome,
 )
+from shoal.overlay.shopparent_move import LONGEST
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Layer, Routing, shown_parent
 from shoal.stack.message import Contact, Message
@@ -98,7 +103,10 @@ class ShopParent(Joiner):
             Join: self.on_join,
             Answer: self.on_answer,
             Welcome: self.on_welcome,
+            Flush: self.on_flush,
+            Flushed: self.on_flushed,
             Moved: self.on_moved,
+            Leaving: self.on_leaving,
             Stray: self.on_stray,
             Here: self.on_here,
         }
@@ -121,14 +129,11 @@ class ShopParent(Joiner):
         if self.rank < 0:
             self.probe()
 
-    def stop(self) -> None:
-        """Close all connections, so that nobody has to wait for the timeout."""
-        for peer in list(self.heard):
-            self.host.close(peer)
-
     def tick(self) -> None:
         """Once a period: expire the silent, look for a better parent, and advertise."""
         now = self.host.now()
+        if self.stopping:
+            return
         if now - self._ticked > 2 * self.period and self._ticked >= 0:
             for peer in self.heard:  # this node itself was held up: nobody else is to blame
                 self.heard[peer] = now
@@ -137,7 +142,10 @@ class ShopParent(Joiner):
         if not self.radio:
             self._sample()
         if self.rank >= 0:
-            self.shop()
+            if self.avoided != NOBODY:
+                self._move_away()
+            else:
+                self.shop()
             self.advertise()
         elif not self._take_over(now) and (
             self.parent == LOCAL or now - self.unrouted_since > self.timeout
@@ -147,6 +155,8 @@ class ShopParent(Joiner):
             self.host.send_all(tuple(self.children()), Stray())
         if self.parent != LOCAL:
             self.host.send(self.parent, Here())
+        if self.leaving != NOBODY:
+            self.host.send(self.leaving, Here())
 
     def _expire(self, now: float) -> None:
         """Give up connections and forget advertisements of nodes that have been silent."""
@@ -191,8 +201,9 @@ class ShopParent(Joiner):
         self.adverts[sender] = advertise
         self.advertised[sender] = now
         self._hear(sender, advertise.known)
-        if sender == self.parent:
+        if sender in (self.parent, self.leaving):
             self.heard[sender] = now
+        if sender == self.parent:
             self._follow(advertise)
         elif _parent_in(advertise) == self.host.node:
             self._news()
@@ -216,7 +227,7 @@ class ShopParent(Joiner):
         if self.metric == RANDOM:
             best = candidates
         else:
-            values = self.metrics(candidates)
+            values = self.metrics(candidates, self.metric)
             least = min(values) + LEAST
             best = [c for c, value in zip(candidates, values, strict=True) if value <= least]
         self._draws += 1
@@ -224,7 +235,7 @@ class ShopParent(Joiner):
 
     def shop(self) -> None:
         """A node with a route changes to a better root's tree, or to a parent that costs less."""
-        if self.joining != NOBODY:
+        if self.joining != NOBODY or self.leaving != NOBODY:
             return
         candidates = self._candidates()
         if not candidates:
@@ -232,15 +243,38 @@ class ShopParent(Joiner):
         better_tree = self.adverts[candidates[0]].rank < self.rank
         if self.parent == LOCAL or better_tree:
             if better_tree:
-                self._ask(candidates[self._least(self.metrics(candidates))])
+                self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
             return
         if self.metric == RANDOM or self.parent not in candidates:
             return
-        values = self.metrics(candidates)
+        values = self.metrics(candidates, self.metric)
         now = values[candidates.index(self.parent)]
         at = self._least(values)
         if values[at] < now * (1.0 - self.hysteresis) - LEAST:
-            self._ask(candidates[at], now - values[at])
+            old, new = self.metrics([self.parent, candidates[at]], OVHD)
+            self._ask(candidates[at], old - new)
+
+    def on_leaving(self, sender: NodeId, message: Message) -> None:
+        """The parent stops: move to another one, while it still sends events."""
+        if sender == self.parent:
+            self.avoided = sender
+            self._forget(sender)
+            self._move_away()
+
+    def _move_away(self) -> None:
+        """Ask the best node whose way to the root does not lead over the parent."""
+        if self.joining != NOBODY or self.leaving != NOBODY:
+            return
+        candidates = [
+            node
+            for node in self._candidates()
+            if node != self.parent
+            and all(hop.node != self.parent for hop in self.adverts[node].route)
+        ]
+        if candidates:
+            self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
+        else:
+            self.probe()
 
     def _least(self, values: list[float]) -> int:
         """Where the first of the least values is."""
@@ -267,8 +301,8 @@ class ShopParent(Joiner):
 
     # What a parent costs
 
-    def metrics(self, candidates: list[NodeId]) -> list[float]:
-        """The routing metrics of candidates, with this node and all below it detached."""
+    def metrics(self, candidates: list[NodeId], name: str) -> list[float]:
+        """A routing metric of candidates, with this node and all below it detached."""
         routing, interests = self.routing, self.interests
         mine = [routing.filters()] + [routing.filters_from(child) for child in self.children()]
         wanted = interests.merged([interests.wanted(filters) for filters in mine])
@@ -281,9 +315,7 @@ class ShopParent(Joiner):
             error = (0.0, 0.0) if self.errors is None else self.errors.of(self.host.node, node)
             inherent = interests.interest(space, own)
             proxied = interests.interest(space, others)
-            values.append(
-                metric(self.metric, space, self.work, hops, inherent, proxied, added, error)
-            )
+            values.append(metric(name, space, self.work, hops, inherent, proxied, added, error))
         return values
 
     def _offer(self, node: NodeId) -> tuple[Wanted, Wanted]:
@@ -327,14 +359,19 @@ class ShopParent(Joiner):
         return None
 
     def describe(self) -> dict[str, object]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
-        return {
+        """See :class:`~shoal.stack.layer.Overlay`. Shares and what was saved need a sample."""
+        described: dict[str, object] = {
             "parent": shown_parent(self.parent, self.rank >= 0),
             "hops": len(self.route) if self.rank >= 0 else None,
             "children": len(self.children()),
             "moves": self.moves,
-            "saved": round(self.saved, 3),
         }
+        if self.routing.watching is not None:
+            forwarded, foreign = self.for_others()
+            described["forwards"] = round(forwarded, 3)
+            described["only for others"] = round(foreign, 3)
+            described["work saved"] = round(self.saved)
+        return described
 
 
 def _parent_in(advertise: Advertise) -> NodeId:

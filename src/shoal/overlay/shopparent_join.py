@@ -3,46 +3,40 @@
 A request to join (JOIN) climbs from the parent to be to the root, and the answer comes back the
 same way. It is refused by a parent to be that has no room; and on the way by a node that has no
 route, is asking for another parent itself, or sent the request itself (it came back round). So no
-cycle forms, however many nodes move at once. A node that is welcome moves its link in one instant,
-and tells the old parent which link stands in for the lost one.
+cycle forms, however many nodes move at once. A node that is welcome makes its end of the new link;
+how the old one ends: :mod:`~shoal.overlay.shopparent_move`.
 
 A node whose route is lost tells its children (STRAY), which have lost theirs as well.
 """
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.shopparent_member import NOBODY, Member
+from shoal.overlay.shopparent_member import NOBODY
 from shoal.overlay.shopparent_messages import (
     Advertise,
     Answer,
     Hop,
     Join,
-    Moved,
     ShopParentParameters,
     Stray,
     Welcome,
 )
+from shoal.overlay.shopparent_move import LONGEST, Mover
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
-LONGEST: Final = 1000
-"""Nodes on a route at most."""
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Joiner(Member):
+class Joiner(Mover):
     """Makes and gives up the links to parent and children."""
 
     def __init__(self, host: Host, parameters: ShopParentParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
-        self.timeout = parameters.timeout
-        self.heard: dict[NodeId, float] = {}
-        """Per open connection, when its other end was last heard."""
         self.joining: NodeId = NOBODY
         """The node that this one asks to be its parent."""
         self.request = 0
@@ -51,11 +45,11 @@ class Joiner(Member):
         """When this node lost its route to the root."""
         self.moves = 0
         """Parents that this node has left for a better one."""
-        self.saved = 0.0
-        """By how much the metrics of the better ones were smaller, in sum."""
+        self.avoided: NodeId = NOBODY
+        """The parent, if it has said that it stops."""
         self._deadline: Timer | None = None
         self._saving = 0.0
-        """By how much the parent that is being asked is better."""
+        """Units of work per event that the parent that is being asked would do less."""
 
     def probe(self) -> None:
         """Look for a parent."""
@@ -85,7 +79,7 @@ class Joiner(Member):
         if sender not in self.heard or join.path[-1] != sender:
             return
         self.heard[sender] = self.host.now()
-        moving = self.rank < 0 or self.joining != NOBODY
+        moving = self.rank < 0 or self.joining != NOBODY or self.stopping
         full = len(join.path) == 1 and not self._has_room()
         if full or moving or self.host.node in join.path or len(join.path) >= LONGEST:
             self.host.send(sender, Answer(join.path, join.request, join.moves, False))
@@ -135,33 +129,18 @@ class Joiner(Member):
         if old != LOCAL:
             self.link_down(old, repair)
         self.parent = sender
+        self.avoided = NOBODY
         self.heard[sender] = self.host.now()
         self.link_up(sender, repair)
         self.parent_changed(sender)
         if repair is not None:
             self._leave(old, sender, repair)
             self.moves += 1
-            self.saved += value
+            self.saving += value
         self._note_parent(sender, value)
         self.adverts[sender] = welcome.advertise
         self.advertised[sender] = self.host.now()
         self._follow(welcome.advertise)
-
-    def _leave(self, old: NodeId, new: NodeId, repair: Reconfiguration) -> None:
-        """Tell the old parent which link stands in for the lost one."""
-        del self.heard[old]
-        self.host.send(old, Moved(new, repair.id))
-        self.link_replaced(old, self.host.node, new, repair)
-        self.host.close(old)
-
-    def on_moved(self, sender: NodeId, message: Message) -> None:
-        """A child has found a better parent."""
-        moved = cast("Moved", message)
-        if sender in self.neighbours and sender != self.parent:
-            repair = Reconfiguration(moved.request)
-            self.link_down(sender, repair)
-            self.link_replaced(sender, moved.parent, sender, repair)
-            self._news()
 
     def _asked(self) -> None:
         """A request is over."""
@@ -239,6 +218,9 @@ class Joiner(Member):
     def _disconnected(self, peer: NodeId) -> None:
         """There is no connection to a node any more, and so no link."""
         del self.heard[peer]
+        if peer == self.leaving:
+            self._left()
+            return
         entry = self.view.entries.get(peer)
         if entry is not None:
             self._lose(entry.contact)
@@ -247,14 +229,19 @@ class Joiner(Member):
         if peer == self.parent:
             self._forget(peer)
             self.parent = LOCAL
+            self.avoided = NOBODY
             self.link_down(peer)
             self.parent_changed(LOCAL)
             self._note_parent(LOCAL, 0.0)
+            self.saving = 0.0
             self._unroute()
+            self._abandon()
             self.probe()
         elif peer in self.neighbours:
+            self._forget_parting(peer)
             self.link_down(peer)
             self._news()
+            self._stop_at_last()
 
     def on_here(self, sender: NodeId, message: Message) -> None:
         """A child is alive."""

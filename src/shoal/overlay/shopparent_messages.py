@@ -155,11 +155,33 @@ class Welcome(Message, frozen=True, tag="parent-welcome"):
     request: Id
 
 
+class Flush(Message, frozen=True, tag="parent-flush"):
+    """Asks for :class:`Flushed`; climbs to the root behind what was sent up before.
+
+    ``waits``: it stays behind a node that still gets events from an old parent.
+    """
+
+    path: Path
+    request: Id
+    waits: bool
+
+
+class Flushed(Message, frozen=True, tag="parent-flushed"):
+    """Takes the way of a :class:`Flush` back, behind the events that were sent down before."""
+
+    path: Path
+    request: Id
+
+
 class Moved(Message, frozen=True, tag="parent-moved"):
-    """The sender has another parent from now on."""
+    """The sender has another parent, and gets from it all that it wants."""
 
     parent: Id
     request: Id
+
+
+class Leaving(Message, frozen=True, tag="parent-leaving"):
+    """The sender stops: the receiver, its child, should find another parent."""
 
 
 class Stray(Routine, frozen=True, tag="parent-stray"):

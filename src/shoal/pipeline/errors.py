@@ -1,4 +1,4 @@
-"""What can go wrong around a sweep, in a user's words."""
+"""Errors around a sweep, in a user's words."""
 
 from __future__ import annotations
 

@@ -22,17 +22,17 @@ class Panel:
     measure: str
     y_label: str
     variants: tuple[str, ...] = ()
-    """In the order of the legend; all of the experiment's if not given."""
+    """Variants in the order of the legend; all of the experiment's if not given."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     relative_to: str | None = None
     as_: Comparison = "improvement"
     x_label: str = ""
-    """That of the experiment if not given."""
+    """Label of the x axis; that of the experiment if not given."""
     x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "linear"
     y_from_zero: bool = True
     y_range: tuple[float, float] | None = None
-    """What values are possible; intervals are cut off there."""
+    """Range of possible values; intervals are cut off there."""
     title: str = ""
     shade: tuple[float, float] | None = None
     """A span of the x axis to set off."""
@@ -43,14 +43,14 @@ class Figure:
     """A figure of the paper: its panels, and in our words what the paper shows there."""
 
     name: str
-    """As the paper numbers it: ``7.3``."""
+    """Number of the figure in the paper: ``7.3``."""
     title: str
     panels: tuple[Panel, ...]
     says: str
     claims: tuple[str, ...]
 
     def only(self, experiments: Collection[str]) -> Figure:
-        """The same with only the panels that show one of these experiments."""
+        """This figure with only the panels that show one of these experiments."""
         shown = tuple(panel for panel in self.panels if panel.experiment in experiments)
         return replace(self, panels=shown)
 
@@ -60,19 +60,19 @@ class Paper:
     """A work whose results can be reproduced."""
 
     name: str
-    """On the command line: ``frey-routing``."""
+    """Name on the command line: ``frey-routing``."""
     title: str
     citation: str
     experiments: tuple[Experiment, ...]
     claims: tuple[Claim, ...]
     figures: tuple[Figure, ...] = ()
     variants: Mapping[str, str] = field(default_factory=dict)
-    """What the labels of variants stand for."""
+    """Meaning of each variant's label."""
     speaker: str = "The paper"
-    """Whose words stand beside a figure."""
+    """Author of the words beside a figure."""
 
     def only(self, ids: Iterable[str]) -> Paper:
-        """The same with only some claims, and the experiments and figures that these need."""
+        """This paper with only some claims, and the experiments and figures that these need."""
         wanted = list(ids)
         known = [claim.id for claim in self.claims]
         for name in wanted:

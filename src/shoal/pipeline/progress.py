@@ -19,26 +19,26 @@ EVERY = 15.0
 
 
 class Progress(Protocol):
-    """Whoever wants to know how a sweep is getting on."""
+    """An observer of a sweep's progress."""
 
     def start(self, runs: int, work: float, cores: int) -> None:
         """A sweep of so many runs, of so many estimated seconds on one core, begins."""
 
     def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
-        """So far: runs done, runs failed, their estimated work; whether no worker is at work."""
+        """Report runs done and failed, their estimated work, and whether no worker is busy."""
 
     def note(self, text: str) -> None:
-        """Something the user should know."""
+        """Show a line that the user should read."""
 
     def stage(self, text: str) -> None:
-        """Something else that takes a while begins; an empty text ends it."""
+        """Begin a stage that takes a while and is no run; an empty text ends it."""
 
     def finish(self) -> None:
         """The sweep is over."""
 
 
 class Silent:
-    """No progress shown."""
+    """A progress that shows nothing."""
 
     def start(self, runs: int, work: float, cores: int) -> None:
         """Nothing."""
@@ -65,7 +65,7 @@ class Pace:
         self.cores = cores
         self.started = now
         self._first: tuple[float, float] | None = None
-        """When the first runs were done, and their work: workers were starting until then."""
+        """Time and work of the first runs done; workers were starting until then."""
 
     def rate(self, done: int, now: float) -> float:
         """Runs per second."""

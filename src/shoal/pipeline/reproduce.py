@@ -41,7 +41,7 @@ _KEY = b"shoal.answers"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a reproduction."""
+    """Outcome of a reproduction."""
 
     judgements: list[Judgement]
     sweep: SweepOutcome
@@ -127,7 +127,7 @@ class _Engine:
     def answers(
         self, name: str, runs: Sequence[PlannedRun], asked: Sequence[Question], failed: set[str]
     ) -> pa.Table:
-        """What the questions come to, kept for the next time."""
+        """Answers to the questions, cached for the next time."""
         path = self._out / f"measures-{name}.parquet"
         key = _key(runs, asked, failed)
         try:
@@ -145,7 +145,7 @@ class _Engine:
 
 
 def _key(runs: Sequence[PlannedRun], asked: Sequence[Question], failed: set[str]) -> bytes:
-    """What answers depend on: the plan, which runs failed, the questions, and how we answer."""
+    """Key of cached answers: the plan, the failed runs, the questions and the measuring code."""
     digest = hashlib.blake2b(digest_size=16)
     for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())

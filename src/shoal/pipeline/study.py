@@ -46,12 +46,12 @@ class Row:
     point: Mapping[str, Any]
     """The swept keys and their values."""
     values: Mapping[str, Estimate | None]
-    """By measure; None where it does not apply."""
+    """Estimate per measure; None where the measure does not apply."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What came of an experiment."""
+    """Outcome of an experiment."""
 
     title: str
     rows: tuple[Row, ...]

@@ -1,4 +1,4 @@
-"""What is recorded of a run, simulated or live: the tables' schemas, in one place."""
+"""Schemas of the recorded tables, for simulated and live runs alike."""
 
 from shoal.record.schemas import SCHEMAS, TABLES, TableName
 

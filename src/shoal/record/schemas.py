@@ -22,6 +22,7 @@ TableName: TypeAlias = Literal[
     "notes",
     "loads",
     "reach",
+    "air",
 ]
 
 _RUN = pa.field("run_id", pa.string(), nullable=False)
@@ -157,9 +158,27 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("copies", pa.int64()),
             pa.field("contacted", pa.int32()),
             pa.field("matching", pa.int32()),
+            pa.field("in_vain", pa.int32()),
             pa.field("owed", pa.int32()),
             pa.field("excused", pa.int32()),
             pa.field("received", pa.int32()),
+        ]
+    ),
+    # One row: what happened on a radio medium in a time bin; see docs/radio.md.
+    "air": pa.schema(
+        [
+            _RUN,
+            pa.field("time", pa.float64()),
+            pa.field("frames", pa.int64()),
+            pa.field("acknowledgements", pa.int64()),
+            pa.field("receptions", pa.int64()),
+            pa.field("collisions", pa.int64()),
+            pa.field("deaf", pa.int64()),
+            pa.field("faded", pa.int64()),
+            pa.field("retries", pa.int64()),
+            pa.field("given_up", pa.int64()),
+            pa.field("queue_drops", pa.int64()),
+            pa.field("expired", pa.int64()),
         ]
     ),
     # One row: something a protocol noted about itself. Off by default.

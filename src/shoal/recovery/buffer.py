@@ -7,9 +7,6 @@ other nodes, or given to them, the oldest goes first.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections import deque
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shoal.content import Attributes, Patterns
@@ -24,39 +21,35 @@ OVERHEAD = 50
 
 
 def size_of(event: Event) -> int:
-    """About how many bytes an event is on a wire; worked out once."""
-    known: int | None = event.__dict__.get("size")
-    if known is None:
-        known = event.__dict__["size"] = _size(event)
-    return known
-
-
-def _size(event: Event) -> int:
+    """About how many bytes an event is on a wire."""
     size = OVERHEAD + len(event.body)
     content = event.content
-    if isinstance(content, Patterns):
-        return size + 4 * len(content.numbers)
     if isinstance(content, Attributes):
         for name, value in content.values.items():
             size += len(name) + (len(value) if isinstance(value, str) else 8)
+    elif isinstance(content, Patterns):
+        size += 4 * len(content.numbers)
     return size
 
 
 class Kept:
-    """An event in a buffer."""
+    """An event in a buffer, between the one that came before it and the one that came after."""
 
-    __slots__ = ("event", "spread", "time")
+    __slots__ = ("event", "newer", "older", "size", "spread", "time")
 
-    def __init__(self, event: Event, time: float) -> None:
+    def __init__(self, event: Event, time: float, size: int) -> None:
         self.event = event
         self.time = time
         """When it was published, as far as this node can tell."""
+        self.size = size
         self.spread = 0
         """Other nodes known to have it."""
+        self.older: Kept | None = None
+        self.newer: Kept | None = None
 
 
 class EventBuffer:
-    """Events by id, the oldest first."""
+    """Events by publisher and sequence number, and in the order in which they came."""
 
     def __init__(
         self, count: int, size: int, age: float, least_spread_first: bool = False, own: int = -1
@@ -72,105 +65,130 @@ class EventBuffer:
         self.bytes = 0
         self.evicted = 0
         """Events that left for want of room."""
-        self._kept: dict[EventId, Kept] = {}
-        self._order: deque[EventId] = deque()
-        """Ids as they came, and some that are gone: the front of a dict is slow to find."""
-        self._spread: list[dict[EventId, None]] = [{} for _ in range(MOST_SPREAD + 1)]
-        """Ids by how spread they are; only used for least spread first."""
-        self._sequences: dict[int, list[int]] = {}
-        """Per publisher, the sequence numbers that are kept, ascending."""
+        self._count = 0
+        self._kept: dict[int, dict[int, Kept]] = {}
+        """Per publisher and sequence number."""
+        self._oldest: Kept | None = None
+        self._newest: Kept | None = None
+        self._spread: list[dict[Kept, None]] = [{} for _ in range(MOST_SPREAD + 1)]
+        """Events by how spread they are; only used for least spread first."""
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return self._count
 
     def __contains__(self, key: EventId) -> bool:
-        return key in self._kept
+        return self.get(key) is not None
 
     def get(self, key: EventId) -> Kept | None:
         """An event, if it is kept."""
-        return self._kept.get(key)
+        of_publisher = self._kept.get(key[0])
+        return None if of_publisher is None else of_publisher.get(key[1])
 
-    def events(self) -> Iterator[Kept]:
+    def events(self) -> list[Kept]:
         """All of them, the first that came first."""
-        return iter(self._kept.values())
+        found: list[Kept] = []
+        kept = self._oldest
+        while kept is not None:
+            found.append(kept)
+            kept = kept.newer
+        return found
+
+    def oldest(self, otherwise: float) -> float:
+        """The time of the event that came first."""
+        return otherwise if self._oldest is None else self._oldest.time
 
     def add(self, event: Event, time: float) -> bool:
         """Keep an event; False if it is kept already, or larger than the whole buffer."""
-        key = event.id
-        size = size_of(event)
-        if key in self._kept or size > self.most_bytes:
+        publisher, sequence = event.publisher, event.sequence
+        of_publisher = self._kept.get(publisher)
+        if of_publisher is not None and sequence in of_publisher:
             return False
-        while len(self._kept) >= self.most or self.bytes + size > self.most_bytes:
+        size = size_of(event)
+        if size > self.most_bytes:
+            return False
+        while self._count >= self.most or self.bytes + size > self.most_bytes:
             self._drop(self._next())
             self.evicted += 1
-        self._kept[key] = Kept(event, time)
-        self._order.append(key)
+        kept = Kept(event, time, size)
+        of_publisher = self._kept.get(publisher)
+        if of_publisher is None:
+            of_publisher = {}
+            self._kept[publisher] = of_publisher
+        of_publisher[sequence] = kept
+        self._count += 1
         self.bytes += size
-        if self.least_spread_first:
-            self._spread[0][key] = None
-        sequences = self._sequences.get(event.publisher)
-        if sequences is None:
-            self._sequences[event.publisher] = [event.sequence]
-        elif event.sequence > sequences[-1]:
-            sequences.append(event.sequence)
+        newest = self._newest
+        if newest is None:
+            self._oldest = kept
         else:
-            insort(sequences, event.sequence)
+            newest.newer = kept
+            kept.older = newest
+        self._newest = kept
+        if self.least_spread_first:
+            self._spread[0][kept] = None
         return True
 
     def elsewhere(self, key: EventId) -> None:
         """One more node has this event."""
-        kept = self._kept.get(key)
+        kept = self.get(key)
         if kept is None or kept.spread >= MOST_SPREAD:
             return
         if self.least_spread_first:
-            del self._spread[kept.spread][key]
-            self._spread[kept.spread + 1][key] = None
+            del self._spread[kept.spread][kept]
+            self._spread[kept.spread + 1][kept] = None
         kept.spread += 1
 
     def forget_old(self, now: float) -> None:
         """Let go of what is older than the buffer keeps."""
-        while self._kept:
-            key = self._oldest()
-            if self._kept[key].time + self.age > now:
-                return  # what came later may be older, and goes a little later
-            self._drop(key)
+        kept = self._oldest
+        while kept is not None and kept.time + self.age <= now:
+            self._drop(kept)  # what came later may be older, and goes a little later
+            kept = self._oldest
 
     def between(self, publisher: int, after: int, before: int) -> list[Kept]:
-        """The events of a publisher with a sequence number between these two."""
-        sequences = self._sequences.get(publisher, [])
-        first, last = bisect_right(sequences, after), bisect_left(sequences, before)
-        return [self._kept[publisher, number] for number in sequences[first:last]]
+        """The events of a publisher with a sequence number between these two, in their order."""
+        of_publisher = self._kept.get(publisher)
+        if of_publisher is None:
+            return []
+        if before - after <= len(of_publisher):
+            within = [number for number in range(after + 1, before) if number in of_publisher]
+        else:
+            within = sorted([number for number in of_publisher if after < number < before])
+        return [of_publisher[number] for number in within]
 
     def matching(self, filter: Filter) -> list[Kept]:
         """The events that match a filter."""
-        return [kept for kept in self._kept.values() if filter.matches(kept.event.content)]
+        return [kept for kept in self.events() if filter.matches(kept.event.content)]
 
-    def _next(self) -> EventId:
+    def _next(self) -> Kept:
         """The event to go next."""
         if self.least_spread_first:
-            for ids in reversed(self._spread):
-                if ids:
-                    return next(iter(ids))
-        return self._oldest()
+            for some in reversed(self._spread):
+                if some:
+                    return next(iter(some))
+        assert self._oldest is not None
+        return self._oldest
 
-    def _oldest(self) -> EventId:
-        order = self._order
-        while order[0] not in self._kept:
-            order.popleft()
-        return order[0]
-
-    def _drop(self, key: EventId) -> None:
-        kept = self._kept.pop(key)
-        if len(self._order) > 2 * len(self._kept) + 64:
-            self._order = deque(self._kept)
-        self.bytes -= size_of(kept.event)
+    def _drop(self, kept: Kept) -> None:
+        event = kept.event
+        publisher, sequence = event.publisher, event.sequence
+        of_publisher = self._kept[publisher]
+        del of_publisher[sequence]
+        if not of_publisher:
+            del self._kept[publisher]
+        self._count -= 1
+        self.bytes -= kept.size
+        older, newer = kept.older, kept.newer
+        if older is None:
+            self._oldest = newer
+        else:
+            older.newer = newer
+        if newer is None:
+            self._newest = older
+        else:
+            newer.older = older
+        kept.older = kept.newer = None
         if self.least_spread_first:
-            del self._spread[kept.spread][key]
-        publisher, sequence = key
+            del self._spread[kept.spread][kept]
         if publisher == self.own and sequence > self.dropped[0]:
             self.dropped = (sequence, kept.time)
-        sequences = self._sequences[publisher]
-        if len(sequences) == 1:
-            del self._sequences[publisher]
-        else:
-            del sequences[bisect_left(sequences, sequence)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shoal.content import Event
-from shoal.recovery.buffer import size_of
+from shoal.recovery.buffer import OVERHEAD
 from shoal.recovery.copies import Copies
 from shoal.recovery.messages import FILTERS, Follow, Following, Start, Tally
 from shoal.recovery.numbering import Numbering
@@ -37,6 +37,19 @@ MOST_PUBLISHERS = 1000
 """Publishers that are followed by hearsay; those whose events come are followed in any case."""
 
 
+class Heard:
+    """When a publisher's last event came, and how long it usually is from one to the next."""
+
+    def __init__(self, now: float) -> None:
+        self.last = now
+        self.usual = 0.0
+
+    def again(self, now: float) -> None:
+        """One more event came."""
+        self.usual = 0.9 * self.usual + 0.1 * (now - self.last)
+        self.last = now
+
+
 class Counting(Copies):
     """Numbers own events for those who follow them, and follows others."""
 
@@ -53,8 +66,8 @@ class Counting(Copies):
         """When each publisher was last asked to number filters."""
         self._answered: dict[NodeId, float] = {}
         """When each publisher last told its numbers, or was first heard of."""
-        self._heard: dict[NodeId, tuple[float, float]] = {}
-        """When a publisher's last event came, and how long it usually is from one to the next."""
+        self._heard: dict[NodeId, Heard] = {}
+        """When events of each publisher came."""
         self._to_follow: dict[NodeId, None] = {}
         """Publishers to ask."""
 
@@ -91,23 +104,37 @@ class Counting(Copies):
         """Remember where it came from; keep what passes through only if told to."""
         if sender != LOCAL:
             self.back[event.publisher] = sender
-        self.budget.earn(size_of(event))
+        self.budget.earn(OVERHEAD + len(event.body))
         if self.parameters.transit:
             self.keep(event, self.host.now())
+
+    def came(self, event: Event, now: float) -> None:
+        """Strike an event from what is missing; nearly always it is just the next one."""
+        publisher, most = event.publisher, self.parameters.marks
+        if publisher == self.host.node or not most:
+            return  # own events, and those without numbers, tell of no others
+        heard = self._heard.get(publisher)
+        if heard is not None and self.losses.next_came(event, most):
+            heard.again(now)
+        else:
+            self.count(event, now)
 
     def count(self, event: Event, now: float) -> list[int]:
         """Strike an event from what is missing, and find out what else is."""
         numbers = self.losses.matching(event)
-        publisher = event.publisher
-        if publisher != self.host.node and self.parameters.marks:
-            last, usual = self._heard.get(publisher, (now, 0.0))
-            self._heard[publisher] = (now, 0.9 * usual + 0.1 * (now - last))
+        publisher, most = event.publisher, self.parameters.marks
+        if publisher != self.host.node and most:
+            heard = self._heard.get(publisher)
+            if heard is None:
+                self._heard[publisher] = Heard(now)
+            else:
+                heard.again(now)
             before = self.losses.noticed
-            room = len(event.marks) < self.parameters.marks
-            if self.losses.arrived(event, numbers, now, room):
+            if self.losses.arrived(event, numbers, now, len(event.marks) < most):
                 self._to_follow[publisher] = None
+                self.wake()
             if self.losses.noticed > before:
-                self.pace.busy(now)
+                self.hurry()
         return numbers
 
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
@@ -115,6 +142,7 @@ class Counting(Copies):
         self.losses.want(filter, self.host.now() - age)
         for publisher in self.losses.streams:
             self._to_follow[publisher] = None
+        self.wake()
 
     def unsubscribed(self, filter: Filter) -> None:
         """It is missed no more."""
@@ -142,6 +170,7 @@ class Counting(Copies):
         ):
             streams[publisher] = {}
             self._to_follow[publisher] = None
+            self.wake()
 
     def _ask_for_numbers(self, now: float) -> None:
         """Ask publishers to number filters: newly heard ones, and all of them once a minute."""
@@ -165,17 +194,19 @@ class Counting(Copies):
 
     def _silent(self, publisher: NodeId, now: float) -> bool:
         """Whether a publisher has been silent for unusually long, and did not say that it is."""
-        last, usual = self._heard.get(publisher, (now, 0.0))
-        unusual = last + 2 * self.parameters.tail + SILENCE * usual
+        heard = self._heard.get(publisher)
+        if heard is None:
+            return False
+        unusual = heard.last + 2 * self.parameters.tail + SILENCE * heard.usual
         asked, answered = self._followed.get(publisher, now), self._answered[publisher]
-        return now > unusual and asked < last and answered < last
+        return now > unusual and asked < heard.last and answered < heard.last
 
     def _gone(self, publisher: NodeId) -> None:
         """A publisher no longer answers: its last events may be missing, nobody knows."""
         del self._answered[publisher]
         self._followed.pop(publisher, None)
         self._heard.pop(publisher, None)
-        streams = self.losses.streams.pop(publisher)
+        streams = self.losses.forget(publisher)
         if any(stream.index >= 0 and not stream.final for stream in streams.values()):
             self.unsure[publisher] = None
             self.host.gap(publisher, 0)
@@ -245,7 +276,7 @@ class Counting(Copies):
                 self.unsure[sender] = None
                 self.host.gap(sender, 0, start.filter)
         if self.losses.noticed > before:
-            self.pace.busy(now)
+            self.hurry()
 
     def on_tally(self, sender: NodeId, message: Tally) -> None:
         """A publisher tells its last numbers."""
@@ -255,4 +286,4 @@ class Counting(Copies):
         for index, count, sequence in message.numbers:
             self.losses.told(sender, index, count, sequence, now, message.final)
         if self.losses.noticed > before:
-            self.pace.busy(now)
+            self.hurry()

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from shoal.recovery.numbering import LIFE
+
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Event, Filter
     from shoal.content.tables import FilterTable
@@ -25,6 +27,9 @@ MOST_LOSSES = 10_000
 """Losses that are kept; if there are more, the oldest are given up."""
 MOST_LATER = 4096
 """Events beyond the last number that are remembered; of more, the older half is forgotten."""
+
+UNANSWERED = 5.0
+"""Seconds for which events in order wait for their publisher's first numbers."""
 
 
 class Wanted:
@@ -92,6 +97,8 @@ class Losses:
         self._numbers = 0
         self.streams: dict[NodeId, dict[int, Stream]] = {}
         """Per publisher and number of a filter."""
+        self._indices: dict[NodeId, dict[int, Stream]] = {}
+        """The same streams by the publisher's names for the filters, as far as it told them."""
         self.lost: dict[NodeId, list[Lost]] = {}
         """Per publisher, the oldest first."""
         self._reach: dict[NodeId, int] = {}
@@ -119,8 +126,10 @@ class Losses:
             return
         self._table.remove(wanted.number, filter)
         del self._by_number[wanted.number]
-        for streams in self.streams.values():
-            streams.pop(wanted.number, None)
+        for publisher, streams in self.streams.items():
+            stream = streams.pop(wanted.number, None)
+            if stream is not None:
+                self._name(publisher, stream, -1)
         for publisher, lost in list(self.lost.items()):
             self._keep(publisher, [one for one in lost if one.wanted is not wanted])
 
@@ -137,7 +146,50 @@ class Losses:
         times = [self.wanted[filter].since for filter in filters if filter in self.wanted]
         return min(times, default=float("inf"))
 
+    def forget(self, publisher: NodeId) -> dict[int, Stream]:
+        """Follow a publisher no longer; its streams so far."""
+        self._indices.pop(publisher, None)
+        return self.streams.pop(publisher)
+
+    def _name(self, publisher: NodeId, stream: Stream, index: int) -> None:
+        """A publisher calls a stream's filter so; -1 if it no longer does."""
+        indices = self._indices.setdefault(publisher, {})
+        if indices.get(stream.index) is stream:
+            del indices[stream.index]
+        stream.index = index
+        if index >= 0:
+            for name, other in list(indices.items()):
+                if name >> LIFE != index >> LIFE:  # it has started again, and forgotten that one
+                    del indices[name]
+                    other.index = -1
+                    other.asked = float("-inf")
+            indices[index] = stream
+
     # What came
+
+    def next_came(self, event: Event, most: int) -> bool:
+        """Count an event whose marks say that it is the next one of all its streams.
+
+        An event with room for more marks (``most``) has one for each filter that its publisher
+        numbers and that it matches. If that is all of ours, nothing need be matched. False if the
+        event is not so simple: then it has still to be counted by :meth:`arrived`.
+        """
+        publisher, sequence, marks = event.publisher, event.sequence, event.marks
+        indices = self._indices.get(publisher)
+        if indices is None or len(indices) < len(self.wanted) or len(marks) >= most:
+            return False
+        if sequence < self._reach.get(publisher, -1):
+            return False
+        ours = False
+        for index, count in marks:
+            stream = indices.get(index)
+            if stream is not None:
+                if count != stream.count + 1 or sequence <= stream.sequence or stream.later:
+                    return False
+                stream.count = count
+                stream.sequence = sequence
+                ours = True
+        return ours
 
     def arrived(self, event: Event, numbers: list[int], now: float, room: bool) -> bool:
         """An event that is wanted came. True if its publisher should be asked to number filters.
@@ -173,7 +225,7 @@ class Losses:
                 if len(stream.later) > MOST_LATER:
                     stream.later = set(sorted(stream.later)[MOST_LATER // 2 :])
                 if room and stream.index >= 0:
-                    stream.index = -1  # the publisher has forgotten this filter
+                    self._name(publisher, stream, -1)  # it has forgotten this filter
                     stream.asked = float("-inf")
                 unknown = unknown or stream.index < 0
         return unknown
@@ -210,7 +262,7 @@ class Losses:
         if stream.index != start.index and start.first >= stream.sequence:
             unsure = start.unsure or (stream.since < now - uptime - 1.0 and not stream.final)
             stream.since, stream.final = now, False
-            stream.index = start.index
+            self._name(publisher, stream, start.index)
             self._begin(stream, start.before, start.first)
         if stream.index == start.index and start.index >= 0:
             self._heard(publisher, wanted.number, stream, start.count, start.sequence, now)
@@ -286,6 +338,17 @@ class Losses:
                 if one.wanted.number in numbers:
                     return True
         return False
+
+    def awaits(self, filter: Filter, publisher: NodeId, sequence: int, now: float) -> bool:
+        """Whether a publisher's event before this one may still come, as far as is known."""
+        wanted = self.wanted.get(filter)
+        if wanted is None:
+            return False
+        for one in self.lost.get(publisher, ()):
+            if one.wanted is wanted and one.after < sequence:
+                return True
+        stream = self.streams.get(publisher, {}).get(wanted.number)
+        return stream is not None and stream.index < 0 and now < stream.since + UNANSWERED
 
     def give_up(self, before: float) -> list[Lost]:
         """What was noticed before a time, or is too much to remember: it is missing no more."""

@@ -45,6 +45,11 @@ MOST_FILTERS = 4096
 MOST_FOLLOWERS = 4096
 """Followers of a filter that are told the last number."""
 
+LIFE = 16
+"""Bits of an index that count filters; those above are of one life of the publisher."""
+FEW = 8
+"""Filters up to which no table is asked."""
+
 
 class Followed:
     """A filter whose events are numbered."""
@@ -60,6 +65,8 @@ class Followed:
         """When that was."""
         self.marked = 0
         """The number of the event that last carried a mark of this filter."""
+        self.told = True
+        """Whether followers were told the last number."""
         self.followers: dict[NodeId, float] = {}
         """Who asked for the numbers, and when it last did."""
 
@@ -68,14 +75,14 @@ class Numbering:
     """The filters that a publisher numbers its events for."""
 
     def __init__(self, epoch: int, most: int) -> None:
-        self._next = (epoch & 0x7FFF) << 16
+        self._next = (epoch & 0x7FFF) << LIFE
         """The next index; a publisher that starts again uses others than before."""
         self._most = most
         self._filters: dict[Filter, Followed] = {}
         self._by_index: dict[int, Followed] = {}
         self._table: FilterTable | None = None
-        self._quiet: dict[int, None] = {}
-        """Indices whose last number was not told yet, the one longest without an event first."""
+        self._untold: dict[int, None] = {}
+        """Indices whose last number was not told yet."""
         self._events = 0
         self.sequence = -1
         """The last event's sequence number."""
@@ -111,7 +118,7 @@ class Numbering:
                 assert self._table is not None
                 self._table.remove(followed.index, followed.filter)
                 del self._filters[followed.filter], self._by_index[followed.index]
-                self._quiet.pop(followed.index, None)
+                self._untold.pop(followed.index, None)
 
     def marks(self, event: Event, now: float) -> tuple[tuple[int, int], ...]:
         """Count an event that is published, and say which numbers it carries."""
@@ -120,19 +127,27 @@ class Numbering:
         if self._table is None:
             return ()
         matched: list[Followed] = []
-        for index in self._table.match(event.content):
-            followed = self._by_index[index]
+        for followed in self._matching(event):
             followed.count += 1
             followed.sequence = event.sequence
             followed.matched = now
-            self._quiet.pop(index, None)
-            self._quiet[index] = None
+            if followed.told:
+                followed.told = False
+                self._untold[followed.index] = None
             matched.append(followed)
         if len(matched) > self._most:
             matched = nsmallest(self._most, matched, key=_last_marked)
         for followed in matched:
             followed.marked = self._events
         return tuple([(followed.index, followed.count) for followed in matched])
+
+    def _matching(self, event: Event) -> list[Followed]:
+        """The filters that an event matches; a few are simply asked."""
+        content = event.content
+        if len(self._filters) <= FEW:
+            return [one for one in self._filters.values() if one.filter.matches(content)]
+        assert self._table is not None
+        return [self._by_index[index] for index in self._table.match(content)]
 
     def last_words(self) -> dict[NodeId, list[tuple[int, int, int]]]:
         """Per follower all numbers, for a publisher that stops."""
@@ -147,12 +162,12 @@ class Numbering:
     def tails(self, before: float) -> dict[NodeId, list[tuple[int, int, int]]]:
         """Per follower the numbers to tell it: of filters that nothing matched since a time."""
         told: dict[NodeId, list[tuple[int, int, int]]] = {}
-        while self._quiet:
-            index = next(iter(self._quiet))
+        for index in list(self._untold):
             followed = self._by_index[index]
             if followed.matched > before:
-                break
-            del self._quiet[index]
+                continue
+            del self._untold[index]
+            followed.told = True
             for follower in followed.followers:
                 numbers = told.setdefault(follower, [])
                 if len(numbers) < LONGEST:

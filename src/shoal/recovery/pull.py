@@ -67,7 +67,7 @@ class Pull(Gossip):
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
         """As usual; asking was not in vain."""
         super().recover(event, age, giver)
-        self.pace.busy(self.host.now())
+        self.hurry()
 
     def ask_subscribers(self, lost: list[Lost], now: float) -> None:
         """Ask for what one filter lacks, among those who want the same."""
@@ -96,10 +96,11 @@ class Pull(Gossip):
         """Some losses as a message; they count as asked for."""
         room = min(self.parameters.digest, LONGEST)
         if len(lost) > room:
-            oldest = next((kept.time for kept in self.buffer.events()), now)
+            oldest = self.buffer.oldest(now)
             order = self.chance.sample(range(len(lost)), len(lost), self.host.node, self.rounds, 7)
-            order.sort(key=lambda place: lost[place].noticed < oldest)
-            lost = [lost[place] for place in sorted(order[:room])]
+            recent = [place for place in order if lost[place].noticed >= oldest]
+            others = [place for place in order if lost[place].noticed < oldest]
+            lost = [lost[place] for place in sorted((recent + others)[:room])]
         filters: dict[Filter, int] = {}
         holes: list[Hole] = []
         for one in lost:

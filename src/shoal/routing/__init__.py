@@ -1,6 +1,7 @@
 """Who wants this event? One routing per file; importing the package registers them all.
 
-* :mod:`~shoal.routing.event_forwarding`, :mod:`~shoal.routing.flooding`: no tables.
+* :mod:`~shoal.routing.event_forwarding`, :mod:`~shoal.routing.flooding`,
+  :mod:`~shoal.routing.air_flooding`: no tables.
 * :mod:`~shoal.routing.semiprobabilistic`: on a graph, nearby subscriptions and random links;
   :mod:`~shoal.routing.adaptive` finds its parameters by itself,
   :mod:`~shoal.routing.broadcast` is the variant for radio.
@@ -14,6 +15,7 @@
 import shoal.routing.reconfiguration  # noqa: F401  # registers the reconfiguration protocols
 from shoal.routing.adaptive import Adaptive
 from shoal.routing.advertisement_forwarding import AdvertisementForwarding
+from shoal.routing.air_flooding import AirFlooding
 from shoal.routing.broadcast import Broadcast
 from shoal.routing.dps import Dps
 from shoal.routing.event_forwarding import EventForwarding
@@ -26,6 +28,7 @@ from shoal.routing.subscription_forwarding import ReconfigurationProtocol, Subsc
 __all__ = [
     "Adaptive",
     "AdvertisementForwarding",
+    "AirFlooding",
     "Broadcast",
     "Dps",
     "EventForwarding",

@@ -44,10 +44,11 @@ class HierarchicalForwarding(SubscriptionForwarding):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Up to the parent in any case, down where it is wanted."""
-        first = not self.moving or self.seen.first(event.id)
-        if first and self.recovery is not None:
+        if self.moving and not self.seen.first(event.id):
+            return
+        if self.recovery is not None:
             self.recovery.seen(event, sender)
-        if first and self.watching is not None:
+        if self.watching is not None:
             self.watching.routed(event)
         onward = Forward(event, hops + 1)
         parent = self.parent
@@ -55,8 +56,7 @@ class HierarchicalForwarding(SubscriptionForwarding):
             self.host.send(parent, onward)
         for source in self.table.match(event.content):
             if source == LOCAL:
-                if first:
-                    self.deliver(event, hops)
+                self.deliver(event, hops)
             elif source not in (sender, parent):
                 self.host.send(source, onward)
 

@@ -133,16 +133,16 @@ class SubscriptionForwarding(Routing):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""
-        first = not self.moving or self.seen.first(event.id)
-        if first and self.recovery is not None:
+        if self.moving and not self.seen.first(event.id):
+            return
+        if self.recovery is not None:
             self.recovery.seen(event, sender)
-        if first and self.watching is not None:
+        if self.watching is not None:
             self.watching.routed(event)
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:
-                if first:
-                    self.deliver(event, hops)
+                self.deliver(event, hops)
             elif source != sender:
                 if onward is None:
                     onward = Forward(event, hops + 1)
@@ -254,6 +254,17 @@ class SubscriptionForwarding(Routing):
                 self.uncover(neighbour, filter)
                 self.forget(filter)
         self.host.send(neighbour, Unsubscribe(filter))  # type: ignore[arg-type]  # wire union
+
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """Say again what did not arrive, if it is so still."""
+        told = self.announced.get(to)
+        if told is None or not self.remembers:
+            return
+        kind = type(message)
+        if (kind is Subscribe and message.filter in told) or (
+            kind is Unsubscribe and message.filter not in told
+        ):
+            self.host.send(to, message)
 
     def covered(self, filter: Filter, told: dict[Filter, None]) -> bool:
         """Whether a filter that was told covers this one."""

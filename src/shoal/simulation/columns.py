@@ -27,6 +27,7 @@ def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[st
         "notes": _notes,
         "loads": _loads,
         "reach": _reach,
+        "air": _air,
     }
     with uncollected():
         return {
@@ -134,9 +135,24 @@ def _reach(recorder: Recorder) -> list[Any]:
         [r.sequence for r in records],
         _seconds(r.time for r in records),
         [r.copies for r in records],
-        [r.contacted.bit_count() for r in records],
+        [sum(r.contacted) for r in records],
         [r.owed.bit_count() for r in records],
+        [(_bits(r.contacted) & ~r.owed).bit_count() for r in records],
         [(r.owed & ~r.excused).bit_count() for r in records],
         [r.excused.bit_count() for r in records],
         [(r.owed & r.received & ~r.excused).bit_count() for r in records],
     ]
+
+
+def _bits(flags: bytearray) -> int:
+    """The set of the nodes that have a 1."""
+    packed = np.packbits(np.frombuffer(flags, np.uint8), bitorder="little")
+    return int.from_bytes(packed.tobytes(), "little")
+
+
+def _air(recorder: Recorder) -> list[Any]:
+    """What a medium counted; nothing without one. Bins in which nothing happened are left out."""
+    counts = np.zeros((0, 10), np.int64) if recorder.air is None else recorder.air()
+    bins = np.nonzero(counts.any(axis=1))[0]
+    time = bins * (recorder.bin_ns / NANOSECONDS)
+    return [time, *(counts[bins, column] for column in range(counts.shape[1]))]

@@ -113,11 +113,12 @@ def parse_config(raw: Mapping[str, Any]) -> RunConfig:
 
 
 def _with_reach(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """For a routing that keeps its own connections: no overlay, and nodes that reach each other."""
+    """For a routing that needs no links: no overlay, and nodes that reach each other."""
     routing = raw.get("routing")
     name = routing.get("name") if isinstance(routing, Mapping) else None
-    if any(p.name == name and "reach" in p.needs for p in protocols("routing")):
-        return {"topology": {"name": "full-mesh"}, "overlay": None, **raw}
+    for need, topology in (("reach", "full-mesh"), ("air", "air")):
+        if any(p.name == name and need in p.needs for p in protocols("routing")):
+            return {"topology": {"name": topology}, "overlay": None, **raw}
     return raw
 
 

@@ -343,11 +343,15 @@ class Connections:
             reconfiguration = None if repair < 0 else Reconfiguration(repair)
             self.network.changed(a, b, up, reconfiguration)
 
+    def attached(self, node: NodeId, parent: NodeId) -> bool:
+        """Whether a node's parent is one that runs."""
+        held = self.network.hosts[node].channels.get(parent)
+        return held is not None and held.up
+
     def parent_changed(self, node: NodeId, parent: NodeId) -> None:
         """An overlay says which neighbour lies towards the root: following those never ends."""
         self._parents.pop(node, None)
-        held = self.network.hosts[node].channels.get(parent)
-        if held is None or not held.up:
+        if not self.attached(node, parent):
             return  # none, or one that has crashed since
         hosts, nodes = self.network.hosts, self.network.nodes
         self._parents[node] = (parent, hosts[parent].epoch)

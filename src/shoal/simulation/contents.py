@@ -139,6 +139,22 @@ class Dps(ContentWorkload):
     even: bool = False
     """Whether ranges lie anywhere in the domain alike; if not, around a value, moved inside."""
 
+    def reshaped(self, count: int | None, exponent: float | None) -> Dps:
+        """The same with so many attributes like its first, and another exponent of popularity."""
+        kept = list(self.attributes)
+        if count is not None:
+            kept = [replace(kept[0], name=f"{kept[0].name}{n or ''}") for n in range(count)]
+        if exponent is not None:
+            kept = [
+                replace(
+                    one,
+                    filter_zipf=exponent if one.filter_zipf else 0.0,
+                    event_zipf=exponent if one.event_zipf else 0.0,
+                )
+                for one in kept
+            ]
+        return replace(self, attributes=tuple(kept))
+
     def _place(
         self, attribute: Numeric | Textual, uniform: Floats, exponent: float, who: str
     ) -> Any:

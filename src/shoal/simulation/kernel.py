@@ -17,6 +17,8 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from mypy_extensions import mypyc_attr
+
 from shoal.stack.host import Timer
 
 if TYPE_CHECKING:
@@ -183,6 +185,22 @@ Entry: TypeAlias = tuple[int, "Fan | None", int, object]
 """What is to happen: when; a timer (no fan), or a fan, the place that is skipped, and a message."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Between:
+    """What goes on between the instants of a kernel, such as a radio channel.
+
+    It runs the kernel's instants (:meth:`Kernel.instant`) among its own.
+    """
+
+    def run(self, until: int) -> None:
+        """Let everything happen up to and including an instant."""
+        raise NotImplementedError
+
+    def run_to_rest(self, until: int) -> bool:
+        """Run until nothing is going on; False if that has not come by ``until``."""
+        raise NotImplementedError
+
+
 class Kernel:
     """Time, and what is to happen in it."""
 
@@ -198,6 +216,8 @@ class Kernel:
         """One-off timers that will fire."""
         self.unnoticed = 0
         """Ends of broken connections that have not noticed yet."""
+        self.between: Between | None = None
+        """What goes on between instants, if anything does."""
         self.posted = 0
         """Things put on the queue so far, counted while ``orders`` is kept."""
         self.orders: dict[int, list[int]] | None = None
@@ -302,6 +322,8 @@ class Kernel:
         collecting = gc.isenabled()
         gc.disable()  # the loop makes no cycles; scanning the queue again and again costs a third
         try:
+            if self.between is not None:
+                self.between.run(until)
             at = self.next_instant()
             while 0 <= at <= until:
                 self.instant()
@@ -314,6 +336,8 @@ class Kernel:
 
     def run_to_rest(self, until: int) -> bool:
         """Run until nothing is going on; False if that has not come by ``until``."""
+        if self.between is not None:
+            return self.between.run_to_rest(until)
         at = self.next_instant()
         while 0 <= at <= until:
             if self.at_rest():

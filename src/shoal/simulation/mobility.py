@@ -77,13 +77,19 @@ def random_waypoint(
     duration: float,
     chance: Chance,
     node: int,
+    steady: bool = False,
 ) -> list[Point]:
-    """Walk to a random point at a random speed, pause, and choose another."""
-    x = chance.uniform(node, 0) * area.width
-    y = chance.uniform(node, 1) * area.height
-    track = [(0.0, x, y)]
-    time, leg = 0.0, 0
+    """Walk to a random point at a random speed, pause, and choose another.
+
+    A ``steady`` walk begins somewhere in its midst, as if it had begun long ago.
+    """
     low, high = speeds
+    if steady and high > 0:
+        track = _under_way(area, speeds, pause, chance, node)
+    else:
+        track = [(0.0, chance.uniform(node, 0) * area.width, chance.uniform(node, 1) * area.height)]
+    time, x, y = track[-1]
+    leg = 0
     while time < duration and high > 0:
         to_x = chance.uniform(node, 2, leg) * area.width
         to_y = chance.uniform(node, 3, leg) * area.height
@@ -100,6 +106,44 @@ def random_waypoint(
     return track
 
 
+def _under_way(
+    area: Area, speeds: tuple[float, float], pause: float, chance: Chance, node: int
+) -> list[Point]:
+    """The rest of a pause or of a leg of random waypoint, looked at when it is in a steady state.
+
+    Long legs and slow ones take more time, so they are met more often (Navidi and Camp, 2004).
+    """
+    low, high = speeds
+    slowness = 1 / low if low == high else math.log(high / low) / (high - low)
+    walking = _mean_distance(area) * slowness
+    x, y = (chance.uniform(node, 5, k) * size for k, size in enumerate((area.width, area.height)))
+    if chance.uniform(node, 6) * (pause + walking) < pause:
+        rest = chance.uniform(node, 7) * pause
+        return [(0.0, x, y), (rest, x, y)]
+    longest = math.hypot(area.width, area.height)
+    attempt = 0
+    while True:
+        ends = [chance.uniform(node, 8, attempt, k) for k in range(5)]
+        from_x, from_y = ends[0] * area.width, ends[1] * area.height
+        x, y = ends[2] * area.width, ends[3] * area.height
+        if ends[4] * longest < math.hypot(x - from_x, y - from_y):
+            break
+        attempt += 1
+    speed = low * (high / low) ** chance.uniform(node, 9)
+    share = chance.uniform(node, 10)
+    time = (1 - share) * math.hypot(x - from_x, y - from_y) / speed
+    track = [(0.0, from_x + share * (x - from_x), from_y + share * (y - from_y)), (time, x, y)]
+    return [*track, (time + pause, x, y)] if pause else track
+
+
+def _mean_distance(area: Area) -> float:
+    """Between two random points of a rectangle."""
+    a, b = area.width, area.height
+    d = math.hypot(a, b)
+    logs = b * b / a * math.log((a + d) / b) + a * a / b * math.log((b + d) / a)
+    return (a**3 / b**2 + b**3 / a**2 + d * (3 - a * a / b**2 - b * b / a**2) + 2.5 * logs) / 15
+
+
 class Tracks:
     """Where all nodes are at any time."""
 
@@ -111,6 +155,11 @@ class Tracks:
 
     def __len__(self) -> int:
         return len(self._times)
+
+    def points(self, node: int) -> list[Point]:
+        """The track of a node."""
+        places = self._places[node].tolist()
+        return [(at, x, y) for at, (x, y) in zip(self._times[node].tolist(), places, strict=True)]
 
     def at(self, time: float) -> Positions:
         """Positions of all nodes; NaN where a node is absent."""

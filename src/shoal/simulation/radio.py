@@ -176,10 +176,10 @@ class RecordedTracks(Moving):
     ) -> None:
         tracks = read_tracks(Path(parameters.path), parameters.format)
         if parameters.stay:
-            tracks = _staying(tracks, parameters.start, parameters.start + parameters.stay)
-        _check_count("tracks", parameters.path, len(tracks), nodes)
+            tracks = staying(tracks, parameters.start, parameters.start + parameters.stay)
+        check_count("tracks", parameters.path, len(tracks), nodes)
         if parameters.area is not None:
-            _check_area(parameters.path, tracks, parameters.area)
+            check_area("tracks", parameters.path, tracks, parameters.area)
         super().__init__(
             network, Tracks(tracks[:nodes]), parameters.reach, parameters.step, parameters.start
         )
@@ -193,7 +193,7 @@ class RecordedContacts:
     ) -> None:
         self.network = network
         contacts, count = read_contacts(Path(parameters.path))
-        _check_count("contacts", parameters.path, count, nodes)
+        check_count("contacts", parameters.path, count, nodes)
         up: dict[tuple[int, int], None] = {}
         later: list[Contact] = []
         for contact in contacts:
@@ -232,7 +232,7 @@ class Mesh:
     def __init__(self, parameters: MeshParameters, network: Network, nodes: int, seed: int) -> None:
         self.network = network
         links, count = read_mesh(Path(parameters.path))
-        _check_count("mesh", parameters.path, count, nodes)
+        check_count("mesh", parameters.path, count, nodes)
         kept = [link for link in links if max(link.a, link.b) < nodes]
         self.links = [(link.a, link.b) for link in kept]
         for link in kept:
@@ -245,7 +245,7 @@ class Mesh:
             self.network.link_up(a, b)
 
 
-def _staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Point]]:
+def staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Point]]:
     """The nodes that are there from start to end, without a gap."""
     every = Tracks(tracks)
     there = every.at(start)[:, 0] + every.at(end)[:, 0]
@@ -257,21 +257,26 @@ def _staying(tracks: list[list[Point]], start: float, end: float) -> list[list[P
     ]
 
 
-def _check_area(
-    path: str, tracks: list[list[Point]], area: tuple[float, float, float, float]
+def check_area(
+    topology: str,
+    path: str,
+    tracks: list[list[Point]],
+    area: tuple[float, float, float, float],
 ) -> None:
+    """Refuse a recording that leaves its area."""
     left, low, right, high = area
     for node, track in enumerate(tracks):
         for at, x, y in track:
             if not math.isnan(x) and not (left <= x <= right and low <= y <= high):
                 raise StackError(
-                    f"topology 'tracks': {path} has node {node} at ({x:g}, {y:g}) at {at:g} s, "
+                    f"topology '{topology}': {path} has node {node} at ({x:g}, {y:g}) at {at:g} s, "
                     f"outside the area ({left:g}, {low:g}) to ({right:g}, {high:g}); "
                     "give a larger area"
                 )
 
 
-def _check_count(topology: str, path: str, found: int, nodes: int) -> None:
+def check_count(topology: str, path: str, found: int, nodes: int) -> None:
+    """Refuse a recording of too few nodes."""
     if nodes > found:
         raise StackError(
             f"topology '{topology}': {path} has {found} nodes, not {nodes}; set nodes = {found}"

@@ -7,6 +7,7 @@ The traffic of a kind is counted in time bins while it flows; nothing is kept pe
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from shoal.simulation.invariants import delivered_twice
@@ -64,8 +65,8 @@ class PublicationRecord:
         self.reachable = 0
         """Which of them links led to then."""
         self.received = 0
-        self.contacted = 0
-        """The nodes that a copy was sent to."""
+        self.contacted = bytearray()
+        """Per node 1 if a copy was sent to it; empty if none was, or nobody asks."""
         self.copies = 0
         self.excused = 0
         """Who should have got it, and crashed first."""
@@ -115,6 +116,8 @@ class Recorder:
         self.publications: list[PublicationRecord] = []
         self.deliveries: array[int] = array("q")
         """Seven numbers each: publisher, sequence, node, time, hops, whether wanted, recovered."""
+        self.air: Callable[[], Any] | None = None
+        """What happened on a radio medium: counts per time bin."""
         self.gaps = 0
         """Events that applications were told they would not get."""
         self.gaps_told: dict[tuple[NodeId, NodeId], list[int]] = {}
@@ -216,8 +219,11 @@ class Recorder:
             event = message.events()[0]
             record = self.published[event.publisher][event.sequence]
             record.copies += len(targets)
+            if not record.contacted:
+                record.contacted = bytearray(self.nodes)
+            contacted = record.contacted
             for target in targets:
-                record.contacted |= 1 << target
+                contacted[target] = 1
 
     def _close_loads(self) -> None:
         """Write down what each node that is up has sent and received, if anybody has."""

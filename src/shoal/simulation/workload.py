@@ -75,6 +75,10 @@ class ContentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """Values of an attribute; of the DPS workloads only."""
     even: bool = True
     """Whether ranges lie anywhere in the domain alike; of the DPS workloads only."""
+    attributes: Annotated[int, msgspec.Meta(ge=1, le=20)] | None = None
+    """Attributes of a filter and an event, all like the first one; of the DPS workloads only."""
+    zipf: Annotated[float, msgspec.Meta(ge=0, le=10)] | None = None
+    """The exponent of what is not uniform; of the DPS workloads only."""
     subscriptions: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
     """Subscriptions of each node."""
     subscribe_every: Seconds = 0.0
@@ -98,6 +102,8 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Choose each event's patterns so that exactly this many others want it."""
     publish_rate: Rate = 1.0
     """Events per second and dispatcher."""
+    system_rate: Rate | None = None
+    """Events per second of all dispatchers together, in place of ``publish_rate``."""
     publishing: Literal["periodic", "poisson"] = "periodic"
     """Once in each period of 1 / rate, or at random with that rate."""
     publish_window: tuple[Seconds, Seconds] | None = None
@@ -114,6 +120,10 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Explicit acts instead of the random workload."""
     content: ContentParameters | None = None
     """Filters and attributes in place of patterns."""
+
+    def rate(self, nodes: int) -> float:
+        """Events per second of each of so many dispatchers."""
+        return self.publish_rate if self.system_rate is None else self.system_rate / nodes
 
     def __post_init__(self) -> None:
         if self.patterns_per_subscriber > self.patterns:
@@ -213,6 +223,7 @@ def _contents(
     drawn = found_workload(content.name, seed)
     if isinstance(drawn, Dps):
         drawn = replace(drawn, domain=content.domain, even=content.even)
+        drawn = drawn.reshaped(content.attributes, content.zipf)
     workload = Workload(set(range(nodes)))
     start, end = parameters.subscribe_window
     when = Chance(seed, "subscription times")

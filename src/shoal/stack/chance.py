@@ -50,7 +50,7 @@ def python_bits(key: int, *counters: int) -> int:
 
 _native = extension("stack._chance")
 hashed_bits: Callable[..., int] = python_bits if _native is None else _native.bits
-"""The same, in C (``chance.c``) where that was built."""
+"""The hash in C (``chance.c``) where that was built, else in Python."""
 
 
 class Chance:

@@ -1,4 +1,4 @@
-"""What users are told of a protocol's parameters: name, type, range, default, meaning.
+"""Descriptions of a protocol's parameters: name, type, range, default, meaning.
 
 All of it stands in the class of the parameters already: types and ranges in the annotations, the
 meaning in the docstring below each field. Python keeps no such docstrings, so they are read from

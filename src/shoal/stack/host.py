@@ -115,6 +115,10 @@ class Host:
         """The last heartbeat that came over the connection to a node; None if none has."""
         raise NotImplementedError
 
+    def heard_at(self, node: NodeId) -> float:
+        """When a radio frame of a node was last received here, for whatever layer; -1 if never."""
+        return -1.0
+
     def send_direct(self, to: Contact, message: Message) -> None:
         """Send out of band to a node, connected or not; lost if it cannot be reached."""
         raise NotImplementedError

@@ -85,6 +85,9 @@ class Layer:
         """Which message types this layer takes, and with which method ``(sender, message)``."""
         return {}
 
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """On the air: a message that this layer sent to a node was given up after all attempts."""
+
     # The bottom layer only
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
@@ -142,7 +145,12 @@ class Routing(Layer):
         """This node's application will publish events that match; only some routings use it."""
 
     def unadvertise(self, filter: Filter) -> None:
-        """It no longer will."""
+        """This node's application no longer will."""
+
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """Say again what did not arrive, except events, while there is a link."""
+        if to in self.linked() and not message.events():
+            self.host.send(to, message)
 
     # Upwards
 
@@ -183,6 +191,10 @@ class Routing(Layer):
     def certain(self) -> bool:
         """Whether every event reaches all who want it while nothing changes; tests ask."""
         return True
+
+    def expected(self) -> float | None:
+        """Share of the deliveries that is made while nothing changes; None if it is not known."""
+        return 1.0 if self.certain() else None
 
     # From the overlay
 
@@ -290,8 +302,19 @@ class Recovery(Layer):
         """The events kept at this node that match and are no older than so many seconds."""
         return []
 
+    def awaits(self, filter: Filter, publisher: NodeId, sequence: int) -> bool:
+        """Whether an event that matches may still come before a publisher's event."""
+        return False
+
+    def secure(self, event: Event, nodes: int, done: Callable[[int], None]) -> None:
+        """See to it that so many nodes hold an event that this node's application published.
+
+        Calls back with the number of those that do, at once if this recovery asks nobody.
+        """
+        done(1)
+
     def unsubscribed(self, filter: Filter) -> None:
-        """It no longer does."""
+        """This node's application no longer wants events that match."""
 
     def seen(self, event: Event, sender: NodeId = LOCAL) -> None:
         """The routing brought an event to this node for the first time, wanted here or not.

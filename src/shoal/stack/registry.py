@@ -26,6 +26,7 @@ Kind: TypeAlias = Literal["topology", "overlay", "routing", "reconfiguration", "
 
 CAPABILITIES: Mapping[str, str] = {
     "reach": "lets a node open a connection to any other",
+    "air": "carries frames by radio",
     "notice": "tells both ends of a connection when it breaks",
     "links": "reports links up and down",
     "tree": "keeps the neighbourhood acyclic",
@@ -37,7 +38,7 @@ CAPABILITIES: Mapping[str, str] = {
     "symmetric": "lets every subscription travel in every direction",
     "reconfiguration": "repairs tables when links change",
 }
-"""What one layer may need of another, in words."""
+"""Capabilities that one layer may need of another, in words."""
 
 
 class StackError(ValueError):
@@ -45,7 +46,7 @@ class StackError(ValueError):
 
 
 class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """For protocols that have none."""
+    """The parameters of a protocol that has none."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,8 @@ class Stack:
         overlay = recovery = None
         if self.overlay is not None:
             overlay = self.overlay.make(host, parameters["overlay"], routing)
-            routing.moving = {"tree", "reach"} <= self.routing.needs | self.overlay.needs
+            needs = self.routing.needs | self.overlay.needs
+            routing.moving = "tree" in needs and bool(needs & {"reach", "air"})
         if self.recovery is not None:
             recovery = self.recovery.make(host, parameters["recovery"], routing)
         return Node(host, overlay, routing, recovery)
@@ -246,19 +248,19 @@ def _offered(protocol: Protocol, stack: list[Protocol]) -> frozenset[str]:
         "links" in other.needs for other in stack if other.kind == "overlay"
     ):
         return protocol.provides
-    return protocol.provides & {"reach", "notice"}
+    return protocol.provides & {"reach", "notice", "air"}
 
 
 def _check_needs(stack: Stack) -> None:
-    if stack.overlay is None and "reach" not in stack.routing.needs:
+    if stack.overlay is None and not stack.routing.needs & {"reach", "air"}:
         known = ", ".join(p.name for p in protocols("overlay"))
         raise StackError(
             f"routing '{stack.routing.name}' needs an overlay below it; one of: {known}"
         )
-    if stack.overlay is not None and "reach" in stack.routing.needs:
+    if stack.overlay is not None and stack.routing.needs & {"reach", "air"}:
         raise StackError(
-            f"routing '{stack.routing.name}' keeps its own connections, so there can be no overlay "
-            f"below it; leave '{stack.overlay.name}' out"
+            f"routing '{stack.routing.name}' needs no links, so there can be no overlay below it; "
+            f"leave '{stack.overlay.name}' out"
         )
     chosen = stack.protocols()
     for protocol in chosen:
@@ -269,13 +271,17 @@ def _check_needs(stack: Stack) -> None:
         for need in sorted(protocol.needs - provided):
             topology = stack.topology
             if protocol is stack.overlay and need == "links" and topology is not None:
-                known = ", ".join(p.name for p in protocols("overlay") if "reach" in p.needs)
+                able = [p.name for p in protocols("overlay") if p.needs & topology.provides]
+                known = ", ".join(able)
                 raise StackError(
                     f"on topology '{topology.name}' nodes make their links themselves; "
                     f"choose an overlay: {known}"
                 )
-            able = [p for p in protocols() if need in p.provides and p is not protocol]
-            named = [f"{p.kind} '{p.name}'" for p in able]
+            named = [
+                f"{p.kind} '{p.name}'"
+                for p in protocols()
+                if need in p.provides and p is not protocol
+            ]
             raise StackError(
                 f"{protocol.kind} '{protocol.name}' needs a layer that {CAPABILITIES[need]}, "
                 f"and none of {', '.join(repr(p.name) for p in chosen if p is not protocol)} does; "

@@ -16,17 +16,52 @@ from shoal.routing.dps.messages import (
     Publish,
     Report,
 )
-from shoal.simulation.dps_chaos import VARIANTS, DpsChaos, check_structure
+from shoal.routing.dps.traversal import MAX_HOPS
+from shoal.simulation.chaos import Subject
+from shoal.simulation.chaos.dps import DpsHistory
+from shoal.simulation.invariants import InvariantViolation
+from shoal.simulation.recorder import PublicationRecord
 from shoal.stack import Contact
 
 LEADER = ("root", "leader")
+VARIANTS = tuple((t, c) for t in ("root", "generic") for c in ("leader", "epidemic"))
+
+
+class Network(DpsHistory):
+    """Nodes that all run from the beginning."""
+
+    def __init__(self, variant: tuple[str, str], nodes: int) -> None:
+        named = f"traversal={variant[0]} communication={variant[1]}"
+        super().__init__(Subject("", "dps", variant=named), {"nodes": nodes, "notices": False})
+        for node in range(nodes):
+            self.step(f"start {node}")
+        self.step("wait 0.2")
+
+    def check_structure(self) -> None:
+        """Every node's groups are as they must be."""
+        wrong = self.wrong()
+        assert wrong is None, wrong
+
+    def check_delivery(self) -> list[PublicationRecord]:
+        """Every probe reaches exactly those who want it (most of them in epidemic mode)."""
+        published = self.simulation.recorder.publications
+        first = len(published)
+        self.publish_probes()
+        self.step("wait 2")
+        certain = all(routing.certain() for routing in self.routings().values())
+        for record in published[first:]:
+            missing = record.owed & ~record.received
+            if record.received & ~record.owed or (missing and certain):
+                raise InvariantViolation(f"event {record.publisher}/{record.sequence} went astray")
+        self.check_share(published[first:])
+        return published[first:]
 
 
 def world(
     *lines: str, nodes: int = 12, variant: tuple[str, str] = LEADER, wait: float = 0.5
-) -> DpsChaos:
+) -> Network:
     """A network in which nodes subscribe one after the other."""
-    chaos = DpsChaos(variant, nodes)
+    chaos = Network(variant, nodes)
     for line in lines:
         chaos.step(line)
         if not line.startswith("wait"):
@@ -34,7 +69,7 @@ def world(
     return chaos
 
 
-def groups(chaos: DpsChaos, attribute: str = "x") -> dict[str, tuple[str, list[int]]]:
+def groups(chaos: Network, attribute: str = "x") -> dict[str, tuple[str, list[int]]]:
     """Per group of a tree the text of its predecessor, and its subscribers, the leader first."""
     found: dict[str, tuple[str, list[int]]] = {}
     for node, routing in chaos.routings().items():
@@ -45,7 +80,7 @@ def groups(chaos: DpsChaos, attribute: str = "x") -> dict[str, tuple[str, list[i
     return found
 
 
-def parents(chaos: DpsChaos, attribute: str = "x") -> dict[str, str]:
+def parents(chaos: Network, attribute: str = "x") -> dict[str, str]:
     return {text: above for text, (above, _) in groups(chaos, attribute).items()}
 
 
@@ -71,7 +106,7 @@ def test_a_new_group_is_created_below_its_tightest_predecessor(traversal: str) -
         "x = 4": "x > 2",
         "x = 3": "x > 2",
     }
-    check_structure(chaos.routings())
+    chaos.check_structure()
 
 
 def test_a_subscriber_joins_the_group_that_is_there() -> None:
@@ -91,7 +126,7 @@ def test_an_equality_goes_below_greater_than_whatever_came_first() -> None:
     )
     chaos.step("wait 30")
     assert parents(chaos)["x = 4"] == "x > 3"
-    check_structure(chaos.routings())
+    chaos.check_structure()
 
 
 def test_the_first_subscriber_owns_the_tree() -> None:
@@ -166,11 +201,11 @@ def test_a_group_without_subscribers_is_dissolved() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_trees_of_one_attribute_created_at_once_become_one(variant: tuple[str, str]) -> None:
-    chaos = DpsChaos(variant, 6)
+    chaos = Network(variant, 6)
     for node in range(6):
         chaos.step(f"subscribe {node} x > {node % 3}")
     chaos.step("wait 60")
-    check_structure(chaos.routings())
+    chaos.check_structure()
     chaos.check_delivery()
 
 
@@ -181,7 +216,7 @@ def test_events_wait_while_a_successor_is_created() -> None:
     group = chaos.routings()[1].groups["x", "x > 1"]
     while "x > 2" not in group.creations:  # until the request has arrived
         assert "x > 2" not in group.successors
-        chaos.step("wait 0.005")
+        chaos.step("wait 0.0005")
     chaos.step("crash 2")
     chaos.step("subscribe 3 x > 1")
     chaos.step("publish 5 x=4")
@@ -221,7 +256,7 @@ def test_ten_thousand_groups_under_one_parent() -> None:
     made = chaos.routings()[1].groups["x", "x >= 100"]
     assert len(made.successors) == 256, "the rest follows when it reports"
     chaos.step("wait 60")
-    check_structure(chaos.routings())
+    chaos.check_structure()
 
 
 @pytest.mark.parametrize(
@@ -243,6 +278,57 @@ def test_a_node_that_lies_about_labels_is_found_out(message: object) -> None:
     for victim in (0, 1, 3):
         chaos.routings()[victim].receive(2, message)
     chaos.step("wait 60")
-    check_structure(chaos.routings())
+    chaos.check_structure()
     chaos.check_delivery()
     assert set(parents(chaos)) == {"x > 2", "x > 4"}
+
+
+def test_a_request_in_a_cycle_ends_and_finds_its_place_from_the_root() -> None:
+    chaos = world("subscribe 0 x > 2", "subscribe 1 x > 4", variant=("generic", "leader"))
+    routings = chaos.routings()
+    for node, mine, other, there in ((0, "x > 2", "x > 4", 1), (1, "x > 4", "x > 2", 0)):
+        routings[node].groups["x", mine].predview = (Pointer(other, Contact(there)),)
+    sent = chaos.simulation.recorder
+    routings[1].receive(5, FindGroup("x", "x > 4", "x < 9", Contact(5), 0, 1))
+    chaos.step("subscribe 5 x < 9")
+    chaos.step("wait 10")
+    sent.close_bin()
+    forwarded = sum(row[2] for row in sent.traffic if row[0] == "findgroup")
+    assert MAX_HOPS / 2 < forwarded < 2 * MAX_HOPS
+    chaos.step("wait 60")
+    chaos.check_structure()
+    chaos.check_delivery()
+    assert parents(chaos) == {"x > 2": "", "x > 4": "x > 2", "x < 9": ""}
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+def test_a_request_that_meets_a_dead_end_is_made_again(variant: tuple[str, str]) -> None:
+    """The node that it is sent to has crashed, and so has the owner on the way."""
+    chaos = world("subscribe 0 x > 1", "subscribe 1 x > 2", "subscribe 2 x > 2", variant=variant)
+    chaos.step("subscribe 3 x > 3")
+    chaos.step("crash 0")
+    chaos.step("crash 1")
+    chaos.step("wait 0.1")
+    assert ("x", "x > 3") in chaos.routings()[3].searches.joining
+    chaos.step("wait 120")
+    chaos.step("start 0")
+    chaos.step("wait 30")
+    chaos.check_structure()
+    chaos.check_delivery()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+def test_filters_that_are_no_simple_conjunction(variant: tuple[str, str]) -> None:
+    """Of everything, of nothing, and of one attribute with two types: delivered as they say."""
+    chaos = world(
+        *("subscribe 0 TRUE", "subscribe 1 FALSE", "subscribe 2 x > 2", "subscribe 3 x = 'b'"),
+        *("subscribe 4 EXISTS x", "subscribe 5 NOT EXISTS x", "subscribe 6 x = y"),
+        variant=variant,
+    )
+    routings = chaos.routings()
+    assert not routings[1].groups
+    assert set(routings[0].groups) == {("", "")}
+    assert parents(chaos) == {"x > 2": "", "x = 'b'": ""}
+    chaos.step("wait 30")
+    chaos.check_structure()
+    chaos.check_delivery()

@@ -25,7 +25,7 @@ PORTION_IDS: Final = 1 << 20  # ids handed out at a time
 
 
 def stream(index: MatchIndex, batch: Any, *, reuse: bool) -> Iterator[Matches]:
-    """What each row of a table matches, in portions; the index is locked while one is made."""
+    """Matches of a table's rows, in portions; the index is locked while a portion is made."""
     batch = batch_of(batch)
     with index.lock:
         index.publish()
@@ -98,7 +98,7 @@ def _sort_by(index: MatchIndex) -> int:
 
 
 def _uses(index: MatchIndex) -> Array:
-    """How many blocks have each column as a key."""
+    """Number of blocks per key column."""
     uses = np.zeros(index.vocabulary.columns)
     for segment in index.segments:
         for key in range(f.MAX_KEYS):

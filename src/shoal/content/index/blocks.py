@@ -54,10 +54,10 @@ _U0 = np.uint64(0)
 
 
 class View(NamedTuple):
-    """How an event lies in memory: by itself, or as one of a tile (see spreading.py)."""
+    """Layout of an event in memory: by itself, or as one of a tile (see spreading.py)."""
 
     rows: int
-    """Where each column is in a tile; 0: the event is by itself."""
+    """Address of the tile's row per column; 0 if the event is by itself."""
     marks: int
     event: int
 

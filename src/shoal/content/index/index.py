@@ -264,7 +264,7 @@ class MatchIndex:
             return self._find(self._entries(attributes)) > 0
 
     def match_ids(self, event: Event) -> Array:
-        """As :meth:`match`, as an array."""
+        """Handles of the filters that match an event, as an array."""
         if self.opaque:
             return np.array(self.match(event), np.uint32)
         found = self._quick(event, True)
@@ -344,7 +344,7 @@ class MatchIndex:
         return Matches.join(list(self.stream(batch, reuse=False)))
 
     def stream(self, batch: object, *, reuse: bool = True) -> Iterator[Matches]:
-        """As :meth:`match_batch`, in portions; with ``reuse`` one is gone when the next comes."""
+        """Matches of a batch, in portions; with ``reuse`` a portion is overwritten by the next."""
         from shoal.content.index.batches import stream
 
         return stream(self, batch, reuse=reuse)
@@ -407,7 +407,7 @@ class MatchIndex:
 
     @property
     def segments(self) -> list[Segment]:
-        """What was inserted, in blocks; the newest lanes are not there yet."""
+        """Segments of lanes in blocks; the newest lanes are in none yet."""
         return self._levels.segments
 
     @property
@@ -422,7 +422,7 @@ class MatchIndex:
 
     @property
     def changed(self) -> bool:
-        """Whether the kernels' tables are behind."""
+        """Whether the kernels' tables must be rebuilt before the next match."""
         return self._dirty or self._levels.changed
 
     @property

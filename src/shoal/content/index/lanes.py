@@ -19,7 +19,7 @@ MAX_BOXES: Final = 64  # that several IN lists of one conjunction may multiply t
 
 @dataclass
 class Lanes:
-    """What an index stores of a filter."""
+    """Lanes of one filter, as the index stores them."""
 
     boxes: list[list[Predicate]] = field(default_factory=list)
     opaque: bool = False
@@ -95,7 +95,7 @@ def _double(number: int | float) -> float:
 
 
 def _faithful(number: int | float) -> bool:
-    """Whether no integer but this one has its double."""
+    """Whether the number's double stands for this integer alone."""
     return -EXACT_INTEGERS < number < EXACT_INTEGERS or (
         isinstance(number, float) and isinf(number)
     )

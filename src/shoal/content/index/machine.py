@@ -115,7 +115,7 @@ def _within(lanes: int) -> Any:
 within64 = _within(LANES)
 """Bit i: ``low[i] <= code <= high[i]``, of 64 lanes of 16 bits each."""
 within8 = _within(8)
-"""The same of 8 lanes."""
+"""Comparison of 8 lanes."""
 
 
 def _touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:

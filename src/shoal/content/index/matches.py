@@ -1,4 +1,4 @@
-"""What a batch of events matched."""
+"""Matches of a batch of events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Matches:
 
     @property
     def counts(self) -> Array:
-        """How many filters match, by entry of ``rows``."""
+        """Number of matching filters per entry of ``rows``."""
         return np.diff(self.ends, prepend=0)
 
     def pairs(self) -> tuple[Array, Array]:
@@ -58,7 +58,7 @@ class Matches:
         )
 
     def decided(self, events: Events, opaque: Mapping[int, NormalForm]) -> Matches:
-        """The same without the filters that only might have matched: the reference was asked."""
+        """These matches without the candidates that the reference evaluator rejects."""
         asked = np.flatnonzero(self.ids >= f.OPAQUE)
         if not len(asked):
             return self

@@ -27,7 +27,7 @@ def code_bounds(columns: Any, lows: Any, highs: Any, snapshot: int, low: Any, hi
 def choose_keys(
     start: Any, columns: Any, low: Any, high: Any, begin: int, end: int, cut: Any, chosen: Any
 ) -> None:
-    """Per lane its up to MAX_KEYS narrowest plain predicates, narrowest first (-1: no more).
+    """Up to MAX_KEYS narrowest plain predicates per lane, narrowest first (-1: no more).
 
     ``cut[column]`` is the column's number of cuts (a predicate is narrow if it spans few of them)
     or negative: not to be a key.
@@ -282,7 +282,7 @@ def pick_residuals(
     picked: Any,
     counts: Any,
 ) -> None:
-    """Per lane the narrowest exact predicates beside the keys, and how many others there are."""
+    """Narrowest exact predicates beside the keys, per lane, and the number of others."""
     for position in range(begin, end):
         lane = lanes[index[position]]
         if start[lane + 1] - start[lane] == len(keys):  # there is nothing beside the keys

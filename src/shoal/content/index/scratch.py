@@ -1,4 +1,4 @@
-"""What the kernels write on: an event's keys and codes, and the ids found."""
+"""Scratch memory of the kernels: an event's keys and codes, and the ids found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def spread(event: Mapping[str, object], brief: Brief) -> bytes:
 
 
 class Scratch:
-    """What the kernels write on: an event's keys and codes by column, and the ids found."""
+    """Scratch memory of the kernels: an event's keys and codes by column, and the ids found."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
@@ -69,7 +69,7 @@ class Scratch:
 
 
 class Tile:
-    """What the kernel for tiles writes on; spreading.py says what lies where."""
+    """Scratch memory of the kernel for tiles; spreading.py describes its layout."""
 
     def __init__(self, columns: int) -> None:
         self._keys = np.empty((columns, f.TILE))

@@ -1,4 +1,4 @@
-"""What an index is made of: lists of lanes, generations of cuts, segments."""
+"""Parts of an index: lists of lanes, generations of cuts, segments."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Segment:
 
     @cached_property
     def at(self) -> int:
-        """Where its table is, in which the kernel that removes a handle finds what it needs."""
+        """Address of the segment's table, which the kernel that removes a handle reads."""
         table = self.table
         table[f.HANDLES], table[f.HANDLE_COUNT] = self.handles.ctypes.data, len(self.handles)
         table[f.PLACES], table[f.LIVE] = self.place.ctypes.data, self.alive.ctypes.data

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class IndexTable(FilterTable):
-    """For filters over attributes: answers like the reference table, however many there are."""
+    """A table of many filters over attributes; it answers as the reference table does."""
 
     def __init__(self) -> None:
         self._index = MatchIndex()

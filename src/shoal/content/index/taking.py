@@ -1,4 +1,4 @@
-"""What an index takes: filters in any form, events one by one or as a table."""
+"""Inputs of an index: filters in any form, events one by one or as a table."""
 
 from __future__ import annotations
 

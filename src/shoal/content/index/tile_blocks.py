@@ -46,7 +46,7 @@ _ONE, _U0, _ODD = np.uint64(1), np.uint64(0), np.uint16(1)
 
 @kernel
 def key_row(group: Any, codes: Any, view: Any, key: Any) -> Any:
-    """Where the events' codes in a group's key column are."""
+    """Address of the events' codes in a group's key column."""
     return codes + np.int64(load_u32(view.rows + 4 * load_i64(group + 8 * (KEYS + key))))
 
 
@@ -62,7 +62,7 @@ def _all_in_slot(at: Any, codes: Any, view: Any) -> Any:
 
 @kernel
 def _in_slot(at: Any, codes: Any, view: Any) -> Any:
-    """1 if it holds for one event, else 0."""
+    """1 if the predicate of a slot holds for one event, else 0."""
     code = np.int64(code_in_tile(codes, view, np.int64(load_u16(at))))
     low, span = np.int64(load_u16(at + 2)), np.int64(load_u16(at + 4))
     return np.int64(((code - low) & 65535) <= span)
@@ -190,7 +190,7 @@ def _lane_by_lane(
     heads: Any,
     masks: Any,
 ) -> None:
-    """The same with the tables turned: lanes by event become events by lane, and back again."""
+    """Matches of a block found lane by lane: each lane is compared with all events at once."""
     slot_count, residual = load_i64(group + 8 * SLOT_COUNT), load_i64(group + 8 * RESIDUAL_LANES)
     more = load_u64(residual + 8 * block) if residual != 0 else _U0
     slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * block
@@ -230,7 +230,7 @@ def _lane_by_lane(
 
 @kernel
 def _left_beside(group: Any, codes: Any, keys: Any, view: Any, position: Any, events: Any) -> Any:
-    """Those of the given events for which the residual predicates of one lane hold."""
+    """Events, of those given, for which the residual predicates of one lane hold."""
     left = events
     while events != _U0:
         event = first_bit(events)

@@ -67,7 +67,7 @@ _FIRST, _LAST = np.uint16(0), np.uint16(ABSENT - 1)
 
 @kernel
 def _present(group: Any, codes: Any, view: Any, events: Any) -> Any:
-    """Those of the given events that have all keys of a group."""
+    """Events, of those given, that have all keys of a group."""
     for key in range(load_i64(group + 8 * WIDTH)):
         events &= all_within64(key_row(group, codes, view, key), _FIRST, _LAST)
         events &= load_u64(view.marks + MARKS * load_i64(group + 8 * (KEYS + key)))

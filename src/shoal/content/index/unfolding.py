@@ -23,7 +23,7 @@ def survey(
     end: int,
     counts: Any,
 ) -> None:
-    """How many predicates each lane has; -1 for a dead one."""
+    """Number of predicates per lane; -1 for a dead one."""
     for i in range(begin, end):
         position = np.int64(place[i])
         word = load_u64(alive + 8 * (position >> 6))

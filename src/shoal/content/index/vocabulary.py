@@ -37,7 +37,7 @@ FEW_FRAGMENTS: Final = 24  # of a length: they are sought one by one, and so are
 SHORT_FRAGMENT: Final = 32  # of more short ones every piece of a text of that length is looked up
 EXACT_INTEGERS: Final = 2**53
 Brief: TypeAlias = dict[str, tuple[int, dict[str | bool, bytes], Callable[[object], bytes]]]
-"""By attribute: the number column if there is no other, remembered entries, and how to get more."""
+"""Codes per attribute: its number column if it has no other, cached entries, and their source."""
 NUMBERS: Final = ("int", "uint", "double", "float", "halffloat")
 TEXTS: Final = ("string", "large_string", "string_view")
 _ENTRY = struct.Struct("<qd")

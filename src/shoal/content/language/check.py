@@ -1,4 +1,4 @@
-"""What can be told to be wrong with a filter before it ever sees an event."""
+"""Errors of a filter that are known before it ever sees an event."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(expression: Expression) -> None:
 
 
 def other_than_condition(expression: Expression) -> str:
-    """What the expression is instead of a condition, or nothing."""
+    """Name of what the expression is if it is no condition; empty if it is one."""
     if isinstance(expression, Literal) and not isinstance(expression.value, bool):
         return "text" if isinstance(expression.value, str) else "a number"
     if isinstance(expression, Arithmetic | Negate):

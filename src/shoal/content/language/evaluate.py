@@ -1,4 +1,4 @@
-"""What an expression is worth on an event: CESQL's semantics, and the reference for every matcher.
+"""Evaluation of an expression on an event: CESQL's semantics, and the reference for every matcher.
 
 Evaluation never raises. It gives a value, or a :class:`Failure` that carries an error and the value
 CESQL wants beside it: that of the operator's type (false, 0, the empty text). A failed operand

@@ -48,7 +48,7 @@ class Function(msgspec.Struct, frozen=True):
 
     @property
     def takes(self) -> str:
-        """How many arguments, in words."""
+        """Number of arguments, in words."""
         most = len(self.parameters)
         if self.rest is not None:
             return f"{most} or more arguments"

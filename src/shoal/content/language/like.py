@@ -183,7 +183,7 @@ def _first(segment: Segment, text: str) -> int:
 
 
 def _latin(character: str) -> bool:
-    """Whether Latin-1 has it, and nothing else becomes it in Latin-1."""
+    """Whether Latin-1 has the character, and no other character becomes it in Latin-1."""
     return character <= "\xff" and character != "?"
 
 

@@ -1,4 +1,4 @@
-"""What a filter may not exceed, and the error it gets for anything wrong with it.
+"""Limits of a filter, and the error for anything wrong with one.
 
 Filters come from strangers. The first limits bound what reading one costs, :data:`MAX_COST` what
 matching one costs (:mod:`shoal.content.language.cost`).

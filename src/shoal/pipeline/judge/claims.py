@@ -51,11 +51,11 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     variant: str | None = None
     experiment: str | None = None
     x: tuple[float, float] | None = None
-    """From and to, both included."""
+    """Range of x, both ends included."""
     measure: str | None = None
 
     def of(self, variant: str) -> Term:
-        """The same for a variant, unless it names one itself."""
+        """This term for a variant, unless it names one itself."""
         return self if self.variant is not None else structs.replace(self, variant=variant)
 
     def label(self) -> str:
@@ -84,18 +84,18 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as
     """Another variant to compare with, at the same point and seed."""
     as_: Comparison = "improvement"
     over: Over = "each"
-    """What becomes of the points of the axis: one number each, or one for all."""
-    across: Literal["each", "spread", "max", "min"] = "each"
-    """What becomes of the variants."""
+    """Summary over the points of the axis: one number each, or one for all."""
+    across: Literal["each", "mean", "spread", "max", "min"] = "each"
+    """Summary over the variants."""
     less: Term | None = None
-    """What is subtracted: the same number of another variant, experiment or range."""
+    """Subtrahend: the same number of another variant, experiment or range."""
     ratio_to: Term | None = None
-    """What it is divided by, likewise."""
+    """Divisor, likewise."""
     expected: Any = None
     tolerance: float | tuple[float, float] = 0.0
     """Half the width of what is accepted around ``expected``; or lowest and highest accepted."""
     neutral: float | None = None
-    """What the figure would be without the effect: on which side of it lies the right sign."""
+    """Value of the figure without the effect; a figure on the expected side has the right sign."""
     significant: bool | None = None
     """True: only the whole interval decides. False: the mean does. By default an interval no wider
     than a band of accepted values lets the mean decide, and otherwise the whole interval does."""
@@ -109,7 +109,7 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as
         return tuple(_tier(item) for item in self.expected)
 
     def terms(self) -> list[Term]:
-        """Everything it compares, each with its variant."""
+        """Terms that the check compares, each with its variant."""
         if self.relation == "ordering":
             named = [term for tier in self.tiers() for term in tier]
         else:
@@ -144,7 +144,7 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: str
     checks: tuple[Check, ...] = ()
     note: str = ""
-    """How the statement is read where the text leaves it open."""
+    """Reading of the statement where the text leaves it open."""
     pending: str = ""
     """Why it cannot be run yet, for a claim without checks."""
     top: bool = False
@@ -184,7 +184,7 @@ def parse_claim(entry: Mapping[str, Any]) -> Claim:
 
 
 def _complain_about(check: Check) -> None:
-    """What the types alone do not say."""
+    """Refuse a check that is typed rightly and makes no sense."""
     if check.relation == "ordering":
         if not isinstance(check.expected, list) or len(check.expected) < 2:
             raise msgspec.ValidationError("an ordering lists at least two terms, smallest first")

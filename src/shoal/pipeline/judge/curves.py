@@ -1,4 +1,4 @@
-"""From curves to numbers: how a claim's words about a figure become arithmetic on means."""
+"""Summaries of curves: a claim's words about a figure as arithmetic on means."""
 
 from __future__ import annotations
 
@@ -104,6 +104,8 @@ def across(check: Check, curves: Sequence[Curve]) -> Number:
         numbers = [reduce(check.over, curve.x, curve.at(kept)) for curve in curves]
         if check.across == "max":
             return max(numbers)
+        if check.across == "mean":
+            return sum(numbers) / len(numbers)
         return min(numbers) if check.across == "min" else max(numbers) - min(numbers)
 
     return number

@@ -28,7 +28,7 @@ VERDICTS: tuple[Verdict, ...] = (
     "not reproduced",
     "not run",
 )
-"""From best to worst: a claim is as good as its worst figure."""
+"""Verdicts from best to worst; a claim is as good as its worst figure."""
 
 _EXACT = 1e-9
 
@@ -44,7 +44,7 @@ class Part:
     high: float | None = None
     seeds: int = 0
     margin: float = -math.inf
-    """How far from failing; among parts that fared alike the one with the least decides."""
+    """Distance from failing; among equal verdicts the part with the least distance decides."""
     why: str = ""
     means_only: bool = False
     """Whether the mean alone decided, with an interval that would not have."""

@@ -45,19 +45,19 @@ class Sample:
     """Points × seeds; NaN where a run failed or the measure does not apply."""
 
     def select(self, between: tuple[float, float] | None) -> Sample:
-        """Only the points within a range, both ends included."""
+        """This sample at the points within a range, both ends included."""
         if between is None:
             return self
         kept = np.array([within(x, between) for x in self.x])
         return Sample(self.x[kept], self.seeds, self.values[kept])
 
     def of_seeds(self, seeds: tuple[int, ...]) -> Sample:
-        """The same with only these seeds, in this order."""
+        """This sample with only these seeds, in this order."""
         at = [self.seeds.index(seed) for seed in seeds]
         return Sample(self.x, seeds, self.values[:, at])
 
     def at_points(self, x: Floats) -> Sample:
-        """The same at these points; a sample without an axis is the same at all of them."""
+        """This sample at these points; one without an axis has the same values at all of them."""
         if len(self.x) == 1 and math.isnan(self.x[0]):
             return Sample(x, self.seeds, np.repeat(self.values, len(x), axis=0))
         where = {round(float(v), 9): i for i, v in enumerate(self.x)}

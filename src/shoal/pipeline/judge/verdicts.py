@@ -56,7 +56,7 @@ class Judgement:
     parts: tuple[Part, ...] = field(default=(), repr=False)
 
     def row(self) -> dict[str, Any]:
-        """As it stands in ``claims.json``."""
+        """Row of ``claims.json``."""
         return {
             "id": self.claim.id,
             "verdict": self.verdict,
@@ -144,13 +144,13 @@ class _Court:
         return sample
 
     def _reference(self, check: Check, term: Term, like: Sample) -> Sample | None:
-        """What a term is set against, at the same points."""
+        """Sample that a term is compared with, at the same points."""
         if check.relative_to is None:
             return None
         return self._find(check, _other(check, term), everywhere=True).at_points(like.x)
 
     def _lost(self, check: Check, term: Term) -> tuple[int, int]:
-        """How many of the runs behind a term failed, and how many there should be."""
+        """Number of failed and of planned runs behind a term."""
         place, between = _place(check, term), _range(check, term)
         return _count(self.failed.get(place), between), _count(self.planned.get(place), between)
 
@@ -268,10 +268,10 @@ def _range(check: Check, term: Term) -> tuple[float, float] | None:
 
 
 def _other(check: Check, term: Term) -> Term:
-    """What a term is set against."""
+    """Term that a term is compared with."""
     return structs.replace(term, variant=check.relative_to)
 
 
 def _count(runs: Counter[float | None] | None, between: tuple[float, float] | None) -> int:
-    """How many runs there are within a range; one without an axis counts everywhere."""
+    """Number of runs within a range; a run without an axis counts everywhere."""
     return sum(n for x, n in (runs or {}).items() if x is None or within(x, between))

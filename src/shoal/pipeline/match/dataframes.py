@@ -58,7 +58,7 @@ class Stored:
     subscriptions: int
     shards: int
     attributes: tuple[str, ...]
-    """What the filters ask about: no other column of an event is read."""
+    """Attributes that the filters name; no other column of an event is read."""
     id_type: Any
     """Spark's type of the subscription ids."""
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MatchSummary:
-    """What a match over files came to."""
+    """Summary of a match over files."""
 
     events: int
     subscriptions: int
@@ -107,7 +107,7 @@ def _written(
     event_id: str | None,
     output: Output,
 ) -> tuple[DataFrame, list[str]]:
-    """What writes the matches of a file when it is collected, and the events' columns."""
+    """Writer of a file's matches, which runs when it is collected, and the events' columns."""
     from pyspark.sql import functions as F  # noqa: N812  # as above
 
     identity = event_id or EVENT_NUMBER

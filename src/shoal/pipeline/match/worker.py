@@ -1,4 +1,4 @@
-"""What Spark's Python workers do in a match: build shards of the index, match batches on them."""
+"""Spark's Python workers in a match: they build shards of the index and match batches on them."""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ def evaluate(
 
     for batch in batches:
         rows: list[dict[str, Any]] = []
-        for row in batch.to_pylist():
+        for place in range(batch.num_rows):
+            (row,) = batch.slice(place, 1).to_pylist()  # one at a time: a run may be large
             run = Run(json.loads(row["configuration"]), row)
             about = {name: row[name] for name in ("experiment", "variant", "seed")}
             for want in wanted[row["experiment"]]:

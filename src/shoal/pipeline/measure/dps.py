@@ -27,8 +27,9 @@ Which = Literal["max", "median", "mean"]
 # How far events go
 
 
-def _percent(column: str) -> Column:
-    return 100 * F.try_divide(F.mean(column), F.max("dispatchers"))
+def _percent(column: str, since: float = 0.0) -> Column:
+    of_span = F.when(F.col("time") >= since, F.col(column))
+    return 100 * F.try_divide(F.mean(of_span), F.max("dispatchers"))
 
 
 @over("reach", unit="%")
@@ -44,9 +45,32 @@ def contacted_nodes() -> Column:
 
 
 @over("reach", unit="%")
-def false_positives() -> Column:
+def false_positives(since: float = 0.0) -> Column:
     """Nodes that are sent an event that no subscription of theirs matches, on average."""
-    return _percent("contacted") - _percent("matching")
+    return _percent("in_vain", since)
+
+
+@over("reach", unit="%")
+def unaccounted_nodes() -> Column:
+    """Nodes contacted that are neither false positives nor matching, on average."""
+    return _percent("contacted") - _percent("matching") - _percent("in_vain")
+
+
+@measure(unit="%")
+def contacted_members(plan: DataFrame, tables: Tables) -> DataFrame:
+    """Nodes contacted without the leaders of groups that an event does not match, on average."""
+    runs = plan.select("run_id").distinct()
+    ends = with_rows(runs, tables["routes"]).where(F.col("why") == "no match")
+    cut = ends.groupBy("run_id").agg(F.sum("count").alias("cut"))
+    reach = with_rows(runs, tables["reach"]).groupBy("run_id")
+    seen = reach.agg(
+        F.sum("contacted").alias("contacted"),
+        F.count("contacted").alias("events"),
+        F.max("dispatchers").alias("nodes"),
+    )
+    kept = F.col("contacted") - F.coalesce(F.col("cut"), F.lit(0))
+    share = 100 * F.try_divide(kept, F.col("events") * F.col("nodes"))
+    return tidy(plan, seen.join(cut, "run_id", "left").select("run_id", share.alias("value")))
 
 
 @over("reach", unit="%")
@@ -174,6 +198,28 @@ def imbalance(plan: DataFrame, tables: Tables, way: str = "out", since: float = 
     ratios = most.join(mean, ["run_id", "time"])
     ratio = F.mean(F.try_divide(F.col("most"), F.col("value")))
     return tidy(plan, ratios.groupBy("run_id").agg(ratio.alias("value")))
+
+
+@measure(unit="messages")
+def incoming_less_outgoing(
+    plan: DataFrame, tables: Tables, which: Which = "max", since: float = 0.0
+) -> DataFrame:
+    """How much more the node that receives most receives than the one that sends most sends."""
+    into = _loads(plan, tables, "in", which).withColumnRenamed("value", "into")
+    bins = into.join(_loads(plan, tables, "out", which), ["run_id", "time"])
+    more = F.mean(F.col("into") - F.col("value")).alias("value")
+    return tidy(plan, bins.where(F.col("time") >= since).groupBy("run_id").agg(more))
+
+
+@measure(unit="ratio")
+def load_gap(
+    plan: DataFrame, tables: Tables, way: str = "out", since: float = 0.0, until: float = EVER
+) -> DataFrame:
+    """The most loaded node's messages divided by the median node's."""
+    most = _loads(plan, tables, way, "max").withColumnRenamed("value", "most")
+    bins = most.join(_loads(plan, tables, way, "median"), ["run_id", "time"])
+    sums = bins.where(between(since, until)).groupBy("run_id")
+    return tidy(plan, sums.agg(F.try_divide(F.sum("most"), F.sum("value")).alias("value")))
 
 
 @measure(unit="%")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from shoal.content import AttributeFilter
 from shoal.pipeline.measure.cases import Value, case
 from shoal.pipeline.measure.run_view import Run
 from shoal.routing.dps.labels import Label, label, labels_of
 
+Key: TypeAlias = tuple[str, str]
+"""A group: its tree's attribute and its label's text."""
 
-class _Forest:
+
+class Forest:
     """The groups of a run, and what their leaders know of them."""
 
     def __init__(self, run: Run) -> None:
@@ -24,13 +27,14 @@ class _Forest:
         ]
         if not self.rows:
             raise ValueError("no group was noted; record the table 'notes'")
-        self.joined: list[tuple[float, int, str]] = sorted(
-            (note["time"], note["node"], note["value"].split(" ")[0])
-            for note in run.notes
+        self.joined: list[tuple[float, int, int, Key]] = [
+            (note["time"], note["node"], note["peer"], _key(note["value"]))
+            for note in sorted(run.notes, key=lambda note: float(note["time"]))
             if note["what"] == "joined"
-        )
-        self.leaders: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
-        self.members: dict[tuple[str, str], list[int]] = defaultdict(list)
+        ]
+        """When, who, its leader and the group, in order."""
+        self.leaders: dict[Key, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+        self.members: dict[Key, list[int]] = defaultdict(list)
         for node, leader, group in self.rows:
             key = (group["attribute"], group["text"])
             self.members[key].append(node)
@@ -44,6 +48,13 @@ class _Forest:
             found[attribute].append(label(attribute, text))
         return found
 
+    def joiners(self) -> dict[Key, list[int]]:
+        """Per group who joined it, in order."""
+        found: dict[Key, list[int]] = defaultdict(list)
+        for _, node, _, key in self.joined:
+            found[key].append(node)
+        return found
+
     def edges(self) -> list[tuple[str, str, str]]:
         """Attribute, predecessor and group."""
         return [
@@ -54,25 +65,30 @@ class _Forest:
         ]
 
 
+def _key(joined: str) -> Key:
+    attribute, _, text = joined.partition(" ")
+    return attribute, text
+
+
 @case("notes", unit="groups")
 def doubled_groups(run: Run) -> Value:
     """Groups of the same label beyond the first."""
-    return sum(len(leaders) - 1 for leaders in _Forest(run).leaders.values())
+    return sum(len(leaders) - 1 for leaders in Forest(run).leaders.values())
 
 
 @case("notes", unit="trees")
 def doubled_trees(run: Run) -> Value:
     """Attributes that do not have exactly one tree and one owner."""
-    forest = _Forest(run)
+    forest = Forest(run)
     return sum(1 for name in forest.labels() if len(forest.leaders[name, ""]) != 1)
 
 
 @case("notes", unit="trees")
 def wrong_owners(run: Run) -> Value:
     """Trees whose owner is not the first that joined a group of theirs."""
-    forest = _Forest(run)
+    forest = Forest(run)
     first: dict[str, int] = {}
-    for _, node, attribute in forest.joined:
+    for _, node, _, (attribute, _) in forest.joined:
         first.setdefault(attribute, node)
     return sum(
         1
@@ -84,7 +100,7 @@ def wrong_owners(run: Run) -> Value:
 @case("notes", unit="edges")
 def wrong_edges(run: Run) -> Value:
     """Edges that are no immediate inclusions."""
-    forest = _Forest(run)
+    forest = Forest(run)
     labels = forest.labels()
     wrong = 0
     for attribute, above, text in forest.edges():
@@ -101,7 +117,7 @@ def wrong_edges(run: Run) -> Value:
 @case("notes", unit="edges")
 def wrong_closest(run: Run) -> Value:
     """Equalities that are not below the closest "greater than" that includes them."""
-    forest = _Forest(run)
+    forest = Forest(run)
     labels = forest.labels()
     wrong = 0
     for attribute, above, text in forest.edges():
@@ -125,7 +141,7 @@ def wrong_closest(run: Run) -> Value:
 def wrong_members(run: Run) -> Value:
     """Memberships by a label that the subscription does not have."""
     wrong = 0
-    for _, _, group in _Forest(run).rows:
+    for _, _, group in Forest(run).rows:
         for text in group["filters"]:
             offered = [
                 (one.attribute, one.text)
@@ -138,14 +154,81 @@ def wrong_members(run: Run) -> Value:
 
 @case("notes", unit="subscriptions")
 def joined_otherwise_than_once(run: Run) -> Value:
-    """Subscriptions that are not in one group, or with OR in more than one per disjunct."""
-    joins: dict[tuple[int, str], int] = defaultdict(int)
-    for node, _, group in _Forest(run).rows:
+    """Subscriptions that are not in exactly one tree; with OR, in one for each disjunct."""
+    joins: dict[tuple[int, str], list[Key]] = defaultdict(list)
+    for node, _, group in Forest(run).rows:
         for text in group["filters"]:
-            joins[node, text] += 1
-    return sum(
-        1 for (_, text), count in joins.items() if count > len(labels_of(AttributeFilter(text)))
-    )
+            joins[node, text].append((group["attribute"], group["text"]))
+    wrong = 0
+    for node, text in subscriptions(run):
+        held = joins.pop((node, text), [])
+        offers = labels_of(AttributeFilter(text))
+        left_out = any(all((o.attribute, o.text) not in held for o in offer) for offer in offers)
+        wrong += left_out or len(held) > len(offers)
+    return wrong + len(joins)  # what is left was joined and not subscribed to
+
+
+def subscriptions(run: Run) -> dict[tuple[int, str], None]:
+    """Who subscribed to what."""
+    return {(n["node"], n["value"]): None for n in run.notes if n["what"] == "subscribed"}
+
+
+@case("notes", unit="subscriptions")
+def subscriptions_made(run: Run) -> Value:
+    """Subscriptions of each node; -1 if nodes differ."""
+    made = Counter(n["node"] for n in run.notes if n["what"] == "subscribed")
+    counts = set(made.values())
+    return counts.pop() if len(counts) == 1 and len(made) == run.configuration["nodes"] else -1
+
+
+@case("notes", unit="share")
+def duplicate_creations(run: Run) -> Value:
+    """Groups created though one with the label was there, of all that were created."""
+    created = Counter(key for _, node, leader, key in Forest(run).joined if node == leader)
+    roots = [key for key in created if not key[1]]
+    for key in roots:
+        del created[key]
+    return 1 - len(created) / sum(created.values()) if created else None
+
+
+@case("notes", unit="share")
+def groups_reachable(run: Run) -> Value:
+    """Groups that pointers to live nodes lead to from the owners, of all there are."""
+    forest = Forest(run)
+    here = {(node, group["attribute"], group["text"]): group for node, _, group in forest.rows}
+    reached = {key for key in here if not key[2]}
+    ahead = list(reached)
+    while ahead:
+        _, attribute, text = key = ahead.pop()
+        group = here[key]
+        ways = [(node, attribute, text) for node in (*group["known"], *group["members"])]
+        ways += [(n, attribute, t) for view in group["succviews"].values() for t, n in view]
+        for way in ways:
+            if way in here and way not in reached:
+                reached.add(way)
+                ahead.append(way)
+    found = {key[1:] for key in reached}
+    return len(found) / len(forest.members)
+
+
+@case("notes", unit="trees")
+def trees_not_entered(run: Run) -> Value:
+    """Trees that events should have entered by their attributes and did not, and the reverse."""
+    exist = Forest(run).labels()
+    entered: dict[tuple[int, int], set[str]] = defaultdict(set)
+    wanted: dict[tuple[int, int], set[str]] = {}
+    for note in run.notes:
+        if note["what"] not in ("entered", "published"):
+            continue
+        said = json.loads(note["value"])
+        event = (note["node"], said["event"])
+        if note["what"] == "entered":
+            entered[event].add(said["tree"])
+        else:
+            wanted[event] = {tree for tree in said["trees"] if tree in exist}
+    if not wanted:
+        raise ValueError("no event was noted; record the table 'notes'")
+    return sum(len(trees ^ entered[event]) for event, trees in wanted.items())
 
 
 @case("notes", unit="views")
@@ -153,7 +236,7 @@ def wrong_views(run: Run) -> Value:
     """Views that are longer than K, out of order, or missing for a successor."""
     most = run.configuration["routing"]["view"]
     wrong = 0
-    for node, leader, group in _Forest(run).rows:
+    for node, leader, group in Forest(run).rows:
         views = [group["predview"], *group["succviews"].values()] if node == leader else []
         wrong += sum(1 for view in views if len(view) > most or not _ordered(group, view))
         wrong += sum(1 for text, view in group["succviews"].items() if view[0][0] != text)
@@ -171,10 +254,27 @@ def _ordered(group: dict[str, Any], view: list[list[Any]]) -> bool:
 
 @case("notes", unit="nodes")
 def wrong_roles(run: Run) -> Value:
-    """Members that hold views or a groupview which is for leaders and co-leaders only."""
+    """Members that hold views for leaders only, and leaders that did not join in their turn.
+
+    The creator of a group leads it, and the next K_c that join are its co-leaders. Where groups of
+    one label were merged, one of their creators leads.
+    """
     kept = run.configuration["routing"]["coleaders"]
     wrong = 0
-    for node, leader, group in _Forest(run).rows:
+    forest = Forest(run)
+    joiners = forest.joiners()
+    creators: dict[Key, set[int]] = defaultdict(set)
+    for _, node, leader, key in forest.joined:
+        if node == leader:
+            creators[key].add(node)
+    for (attribute, text), leaders in forest.leaders.items():
+        for node, group in leaders if text else ():
+            first, *others = joiners[attribute, text]
+            if len(creators[attribute, text]) > 1:
+                wrong += node not in creators[attribute, text]
+            else:
+                wrong += node != first or set(group["coleaders"]) != set(others[:kept])
+    for node, leader, group in forest.rows:
         leads = node == leader or node in group["coleaders"]
         wrong += not leads and bool(group["members"] or group["predview"] or group["succviews"])
         wrong += len(group["coleaders"]) > kept
@@ -185,7 +285,7 @@ def wrong_roles(run: Run) -> Value:
 def neighbours_kept(run: Run) -> Value:
     """Distinct nodes that a node keeps in its views, on average."""
     kept: dict[int, set[int]] = defaultdict(set)
-    for node, leader, group in _Forest(run).rows:
+    for node, leader, group in Forest(run).rows:
         named = {leader, *group["coleaders"], *group["known"]}
         named |= {pointer[1] for pointer in group["predview"]}
         named |= {pointer[1] for view in group["succviews"].values() for pointer in view}
@@ -196,26 +296,26 @@ def neighbours_kept(run: Run) -> Value:
 @case("notes", unit="0 or 1")
 def is_below(run: Run, above: str, text: str, attribute: str = "a") -> Value:
     """Whether a group has another one as its predecessor."""
-    return int((attribute, above, text) in _Forest(run).edges())
+    return int((attribute, above, text) in Forest(run).edges())
 
 
 @case("notes", unit="nodes")
 def group_size(run: Run, text: str, attribute: str = "a") -> Value:
     """Members of a group."""
-    return len(_Forest(run).members[attribute, text])
+    return len(Forest(run).members[attribute, text])
 
 
 @case("notes", unit="node")
 def group_leader(run: Run, text: str, attribute: str = "a") -> Value:
     """The leader of a group; -1 if there are none or several."""
-    leaders = _Forest(run).leaders[attribute, text]
+    leaders = Forest(run).leaders[attribute, text]
     return leaders[0][0] if len(leaders) == 1 else -1
 
 
 @case("notes", unit="nodes")
 def coleaders_known(run: Run, text: str, attribute: str = "a") -> Value:
     """Co-leaders that every member of a group knows of, the same ones; -1 if these differ."""
-    forest = _Forest(run)
+    forest = Forest(run)
     known = {
         (leader, *sorted(group["coleaders"]))
         for _, leader, group in forest.rows
@@ -227,7 +327,7 @@ def coleaders_known(run: Run, text: str, attribute: str = "a") -> Value:
 @case("notes", unit="edges")
 def wrong_one_sided(run: Run) -> Value:
     """Edges of a tree of ``>``, ``<`` and ``=`` that are not the only ones its labels allow."""
-    forest = _Forest(run)
+    forest = Forest(run)
     labels = forest.labels()
     wrong = 0
     for attribute, above, text in forest.edges():

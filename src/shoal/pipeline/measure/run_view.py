@@ -48,6 +48,7 @@ class Run:
         self.traffic: list[Row] = tables.get("traffic") or []
         self.deliveries: list[Row] = tables.get("deliveries") or []
         self.publications: list[Row] = tables.get("publications") or []
+        self.loads: list[Row] = tables.get("loads") or []
 
     @cached_property
     def initial_links(self) -> list[Edge]:

@@ -1,4 +1,4 @@
-"""What is to be run: an experiment becomes a list of runs, each wholly checked before any starts.
+"""Planning: an experiment becomes a list of runs, each wholly checked before any starts.
 
 An experiment is a base configuration, variants of it to compare, one value swept along the x axis
 (more if wanted) and a number of seeds. The plan is their product. A run is known by the hash of its
@@ -80,7 +80,7 @@ class PlannedRun:
     """All swept values, as JSON."""
     seed: int
     configuration: str
-    """As canonical JSON."""
+    """The run's configuration as canonical JSON."""
     estimate: float
     """Work it takes: roughly the seconds on one core."""
 
@@ -201,7 +201,7 @@ def estimate(config: RunConfig) -> float:
     Only sizes tasks and the time left; a sweep corrects it by what earlier runs took.
     """
     nodes, workload = config.nodes, config.workload
-    events = nodes * config.duration * workload.publish_rate or len(workload.script)
+    events = nodes * config.duration * workload.rate(nodes) or len(workload.script)
     # Where routing keeps tables, events reach those who want them and the nodes on the way.
     reach = 1.0 if config.reconfiguration is None else 0.25 + 0.5 * workload.subscribers
     rate = config.topology.get("rate", 0.0)

@@ -36,7 +36,7 @@ _DASHES: Mapping[int, Any] = {5: (4, 2), 6: (1, 1.5), 7: (5, 1, 1, 1)}
 
 @dataclass(frozen=True)
 class Style:
-    """How a variant is drawn in every figure."""
+    """Colour, dashes and marker of a variant in every figure."""
 
     number: int
     dashed: bool = False
@@ -58,7 +58,7 @@ class Style:
 
     @property
     def dashes(self) -> Any:
-        """How its line is broken, in matplotlib's terms."""
+        """Dashes of its line, in matplotlib's terms."""
         return (4, 2) if self.dashed else _DASHES.get(self.number, (None, None))
 
 
@@ -83,7 +83,7 @@ class Drawing:
 
     svg: str
     marks: tuple[tuple[tuple[float, float], ...], ...]
-    """Per line and point its place, in the units of the drawing."""
+    """Position of each point of each line, in the units of the drawing."""
 
 
 def draw(
@@ -133,7 +133,7 @@ def draw(
 def _marks(
     axes: Axes, number: int, line: Line, bars: bool, lying: bool
 ) -> tuple[tuple[float, float], ...]:
-    """Where a line's points, or the end of its bar, lie in the drawing."""
+    """Positions of a line's points, or of the end of its bar, in the drawing."""
     points = [(x, e.value) for x, e in zip(line.x, line.estimates, strict=True)]
     if bars:
         value = line.estimates[0].value
@@ -143,7 +143,7 @@ def _marks(
 
 
 def _beneath(lines: Sequence[Line]) -> list[int]:
-    """Per line how many of those drawn after it coincide with it."""
+    """Number of later lines that coincide with each line."""
     values = [[e.value for e in line.estimates] for line in lines]
     spread = np.ptp(np.concatenate(values)) or 1.0
 

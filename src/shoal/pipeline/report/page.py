@@ -196,7 +196,7 @@ def _data(
     printed: Sequence[Printed],
     x_label: str,
 ) -> dict[str, Any]:
-    """What a panel shows, as numbers: for the table below it, values on hover, and downloads."""
+    """Numbers of a panel: for the table below it, values on hover, and downloads."""
     series = []
     for line, marks in zip(lines, drawing.marks, strict=True):
         points = [
@@ -219,7 +219,7 @@ def _data(
 
 
 def _configuration(experiment: Experiment, result: Reproduced) -> dict[str, str]:
-    """What was run, as text."""
+    """Configuration of an experiment, as text."""
     mine = [run for run in result.runs if run.experiment == experiment.name]
     points = sorted({run.x for run in mine if run.x is not None})
     lines = []

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 BIN_SECONDS = 2.0
 """Estimated work of a task: a task costs Spark some 25 ms."""
 BINS_PER_CORE = 3
-"""In a sweep too short for that: bins enough for all cores to end together."""
+"""Bins per core in a sweep too short for such bins, so that all cores end together."""
 POLL_SECONDS = 0.5
 PATIENCE = 10.0
 """Seconds that a cancelled job is given to end."""
@@ -63,14 +63,14 @@ class Failure:
 
     run_id: str
     error: str
-    """What went wrong, in one line."""
+    """Error in one line."""
     replay: str
     """The command that runs it again, here and now."""
 
 
 @dataclass
 class SweepOutcome:
-    """How a sweep went."""
+    """Outcome of a sweep."""
 
     simulated: int = 0
     reused: int = 0
@@ -124,7 +124,7 @@ def sweep(
 
 
 def _take_stock(store: Store, wanted: Sequence[PlannedRun], progress: Progress) -> Inventory:
-    """What is there already; remains of a run that was killed are removed, and said."""
+    """Runs that are done already; remains of killed runs are removed and reported."""
     expected = {
         w.run_id: tuple(t for t in msgspec.json.decode(w.configuration)["record"] if t != "runs")
         for w in wanted
@@ -251,7 +251,7 @@ class _Sweep:
         return failure[0] if failure else None
 
     def _wait_for_workers(self, thread: threading.Thread) -> None:
-        """Until nobody writes any more: a worker ends with its run, or is killed soon after."""
+        """Wait until no worker writes any more: it ends with its run, or is killed soon after."""
         self.store.set_token(None)
         thread.join(PATIENCE)
         until = time.monotonic() + KILL_SECONDS

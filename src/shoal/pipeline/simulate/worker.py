@@ -1,4 +1,4 @@
-"""What a Spark task does: simulate the runs of its bin, and keep each as soon as it is done."""
+"""A Spark task: simulates the runs of its bin, and stores each as soon as it is done."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shoal.stack import StackError
 Runner: TypeAlias = Callable[[RunConfig], RunResult]
 
 ATTEMPTS = 2
-"""How often a run is begun before it is held to be what kills its worker.
+"""Attempts at a run before it is taken to be what kills its worker.
 
 Once is not enough: a worker that is lost for another reason looks the same.
 """
@@ -43,7 +43,7 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker must know beside its runs."""
+    """Settings that a worker needs beside its runs."""
 
     out: str
     token: str

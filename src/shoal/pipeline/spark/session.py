@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RETRIES = 4
-"""How often Spark tries a task: a worker that dies takes its task with it."""
+"""Attempts of Spark at a task: a worker that dies takes its task with it."""
 
 PROBE_SECONDS = 3.0
 SHIPPED = "shoal_shipped"
@@ -60,13 +60,13 @@ logger.repl.level = warn
 
 @dataclass
 class _Running:
-    """What must be tidied up when the session ends."""
+    """Resources to release when the session ends."""
 
     folder: Path
     temporary: bool
     scratch: Path
     archive: Path | None
-    """Where the JVM leaves its class data on exit, if it was asked to."""
+    """File for the class data that the JVM writes on exit, if it was asked to."""
 
 
 _running: _Running | None = None

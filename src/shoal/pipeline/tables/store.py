@@ -1,4 +1,4 @@
-"""Where runs are kept: one Parquet file per run and table, whole or not there at all.
+"""The store of runs: one Parquet file per run and table, whole or not there at all.
 
 ::
 
@@ -39,7 +39,7 @@ _MAGIC = b"PAR1"
 
 @dataclass
 class Inventory:
-    """What a folder holds."""
+    """Contents of a folder."""
 
     loose: dict[str, list[str]] = field(default_factory=dict)
     """Done, each table a file of its own: run -> tables other than ``runs``."""
@@ -192,7 +192,7 @@ class Store:
         return done, failed
 
     def inventory(self, expected: Mapping[str, tuple[str, ...]] | None = None) -> Inventory:
-        """What is there and what is wrong; ``expected`` says which tables a run must have."""
+        """Runs that are whole and runs that are damaged; ``expected`` names the tables of a run."""
         found = Inventory()
         there: dict[str, set[str]] = {table: set() for table in TABLES}
         for table in TABLES:

@@ -50,7 +50,7 @@ from shoal.routing.dps.messages import (
     Sync,
     Where,
 )
-from shoal.routing.dps.promises import broken_promise, described
+from shoal.routing.dps.promises import broken_promise, described, json
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.searches import Searches
 from shoal.routing.dps.traversal import Traversal
@@ -97,6 +97,8 @@ class Dps(Routing):
         """What this node's application wants."""
         self.joined: dict[Filter, list[Label]] = {}
         """Per subscription the groups it joins: one per disjunct."""
+        self.offers: dict[Filter, list[list[Label]]] = {}
+        """Per subscription and disjunct the labels that it could join by: all must match."""
         self.groups: dict[tuple[str, str], Group] = {}
         """The groups that this node is in, by attribute and text."""
         self.by_tree: dict[str, dict[str, Group]] = {}
@@ -224,14 +226,21 @@ class Dps(Routing):
         """Deliver it here if it is wanted, and enter the tree of each attribute."""
         self.saw(event)
         self.offer(event, 0)
-        for attribute in trees_of(event.content):
+        trees = trees_of(event.content)
+        if self.host.watched:
+            self.host.note("published", LOCAL, json({"event": event.sequence, "trees": trees}))
+        for attribute in trees:
             self.publishing.enter(attribute, event)
 
     def subscribe(self, filter: Filter) -> None:
         """Join one group per disjunct, by the label that is chosen among its attributes."""
+        if self.host.watched:
+            self.host.note("subscribed", LOCAL, str(filter))
         if not self.table.add(LOCAL, filter):
             return
-        chosen = [self.choosing.choose(labels) for labels in labels_of(filter)]
+        offers = labels_of(filter)
+        chosen = [self.choosing.choose(labels) for labels in offers]
+        self.offers[filter] = offers
         self.joined[filter] = chosen
         for label in chosen:
             self.searches.want(label, filter)
@@ -240,7 +249,8 @@ class Dps(Routing):
         """Leave the groups that no other subscription needs."""
         if not self.table.remove(LOCAL, filter):
             return
-        for label in self.joined.pop(filter, ()):
+        del self.offers[filter]
+        for label in self.joined.pop(filter):
             group = self.groups.get((label.attribute, label.text))
             self.searches.unwant(label, filter)
             if group is not None and filter in group.filters:
@@ -259,7 +269,16 @@ class Dps(Routing):
         content = event.content
         if len(self.joined) > FEW:
             return bool(self.table.match(content))
-        return any(filter.matches(content) for filter in self.joined)
+        for filter, disjuncts in self.offers.items():
+            for labels in disjuncts:
+                for label in labels:
+                    if not label.matches(content):
+                        break
+                else:  # labels are quickly compared; they need not say all that the filter does
+                    if filter.matches(content):
+                        return True
+                    break
+        return False
 
     def saw(self, event: Event) -> None:
         """An event has come to this node, wanted here or not."""
@@ -361,10 +380,17 @@ class Dps(Routing):
 
     def state(self, group: Group) -> State:
         """A group as a regular member knows it: leader and co-leaders."""
-        return State(
-            *(group.label.attribute, group.text, group.term),
-            *(group.leader, group.coleaders),
-        )
+        told = group.told
+        if (
+            told is None
+            or told.coleaders is not group.coleaders
+            or told.leader is not group.leader
+            or told.term != group.term
+        ):
+            attribute, text = group.label.attribute, group.text
+            told = State(attribute, text, group.term, group.leader, group.coleaders)
+            group.told = told
+        return told
 
     def epidemic_state(self, group: Group) -> State:
         """A group as a member in epidemic communication knows it: partial views."""
@@ -397,6 +423,9 @@ class Dps(Routing):
 
     def take_state(self, group: Group, state: State) -> None:
         """A group as its leader, or another member, knows it."""
+        if state is group.taken and state.coleaders is group.coleaders:
+            return  # mostly nothing has changed
+        group.taken = None if self.epidemic else state
         here = self.host.node
         group.term = max(group.term, state.term)
         group.coleaders = state.coleaders

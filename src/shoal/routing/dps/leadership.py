@@ -257,6 +257,10 @@ class Leadership:
 
     def take_branch(self, group: Group, branch: Branch) -> None:
         """A successor, as another node knows it; one that cannot be below is ignored."""
+        known = group.successors.get(branch.text)
+        if known is not None and known.branch() is branch:
+            known.heard = self.node.host.now()
+            return
         try:
             theirs = label(group.label.attribute, branch.text)
         except LabelError:
@@ -265,6 +269,7 @@ class Leadership:
             now = self.node.host.now()
             taken = Successor(theirs, branch.term, branch.leader, branch.pointers, now)
             taken.placed = False
+            taken.told = branch
             group.add(taken)
 
 

@@ -7,7 +7,7 @@ knows them. Edges are immediate inclusions, known at both ends. Every subscripti
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -34,6 +34,11 @@ def described(group: Group) -> str:
             for text, successor in group.successors.items()
         },
     }
+    return json(found)
+
+
+def json(found: dict[str, Any]) -> str:
+    """Plain data as the text of a note."""
     return msgspec.json.encode(found).decode()
 
 

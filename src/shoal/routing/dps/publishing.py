@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from shoal.routing.dps.labels import ROOT
 from shoal.routing.dps.messages import DOWN, START, UP, Branch, GossipSub, Publish, PublishGroup
+from shoal.routing.dps.promises import json
 from shoal.routing.dps.traversal import MAX_HOPS
 from shoal.routing.seen import Seen
+from shoal.stack.host import LOCAL
 
 if TYPE_CHECKING:
     from shoal.content import Event
@@ -40,10 +42,12 @@ class Publishing:
         """Bring an event into a tree, if there is one."""
         node = self.node
         if attribute in node.owned:
+            self._note(attribute, event)
             self.on_publish(node.host.node, Publish(event, attribute, ROOT, ROOT, START, 0))
             return
         at, contact = self._start(attribute)
         if contact is not None:
+            self._note(attribute, event)
             node.send(contact, Publish(event, attribute, at, ROOT, START, 1))
         elif not node.trees.absent(attribute):
             parked = self.parked.setdefault(attribute, [])
@@ -52,6 +56,11 @@ class Publishing:
             else:
                 node.host.stopped(event, "no tree found", 0, 0)
             node.trees.look_for(attribute)
+
+    def _note(self, attribute: str, event: Event) -> None:
+        if self.node.host.watched:
+            entered = {"event": event.sequence, "tree": attribute}
+            self.node.host.note("entered", LOCAL, json(entered))
 
     def _start(self, attribute: str) -> tuple[str, Contact | None]:
         node = self.node

@@ -13,7 +13,7 @@ from shoal.routing.dps.messages import Branch, Pointer
 
 if TYPE_CHECKING:
     from shoal.content import Filter
-    from shoal.routing.dps.messages import FindGroup, Publish
+    from shoal.routing.dps.messages import FindGroup, Publish, State
     from shoal.stack.host import NodeId, Timer
     from shoal.stack.message import Contact
 
@@ -43,10 +43,20 @@ class Successor:
         """The text of another successor that it should be below of; empty if there is none."""
         self.placed = True
         """Whether it was compared with the successors that were there before."""
+        self.told: Branch | None = None
 
     def branch(self) -> Branch:
         """As others are told of it."""
-        return Branch(self.label.text, self.term, self.leader, self.view)
+        told = self.told
+        if (
+            told is None
+            or told.leader is not self.leader
+            or told.pointers is not self.view
+            or told.term != self.term
+        ):
+            told = Branch(self.label.text, self.term, self.leader, self.view)
+            self.told = told
+        return told
 
 
 class Creation:
@@ -81,6 +91,10 @@ class Group:
         self.creations: dict[str, Creation] = {}
         self.waiting: list[Publish | FindGroup] = []
         """What came while a successor was being created, in order."""
+        self.told: State | None = None
+        """What a leader last told its members of it."""
+        self.taken: State | None = None
+        """What a regular member was last told."""
         self.rounds = 0
         """Signs of life since this group's place was last looked up."""
 

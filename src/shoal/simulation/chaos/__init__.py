@@ -9,6 +9,8 @@ line of text. Steps overlap freely. Then the trouble ends, the network heals and
   reconfiguration protocol.
 * :mod:`~shoal.simulation.chaos.mesh`: nodes that start, crash and are cut off, for every overlay
   that builds itself and every routing on it.
+* :mod:`~shoal.simulation.chaos.dps`: the same for DPS, with filters of every kind.
+* :mod:`~shoal.simulation.chaos.air`: radios that fail and fade, for every overlay on the air.
 * :mod:`~shoal.simulation.chaos.recovery`: links that lose events, for every recovery on every
   routing and overlay.
 * :mod:`~shoal.simulation.chaos.trials`: all stacks there are; random histories, and shorter ones.
@@ -16,6 +18,7 @@ line of text. Steps overlap freely. Then the trouble ends, the network heals and
 
 from shoal.simulation.chaos.history import DOMAIN, History, ImpossibleStep, Subject, failure
 from shoal.simulation.chaos.mesh import MeshHistory
+from shoal.simulation.chaos.recovery import RecoveryHistory
 from shoal.simulation.chaos.tree import TreeHistory
 from shoal.simulation.chaos.trials import (
     begin,
@@ -23,6 +26,7 @@ from shoal.simulation.chaos.trials import (
     play,
     random_steps,
     read,
+    recovery_subjects,
     replay,
     shrink,
     subjects,
@@ -34,6 +38,7 @@ __all__ = [
     "History",
     "ImpossibleStep",
     "MeshHistory",
+    "RecoveryHistory",
     "Subject",
     "TreeHistory",
     "begin",
@@ -42,6 +47,7 @@ __all__ = [
     "play",
     "random_steps",
     "read",
+    "recovery_subjects",
     "replay",
     "shrink",
     "subjects",

@@ -9,6 +9,7 @@ from shoal.content import AttributeFilter, Attributes, Event
 from shoal.simulation.config import parse_config
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.kernel import to_ns
+from shoal.simulation.recorder import PublicationRecord
 from shoal.simulation.run import REST_LIMIT, Simulation
 from shoal.stack import Chance
 
@@ -29,9 +30,10 @@ class Subject(NamedTuple):
     covering: bool = False
     variant: str = ""
     """Parameters of the routing, as ``name=value name=value``."""
+    recovery: str = ""
 
     def __str__(self) -> str:
-        names = " + ".join(name for name in self[:3] if name)
+        names = " + ".join(name for name in (*self[:3], self.recovery) if name)
         names = f"{names} ({self.variant})" if self.variant else names
         return f"{names} with covering" if self.covering else names
 
@@ -39,7 +41,13 @@ class Subject(NamedTuple):
 class History:
     """A network in trouble, and the log of how it got there."""
 
-    def __init__(self, subject: Subject, ground: dict[str, Any], topology: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        ground: dict[str, Any],
+        topology: dict[str, Any],
+        more: dict[str, Any] | None = None,
+    ) -> None:
         self.subject = subject
         self.ground = ground
         """What the history begins with, beside its stack: plain data, to be printed and read."""
@@ -65,6 +73,7 @@ class History:
                     "workload": {
                         "script": [{"at": 0, "node": 0, "do": "subscribe", "patterns": []}]
                     },
+                    **(more or {}),
                 }
             )
         )
@@ -117,11 +126,12 @@ class History:
         self.simulation.advertisement(node, AttributeFilter(text), False)
 
     def _publish(self, rest: str) -> None:
+        self.simulation.publication(self._event(rest))
+
+    def _event(self, rest: str) -> Event:
         node, text = _node(rest)
-        name, _, value = text.partition("=")
-        event = Event(node, self._sequences[node], Attributes({name: int(value)}))
         self._sequences[node] += 1
-        self.simulation.publication(event)
+        return Event(node, self._sequences[node] - 1, Attributes(attributes(text)))
 
     def _wait(self, rest: str) -> None:
         kernel = self.simulation.kernel
@@ -142,12 +152,16 @@ class History:
         """A ``k``-th step that makes sense now, drawn at random; None if nothing came to mind."""
         raise NotImplementedError
 
+    def draw_filter(self, chance: Chance, k: int) -> str:
+        """What a node subscribes to."""
+        return random_filter(chance, k)
+
     def draw_application(self, chance: Chance, k: int) -> str | None:
         """A step of an application."""
         node = chance.below(self.nodes, k, 0)
         kind = chance.below(6, k, 1)
         if kind < 3:
-            return f"subscribe {node} {random_filter(chance, k)}"
+            return f"subscribe {node} {self.draw_filter(chance, k)}"
         if kind == 3:
             held = list(self.subscribed[node])
             return f"unsubscribe {node} {chance.choice(held, k, 4)}" if held else None
@@ -181,10 +195,7 @@ class History:
         probes = len(recorder.publications)
         recorder.close_bin()
         traffic = len(recorder.traffic)
-        for node in range(self.nodes):
-            for value in range(DOMAIN):
-                if self.may_publish(node, value):
-                    self._publish(f"{node} x={value}")
+        self.publish_probes()
         self.rest()
         recorder.close_bin()
         certain = all(
@@ -199,6 +210,7 @@ class History:
                     f"event {record.publisher}/{record.sequence} reached "
                     f"{_nodes(record.received)}, wanted by {_nodes(record.owed)}"
                 )
+        self.check_share(recorder.publications[probes:])
         routing = self.simulation.stack.routing
         if "tables" in routing.provides and "root" not in routing.needs:  # there all events climb
             misrouted = sum(row[3] for row in recorder.traffic[traffic:])
@@ -206,6 +218,16 @@ class History:
                 raise InvariantViolation(
                     f"{misrouted} events sent where nobody wants them, at rest"
                 )
+
+    def publish_probes(self) -> None:
+        """Every node publishes one event of each kind."""
+        for node in range(self.nodes):
+            for value in range(DOMAIN):
+                if self.may_publish(node, value):
+                    self._publish(f"{node} x={value}")
+
+    def check_share(self, probes: list[PublicationRecord]) -> None:
+        """Enough of the deliveries owed were made, where a routing may miss some."""
 
 
 def failure(history: History, steps: Iterable[str] = ()) -> str | None:
@@ -231,6 +253,15 @@ def random_filter(chance: Chance, *question: int) -> str:
     if operator in (">", ">=") and chance.below(2, *question, 8):
         text += f" AND x < {constant + 1 + chance.below(DOMAIN, *question, 9)}"
     return text
+
+
+def attributes(text: str) -> dict[str, Any]:
+    """Attributes as written in a log: ``x=5 name='ab'``."""
+    found: dict[str, Any] = {}
+    for part in text.split():
+        name, _, value = part.partition("=")
+        found[name] = value.strip("'") if value.startswith("'") else float(value)
+    return found
 
 
 def _node(rest: str) -> tuple[int, str]:

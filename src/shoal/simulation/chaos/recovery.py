@@ -1,19 +1,14 @@
-"""Recoveries under random trouble, held to the oracle.
+"""Histories of links that lose events: for every recovery, on every routing and overlay.
 
-A :class:`RecoveryChaos` is a small network with a recovery above a routing, and a log of steps,
-each one line of text::
+Links lose a share of the events at all times. Beside the steps of applications there are::
 
-    subscribe 3 x > 2
-    unsubscribe 3 x > 2
-    publish 1 x=5
     break 0-1
     mend 0-1
     crash 2
     return 2
-    wait 0.4
 
-Links lose a share of the events at all times. :meth:`RecoveryChaos.check` mends what is broken,
-lets time pass, and holds the network to the oracle:
+:meth:`RecoveryHistory.check` mends what is broken, lets time pass, and holds the network to the
+oracle:
 
 * whatever a reachable buffer holds and an active subscriber lacks is delivered;
 * nothing is delivered twice, or to an application that does not want it;
@@ -27,166 +22,102 @@ that crashed begins anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from shoal.content import AttributeFilter, Attributes, Event
+from shoal.content import AttributeFilter, Event
 from shoal.recovery.gossip import REFRESH, Gossip
-from shoal.simulation.config import RunConfig, parse_config
+from shoal.simulation.chaos.history import DOMAIN, History, Subject, random_filter
 from shoal.simulation.full_mesh import FullMesh
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.kernel import to_ns
-from shoal.simulation.run import Simulation
-from shoal.stack import Chance, StackError, protocols
-from shoal.stack.registry import Choice, build
+from shoal.stack import Chance
+from shoal.stack.registry import find
 
-DOMAIN = 5
-"""Attribute values are 0 to DOMAIN - 1."""
-STEPS = ("subscribe", "unsubscribe", "publish", "break", "mend", "crash", "return", "wait")
+LOSS = 0.2
+"""The share of events that links lose."""
 SETTLING = 400.0
 """Simulated seconds in which everything must have been found."""
-SCRIPTED = {"given tree": "abstract-tree", "given graph": "static-graph"}
-"""Grounds whose links a script makes; the others are overlays that build themselves."""
-ALONE = "no overlay"
-"""The ground of a routing that keeps its own connections."""
+FINDING = 10.0
+"""Seconds that nodes of an overlay that builds itself have to find each other."""
 
 
-def stacks() -> list[tuple[str, str, str]]:
-    """Every (recovery, routing, ground) that can be built."""
-    found = []
-    # Trees that build themselves have histories of their own; a given tree stands for them here.
-    able = [p.name for p in protocols("overlay") if "reach" in p.needs and "tree" not in p.provides]
-    for ground in (*SCRIPTED, *able, ALONE):
-        for routing in protocols("routing"):
-            for recovery in protocols("recovery"):
-                layers = _layers(recovery.name, routing.name, ground)
-                chosen = {kind: Choice(name) for kind, name in layers.items() if name}
-                try:
-                    build(
-                        chosen.get("overlay"),
-                        chosen["routing"],
-                        chosen.get("reconfiguration"),
-                        chosen["recovery"],
-                        topology=chosen["topology"],
-                    )
-                except StackError:
-                    continue
-                found.append((recovery.name, routing.name, ground))
-    return found
+class RecoveryHistory(History):
+    """A network with a recovery, whose links lose events."""
 
-
-def _layers(recovery: str, routing: str, ground: str) -> dict[str, str | None]:
-    needs = next(p.needs for p in protocols("routing") if p.name == routing)
-    return {
-        "topology": SCRIPTED.get(ground, "full-mesh"),
-        "overlay": "given" if ground in SCRIPTED else None if ground == ALONE else ground,
-        "routing": routing,
-        "reconfiguration": "strawman" if "reconfiguration" in needs else None,
-        "recovery": recovery,
-    }
-
-
-def _config(stack: tuple[str, str, str], nodes: int, seed: int, buffer: int) -> RunConfig:
-    sections: dict[str, Any] = {
-        kind: None if name is None else {"name": name} for kind, name in _layers(*stack).items()
-    }
-    sections["recovery"] |= {"buffer": buffer, "buffer_age": 3600.0, "patience": 3600.0}
-    if stack[2] == "given graph":
-        sections["topology"]["degree"] = 2
-    if stack[2] == "given tree":
-        chance = Chance(seed, "recovery tree")
-        sections["topology"]["links"] = [[chance.below(n, n), n] for n in range(1, nodes)]
-    return parse_config(
-        {
-            **sections,
-            "nodes": nodes,
-            "seed": seed,
-            "link": {"delay": 0.001, "bandwidth": 10e6, "loss": 0.2},
-            "workload": {"script": [{"at": 0, "node": 0, "do": "subscribe", "patterns": []}]},
+    def __init__(self, subject: Subject, ground: dict[str, Any]) -> None:
+        more = {
+            "seed": ground["seed"],
+            "link": {"delay": 0.001, "bandwidth": 10e6, "loss": LOSS},
+            "recovery": {
+                "name": subject.recovery,
+                "buffer": ground["buffer"],
+                "buffer_age": 3600.0,
+                "patience": 3600.0,
+            },
         }
-    )
-
-
-class RecoveryChaos:
-    """A network in trouble, and the log of how it got there."""
-
-    def __init__(self, stack: tuple[str, str, str], nodes: int, seed: int, buffer: int) -> None:
-        self.stack = stack
-        self.subject = " + ".join(stack)
-        self.nodes = nodes
-        self.seed = seed
-        self.buffer = buffer
-        self.simulation = Simulation(_config(stack, nodes, seed, buffer))
-        self.simulation.begin()
+        super().__init__(subject, ground, ground["topology"], more)
+        self.steps |= {
+            "break": self._break,
+            "mend": self._mend,
+            "crash": self._crash,
+            "return": self._return,
+        }
         self.kernel = self.simulation.kernel
         self.network = self.simulation.network
-        if stack[2] not in SCRIPTED:
-            self._advance(10.0)  # until the nodes have found each other
+        self.simulation.begin()
         self.links: list[tuple[int, int]] = []
-        """Links that can be broken; an overlay breaks its own."""
-        if stack[2] in SCRIPTED:
+        """Links that can be broken; an overlay that builds itself breaks its own."""
+        if isinstance(self.simulation.topology, FullMesh):
+            self._wait(str(FINDING))
+        else:
             self.links = self.simulation.topology.links
         self.broken: dict[tuple[int, int], None] = {}
         self.crashed: dict[int, None] = {}
-        self.subscribed: list[dict[str, int]] = [{} for _ in range(nodes)]
-        """Per node its filters, and since when."""
+        self.since: dict[tuple[int, str], int] = {}
+        """When each node subscribed to each filter."""
         self.events: list[tuple[int, Event]] = []
         """What was published, and when."""
-        self.born = [0] * nodes
+        self.born = [0] * self.nodes
         """When each node last started."""
-        self.log: list[str] = []
-        self._sequences = [0] * nodes
 
-    # Steps
+    # Steps; applications of crashed nodes do nothing
 
     def step(self, line: str) -> None:
-        """Carry out one line of a log."""
+        """See :class:`~shoal.simulation.chaos.history.History`."""
         what, _, rest = line.partition(" ")
-        if what not in STEPS:
-            raise ValueError(
-                f"unknown step '{line}'; a step starts with one of: {', '.join(STEPS)}"
-            )
-        self.log.append(line)
-        if what == "wait":
-            self._advance(float(rest))
-        elif what in ("break", "mend"):
-            a, _, b = rest.partition("-")
-            getattr(self, f"_{what}")(int(a), int(b))
-        elif what in ("crash", "return"):
-            getattr(self, f"_{what}")(int(rest))
-        else:
-            node, _, text = rest.partition(" ")
-            if int(node) not in self.crashed:
-                getattr(self, f"_{what}")(int(node), text)
+        if what not in ("subscribe", "unsubscribe", "publish") or (
+            int(rest.partition(" ")[0]) not in self.crashed
+        ):
+            super().step(line)
 
-    def _subscribe(self, node: int, text: str) -> None:
-        self.subscribed[node].setdefault(text, self.kernel.now)
-        self.simulation.subscription(node, AttributeFilter(text), True)
+    def _subscribe(self, rest: str) -> None:
+        node, _, text = rest.partition(" ")
+        if text not in self.subscribed[int(node)]:
+            self.since[int(node), text] = self.kernel.now
+        super()._subscribe(rest)
 
-    def _unsubscribe(self, node: int, text: str) -> None:
-        self.subscribed[node].pop(text, None)
-        self.simulation.subscription(node, AttributeFilter(text), False)
-
-    def _publish(self, node: int, text: str) -> None:
-        name, _, value = text.partition("=")
-        event = Event(node, self._sequences[node], Attributes({name: int(value)}))
-        self._sequences[node] += 1
-        if self.stack[1] == "advertisement-forwarding":
-            self.simulation.advertisement(node, AttributeFilter("x >= 0"), True)
+    def _publish(self, rest: str) -> None:
+        event = self._event(rest)
+        if self.simulation.advertises:
+            self.simulation.advertisement(event.publisher, AttributeFilter("x >= 0"), True)
         self.events.append((self.kernel.now, event))
         self.simulation.publication(event)
 
-    def _break(self, a: int, b: int) -> None:
+    def _break(self, rest: str) -> None:
+        a, b = map(int, rest.split("-"))
         if self.network.linked(a, b):
             self.broken[a, b] = None
             self.network.link_down(a, b)
 
-    def _mend(self, a: int, b: int) -> None:
+    def _mend(self, rest: str) -> None:
+        a, b = map(int, rest.split("-"))
         if (a, b) in self.broken and a not in self.crashed and b not in self.crashed:
             del self.broken[a, b]
             self.network.link_up(a, b)
 
-    def _crash(self, node: int) -> None:
+    def _crash(self, rest: str) -> None:
+        node = int(rest)
         if node in self.crashed:
             return
         self.crashed[node] = None
@@ -197,12 +128,14 @@ class RecoveryChaos:
             topology.crash(node)
         else:
             for neighbour in self.network.neighbours(node):
-                self.broken[_key(self.links, node, neighbour)] = None
+                link = (node, neighbour)
+                self.broken[link if link in self.links else (neighbour, node)] = None
             self.network.crash(node)
         for record in self.simulation.recorder.publications:
             record.received &= ~(1 << node)  # its application begins anew
 
-    def _return(self, node: int) -> None:
+    def _return(self, rest: str) -> None:
+        node = int(rest)
         if node not in self.crashed:
             return
         del self.crashed[node]
@@ -214,23 +147,43 @@ class RecoveryChaos:
         self.network.start_node(node, ())
         for a, b in list(self.broken):
             if node in (a, b):
-                self._mend(a, b)
+                self._mend(f"{a}-{b}")
 
-    def _advance(self, seconds: float) -> None:
-        self.kernel.run(self.kernel.now + to_ns(seconds))
+    def draw(self, chance: Chance, k: int) -> str | None:
+        """See :class:`~shoal.simulation.chaos.history.History`."""
+        node = chance.below(self.nodes, k, 0)
+        kind = chance.below(30, k, 1)
+        if kind < 4:
+            return f"subscribe {node} {random_filter(chance, k)}"
+        if kind == 4:
+            held = list(self.subscribed[node])
+            return f"unsubscribe {node} {chance.choice(held, k, 4)}" if held else None
+        if kind < 21:
+            return f"publish {node} x={chance.below(DOMAIN, k, 6)}"
+        if kind == 21 and self.links:
+            a, b = chance.choice(self.links, k, 7)
+            return f"break {a}-{b}"
+        if kind == 22 and self.broken:
+            a, b = chance.choice(list(self.broken), k, 8)
+            return f"mend {a}-{b}"
+        if kind == 23 and len(self.crashed) < self.nodes - 2:
+            return f"crash {node}"
+        if kind in (24, 25) and self.crashed:
+            return f"return {chance.choice(list(self.crashed), k, 9)}"
+        return f"wait {(1 + chance.below(100, k, 10)) / 100}"
 
     # The oracle
 
     def check(self) -> None:
         """Mend everything, wait, and look whether all that can be had was delivered."""
         for node in list(self.crashed):
-            self._return(node)
+            self._return(str(node))
         for a, b in list(self.broken):
-            self._mend(a, b)
-        self._advance(1.5 * REFRESH)
+            self._mend(f"{a}-{b}")
+        self._wait(str(1.5 * REFRESH))
         end = self.kernel.now + to_ns(SETTLING)
         while self.kernel.now < end and next(self.lacking(), None) is not None:
-            self._advance(5.0)
+            self._wait("5")
         for node, event, holder in self.lacking():
             raise InvariantViolation(
                 f"node {node} lacks event {event.publisher}/{event.sequence} "
@@ -241,7 +194,7 @@ class RecoveryChaos:
     def lacking(self) -> Iterator[tuple[int, Event, int]]:
         """(node, event, holder): owed, not delivered, and there for the asking."""
         forest = self.simulation.oracle.forest
-        alone = self.stack[2] == ALONE  # anybody reaches anybody
+        alone = not self.subject.overlay  # anybody reaches anybody
         for node, event in self._undelivered():
             linked = forest.component_of(node)
             for holder in range(self.nodes):
@@ -258,8 +211,9 @@ class RecoveryChaos:
             for node in range(self.nodes):
                 if received >> node & 1:
                     continue
-                for text, since in self.subscribed[node].items():
-                    if since < at and AttributeFilter(text).matches(event.content):
+                for text in self.subscribed[node]:
+                    early = self.since[node, text] < at
+                    if early and AttributeFilter(text).matches(event.content):
                         yield node, event
                         break
 
@@ -304,109 +258,14 @@ class RecoveryChaos:
         return found.recovery
 
 
-def random_steps(chaos: RecoveryChaos, chance: Chance, count: int) -> Iterator[str]:
-    """Steps that make sense in the state the network is in, drawn one after the other."""
-    for k in range(count):
-        node = chance.below(chaos.nodes, k, 0)
-        kind = chance.below(30, k, 1)
-        if kind < 4:
-            yield f"subscribe {node} {_filter(chance, k)}"
-        elif kind == 4:
-            held = list(chaos.subscribed[node])
-            if held:
-                yield f"unsubscribe {node} {held[chance.below(len(held), k, 4)]}"
-        elif kind < 21:
-            yield f"publish {node} x={chance.below(DOMAIN, k, 6)}"
-        elif kind == 21 and chaos.links:
-            a, b = chaos.links[chance.below(len(chaos.links), k, 7)]
-            yield f"break {a}-{b}"
-        elif kind == 22 and chaos.broken:
-            a, b = list(chaos.broken)[chance.below(len(chaos.broken), k, 8)]
-            yield f"mend {a}-{b}"
-        elif kind == 23 and len(chaos.crashed) < chaos.nodes - 2:
-            yield f"crash {node}"
-        elif kind in (24, 25) and chaos.crashed:
-            yield f"return {list(chaos.crashed)[chance.below(len(chaos.crashed), k, 9)]}"
-        else:
-            yield f"wait {(1 + chance.below(100, k, 10)) / 100}"
-
-
-def _filter(chance: Chance, k: int) -> str:
-    operator = (">", "<", "=")[chance.below(3, k, 3)]
-    return f"x {operator} {chance.below(DOMAIN, k, 2)}"
-
-
-def trial(
-    stack: tuple[str, str, str], seed: int, steps: int = 120
-) -> tuple[RecoveryChaos, str | None]:
-    """One random history, from its seed, and what the oracle objects to, if anything."""
+def recovery_ground(seed: int, subject: Subject) -> dict[str, Any]:
+    """A few nodes, on given links (a tree, or a graph where the routing takes one) or their own."""
     chance = Chance(seed, "recovery chaos")
     nodes = 4 + chance.below(5, 0)
-    chaos = RecoveryChaos(stack, nodes, seed, (4, 40, 400)[chance.below(3, 1)])
-    try:
-        for line in random_steps(chaos, chance, steps):
-            chaos.step(line)
-    except InvariantViolation as violation:
-        return chaos, str(violation)
-    return chaos, failure(chaos)
-
-
-def replay(data: Mapping[str, Any]) -> RecoveryChaos:
-    """The network after the steps of a described history."""
-    stack = (str(data["recovery"]), str(data["routing"]), str(data["ground"]))
-    chaos = RecoveryChaos(stack, int(data["nodes"]), int(data["seed"]), int(data["buffer"]))
-    for line in data["steps"]:
-        chaos.step(str(line))
-    return chaos
-
-
-def failure(chaos: RecoveryChaos) -> str | None:
-    """What the oracle objects to, if anything."""
-    try:
-        chaos.check()
-    except InvariantViolation as violation:
-        return str(violation)
-    return None
-
-
-def describe(chaos: RecoveryChaos, log: list[str]) -> Mapping[str, Any]:
-    """Everything needed to replay a history, as plain data."""
-    recovery, routing, ground = chaos.stack
-    return {
-        "recovery": recovery,
-        "routing": routing,
-        "ground": ground,
-        "nodes": chaos.nodes,
-        "seed": chaos.seed,
-        "buffer": chaos.buffer,
-        "steps": log,
-    }
-
-
-def shrink(chaos: RecoveryChaos) -> list[str]:
-    """The log of a failing history with steps left out as long as it still fails."""
-    log = list(chaos.log)
-    size = max(1, len(log) // 2)
-    while size:
-        at = 0
-        while at < len(log):
-            shorter = log[:at] + log[at + size :]
-            if _still_fails(chaos, shorter):
-                log = shorter
-            else:
-                at += size
-        size //= 2
-    return log
-
-
-def _still_fails(chaos: RecoveryChaos, log: list[str]) -> bool:
-    try:
-        return failure(replay(describe(chaos, log))) is not None
-    except InvariantViolation:
-        return True
-    except (KeyError, IndexError):
-        return False  # a step needs one that was left out
-
-
-def _key(links: list[tuple[int, int]], a: int, b: int) -> tuple[int, int]:
-    return (a, b) if (a, b) in links else (b, a)
+    ground = {"nodes": nodes, "seed": seed, "buffer": (4, 40, 400)[chance.below(3, 1)]}
+    if not subject.overlay or "links" not in find("overlay", subject.overlay).needs:
+        return ground | {"topology": {"name": "full-mesh"}}
+    if "tree" not in find("routing", subject.routing).needs and chance.below(2, 2):
+        return ground | {"topology": {"name": "static-graph", "degree": 2}}
+    links = [(chance.below(n, 3, n), n) for n in range(1, nodes)]
+    return ground | {"topology": {"name": "abstract-tree", "links": links}}

@@ -1,0 +1,58 @@
+"""Labels: the order that keeps MAODV and WiTree free of cycles.
+
+A node's label says which group hello it has heard, and how far it is from the leader that sent it.
+``leads(a, b)``: a node with label a may be the child of one with label b. Along every link from
+child to parent labels lead upwards, and the label of a node that has children only ever moves up
+(``docs/witree.md`` has the proof).
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+Label: TypeAlias = tuple[int, int, int, int, float]
+"""Generation, leader and its count of trees, the leader's sequence number; distance from it."""
+
+BLANK: Final[Label] = (0, 0, 0, 0, 0.0)
+"""The label of a node without a tree."""
+
+GAP: Final = 1e-9
+"""Least difference of distances that counts."""
+
+LONGEST: Final = 2**40
+"""A generation that is not followed by another: only a node that lies has one."""
+
+
+def same_group(first: Label, second: Label) -> bool:
+    """Whether two labels are of one leader and one sequence number."""
+    return first[:4] == second[:4]
+
+
+def same_tree(first: Label, second: Label) -> bool:
+    """Whether two labels are of one tree of one leader."""
+    return first[:3] == second[:3]
+
+
+def older(first: Label, second: Label) -> bool:
+    """Whether the second is of a later generation, a leader that prevails, or a later number."""
+    return first[:4] < second[:4]
+
+
+def leads(first: Label, second: Label) -> bool:
+    """Whether a node with the second label may be the parent of one with the first."""
+    if same_group(first, second):
+        return first[4] - second[4] > GAP
+    return older(first, second)
+
+
+def below(own: Label, parent: Label) -> Label:
+    """The label of a node with this parent: a hop further, and never behind where it was."""
+    distance = parent[4] + 1.0
+    if same_group(own, parent) and own[4] < distance:
+        distance = own[4]
+    return (parent[0], parent[1], parent[2], parent[3], distance)
+
+
+def nearer(label: Label, step: float) -> Label:
+    """The label of the same group, nearer to the leader by a step."""
+    return (label[0], label[1], label[2], label[3], label[4] - step)

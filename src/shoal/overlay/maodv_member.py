@@ -1,0 +1,290 @@
+"""A node's place in a tree on the air: its label, parent and children, hellos and group hellos.
+
+This half of MAODV shows the node to others, notices lost neighbours, and takes children in; the
+other half, :mod:`~shoal.overlay.maodv`, looks for a parent. Messages are lost, late and repeated:
+
+* An *attachment* is a child's to a parent, numbered by the child. Both ends refer to it by that
+  number, and a parent that does not list the child in its hello has given it up.
+* An *offer* is a parent's to a child to be, numbered by the parent and good for one activation. It
+  is withdrawn when the node turns to that child itself, so no late activation is accepted.
+* Labels heard from the parent count only in the order in which it sent them (``beat``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.overlay.maodv_label import BLANK, LONGEST, Label, below, leads, older, same_tree
+from shoal.overlay.maodv_messages import Confirm, Grph, Hello, Leave, Mact, MaodvParameters, Rrep
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Overlay, Reconfiguration, Routing, shown_parent
+from shoal.stack.message import Contact, Message
+
+LIFE: Final = 1 << 32
+"""Counters begin here times the node's start, so that those of an earlier start are smaller."""
+REMEMBERED: Final = 256
+"""Other trees, requesters and offers that a node remembers."""
+
+
+class Child:
+    """A node whose parent this one is."""
+
+    def __init__(self, number: int, now: float) -> None:
+        self.number = number
+        """Of its attachment."""
+        self.heard = now
+        """When its last hello came."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Member(Overlay):
+    """Label, parent and children; hellos; what a parent to be answers."""
+
+    def __init__(self, host: Host, parameters: MaodvParameters, routing: Routing) -> None:
+        super().__init__(host, routing)
+        self.parameters = parameters
+        self.node: NodeId = host.node
+        self.heals_within = 12 * parameters.group_hello
+        self.label: Label = BLANK
+        self.leading = False
+        self.parent: NodeId = LOCAL
+        self.number = 0
+        """Of the attachment to the parent."""
+        self.parent_heard = 0.0
+        self.parent_beat = 0
+        """Of the latest message of the parent that told its label."""
+        self.children: dict[NodeId, Child] = {}
+        self.count = host.epoch * LIFE
+        """Numbers given so far: to beats, attachments, requests, offers and trees led."""
+        self.offers: dict[NodeId, int] = {}
+        """Per node that may become a child, the number of the offer to it."""
+        self.flooded: dict[tuple[int, int, int], int] = {}
+        """Per other tree, the latest group hello passed on."""
+        self.failed: dict[NodeId, int] = {}
+        """Per neighbour, frames in a row that it did not acknowledge."""
+        self.chance = host.chance("maodv")
+        self._ticked = -1.0
+
+    # The other half
+
+    def pointed(self) -> tuple[NodeId, int]:
+        """The parent, or the node that this one asks to be it; and the attachment's number."""
+        raise NotImplementedError
+
+    def frozen(self) -> bool:
+        """Whether the node is changing its place, and its label must stay."""
+        raise NotImplementedError
+
+    def lose_parent(self, why: str) -> None:
+        """There is no parent any more: look for another."""
+        raise NotImplementedError
+
+    def look_around(self) -> None:
+        """Once a hello: join another tree that was heard of, if there is one."""
+        raise NotImplementedError
+
+    def foreign(self, sender: NodeId, message: Grph) -> None:
+        """A group hello of a tree that this one can join."""
+        raise NotImplementedError
+
+    def given_up(self, node: NodeId, number: int) -> None:
+        """A node denies an attachment; perhaps one that was asked for."""
+        raise NotImplementedError
+
+    # Hellos
+
+    def start(self) -> None:
+        """Begin to send hellos, each node at another moment."""
+        phase = self.host.chance("maodv phase").uniform(self.node, self.host.epoch)
+        self.host.every(self.parameters.hello, self.hello, phase * self.parameters.hello)
+        group = self.parameters.group_hello
+        self.host.every(group, self.group_hello, phase * group)
+
+    def numbered(self) -> int:
+        """The next number."""
+        self.count += 1
+        return self.count
+
+    def pass_on(self, message: Message) -> None:
+        """Broadcast what others may be about to broadcast too: a little later."""
+        wait = self.chance.uniform(self.node, self.numbered())
+        self.host.after(wait * self.parameters.jitter, lambda: self.host.broadcast(message))
+
+    def hello(self) -> None:
+        """Give up the neighbours that have been silent, and say hello to the others.
+
+        Any frame is a sign of life.
+        """
+        now, hello = self.host.now(), self.parameters.hello
+        if now - self._ticked > 2 * hello and self._ticked >= 0:
+            self.parent_heard = now  # this node itself was held up: nobody else is to blame
+            for child in self.children.values():
+                child.heard = now
+        self._ticked = now
+        silent = now - hello * self.parameters.patience
+        for node, child in list(self.children.items()):
+            if child.heard < silent and self.host.heard_at(node) < silent:
+                self.drop_child(node, "it fell silent")
+        parent = self.parent
+        if parent != LOCAL and self.parent_heard < silent and self.host.heard_at(parent) < silent:
+            self.lose_parent("it fell silent")
+        self.look_around()
+        parent, number = self.pointed()
+        message = Hello(self.numbered(), parent, number, self.label, tuple(self.children))
+        self.host.broadcast(message)
+
+    def on_hello(self, sender: NodeId, message: Message) -> None:
+        """A neighbour is there; it may have another parent, or have given this node up."""
+        hello = cast("Hello", message)
+        self.failed.pop(sender, None)
+        if sender == self.parent:
+            if hello.beat > self.parent_beat and self.node not in hello.children:
+                self.lose_parent("it has given this node up")
+            else:
+                self.hear_parent(hello.beat, hello.label)
+            return
+        child = self.children.get(sender)
+        if child is not None:
+            child.heard = self.host.now()
+            if hello.parent != self.node and hello.number >= child.number:
+                self.child_elsewhere(sender)
+
+    def child_elsewhere(self, node: NodeId) -> None:
+        """A child says that it has another parent, or none."""
+        self.drop_child(node, "it is elsewhere")
+
+    def hear_parent(self, beat: int, label: Label) -> None:
+        """Follow the parent's label, unless what it said later is known."""
+        self.parent_heard = self.host.now()
+        if beat <= self.parent_beat:
+            return
+        self.parent_beat = beat
+        if leads(self.label, label):
+            before = self.label
+            self.label = below(before, label)
+            if older(before, label):
+                self.pass_on(Grph(self.numbered(), self.label, True))
+
+    # Group hellos
+
+    def group_hello(self) -> None:
+        """Once a period a leader sends a new group hello."""
+        if not self.leading or self.frozen():
+            return
+        if not self.children and self.label[0] > 1:
+            self.lead()  # nobody depends on its label any more: others need not give way to it
+            return
+        self.label = (*self.label[:3], self.label[3] + 1, 0.0)
+        self.host.broadcast(Grph(self.numbered(), self.label, True))
+
+    def lead(self) -> None:
+        """Be the leader of a tree of its own, ahead of the one that it was in."""
+        self.forget_label()
+        if self.label[0] >= LONGEST:
+            for node in list(self.children):
+                self.drop_child(node, "a liar has used up the generations")
+            self.forget_label()
+        self.leading = True
+        self.label = (self.label[0] + 1, self.node, self.numbered(), 1, 0.0)
+        self.host.broadcast(Grph(self.numbered(), self.label, True))
+
+    def forget_label(self) -> None:
+        """A node without children begins anew: no label has to stay behind its own."""
+        if not self.children:
+            self.label = BLANK
+            self.offers.clear()
+
+    def on_grph(self, sender: NodeId, message: Message) -> None:
+        """Follow that of the own tree; pass on that of one that prevails, and perhaps join it."""
+        grph = cast("Grph", message)
+        label: Label = grph.label
+        if sender == self.parent and grph.member:
+            self.hear_parent(grph.beat, label)
+            return
+        if same_tree(label, self.label) or not older(self.label, label):
+            return  # leaders of trees that prevail need not hear of others
+        tree = label[:3]
+        if self.flooded.get(tree, -1) < label[3]:
+            self.flooded.pop(tree, None)
+            self.flooded[tree] = label[3]
+            if len(self.flooded) > REMEMBERED:
+                del self.flooded[next(iter(self.flooded))]
+            if self.children or not self.leading:  # a lone node joins instead
+                self.pass_on(Grph(self.numbered(), label, False))
+        self.foreign(sender, grph)
+
+    # Children
+
+    def make_offer(self, sender: NodeId, requester: NodeId, request: int) -> None:
+        """RREP: this node can be the parent of whoever sent the request."""
+        offer = self.numbered()
+        self.offers.pop(sender, None)
+        self.offers[sender] = offer
+        if len(self.offers) > REMEMBERED:
+            del self.offers[next(iter(self.offers))]
+        self.host.send(sender, Rrep(requester, request, self.node, offer, self.label, ()))
+
+    def on_mact(self, sender: NodeId, message: Message) -> None:
+        """MACT: take the child in, if the offer stands and labels allow it."""
+        mact = cast("Mact", message)
+        child = self.children.get(sender)
+        if child is not None and child.number == mact.number:
+            return  # repeated
+        if self.offers.get(sender) != mact.offer or not leads(mact.label, self.label):
+            self.host.send(sender, Leave(mact.number))
+            return
+        del self.offers[sender]
+        if child is not None:
+            self.drop_child(sender, "it attaches anew")
+        self.children[sender] = Child(mact.number, self.host.now())
+        self.host.send(sender, Confirm(self.numbered(), mact.number, self.label))
+        self.link_up(sender, None if mact.repair < 0 else Reconfiguration(mact.repair))
+
+    def drop_child(self, node: NodeId, why: str) -> None:
+        """A node is no child any more."""
+        del self.children[node]
+        self.failed.pop(node, None)
+        self.link_down(node)
+        if self.host.watched:
+            self.host.note("child lost", node, why)
+
+    def on_leave(self, sender: NodeId, message: Message) -> None:
+        """The other end of an attachment has given it up, or never had it."""
+        leave = cast("Leave", message)
+        child = self.children.get(sender)
+        if child is not None and child.number == leave.number:
+            self.drop_child(sender, "it left")
+        elif sender == self.parent and leave.number == self.number:
+            self.lose_parent("it gave this node up")
+        else:
+            self.given_up(sender, leave.number)
+
+    def unreachable(self, contact: Contact) -> None:
+        """A neighbour did not acknowledge a frame; it is lost if that goes on."""
+        node = contact.node
+        if node != self.parent and node not in self.children:
+            return
+        failures = self.failed.get(node, 0) + 1
+        self.failed[node] = failures
+        if failures >= self.parameters.failures:
+            del self.failed[node]
+            if node == self.parent:
+                self.lose_parent("it does not acknowledge")
+            else:
+                self.drop_child(node, "it does not acknowledge")
+
+    # For those who watch
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`~shoal.stack.layer.Overlay`."""
+        generation, leader, _, sequence, distance = self.label
+        return {
+            "leader": leader if generation else None,
+            "generation": generation,
+            "sequence": sequence,
+            "distance": round(distance, 6),
+            "parent": shown_parent(self.parent, self.leading),
+            "children": len(self.children),
+        }

@@ -1,0 +1,200 @@
+"""Messages and parameters of MAODV and WiTree (a compiled module cannot define structs)."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from shoal.stack.message import HEADER_BYTES, Message
+
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Id: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+Ids: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)]
+Distance: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
+WireLabel: TypeAlias = tuple[Count, Count, Count, Count, Distance]
+
+WORD = 4
+"""Bytes of a node's id, and of every number in a message."""
+LABEL = 4 * WORD
+"""Bytes of a label: generation, leader, sequence number and distance."""
+
+
+class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How often nodes show themselves, and how long they wait for each other."""
+
+    hello: Seconds = 1.0
+    """Seconds between two hellos of a node."""
+    patience: Annotated[float, msgspec.Meta(ge=1.5, le=1000)] = 2.5
+    """Hellos after which a silent neighbour is lost."""
+    group_hello: Seconds = 5.0
+    """Seconds between two group hellos of a leader."""
+    reply_wait: Seconds = 1.0
+    """Seconds in which a node that looks for a parent collects replies."""
+    retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 2
+    """How often a request without reply is repeated before the network counts as partitioned."""
+    confirm_wait: Seconds = 0.5
+    """Seconds in which an activation or a handover must be answered."""
+    jitter: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.01
+    """Seconds, drawn at random up to this, that a node waits before it passes a broadcast on."""
+    failures: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
+    """Frames in a row that a neighbour does not acknowledge, after which it is lost."""
+
+
+class Control(Message, frozen=True):
+    """What keeps the tree together; no part of a reconfiguration of tables."""
+
+    def involves(self) -> bool:
+        """Repairing the tree is not repairing tables."""
+        return False
+
+
+class Hello(Control, frozen=True, tag="maodv hello"):
+    """The sender is there, has this parent (or asks it to be), this label and these children."""
+
+    beat: Count
+    parent: Id
+    number: Count
+    """Of the sender's attachment to its parent, or of the last one it tried."""
+    label: WireLabel
+    children: Ids
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * (3 + len(self.children))
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class Grph(Control, frozen=True, tag="maodv grph"):
+    """GRPH, a group hello: the leader of a tree and its latest sequence number.
+
+    From a member of that tree it carries the sender's own label; other nodes pass it on unchanged.
+    """
+
+    beat: Count
+    label: WireLabel
+    member: bool
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * 2
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens."""
+        return True
+
+
+class Rreq(Control, frozen=True, tag="maodv rreq"):
+    """RREQ: who can be the requester's parent? ``number`` counts its requests."""
+
+    requester: Id
+    number: Count
+    label: WireLabel
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * 2
+
+
+class Rrep(Control, frozen=True, tag="maodv rrep"):
+    """RREP: ``far`` can, and makes the offer to whoever it heard the request from."""
+
+    requester: Id
+    number: Count
+    far: Id
+    offer: Count
+    label: WireLabel
+    path: Ids
+    """Nodes that passed the reply on, the one at the new link first."""
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * (4 + len(self.path))
+
+
+class Mact(Control, frozen=True, tag="maodv mact"):
+    """MACT: the sender takes up an offer and wants to be the receiver's child."""
+
+    number: Count
+    offer: Count
+    label: WireLabel
+    repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * 3
+
+
+class Confirm(Control, frozen=True, tag="maodv confirm"):
+    """The receiver is the sender's child from now on."""
+
+    beat: Count
+    number: Count
+    label: WireLabel
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * 2
+
+
+class Leave(Control, frozen=True, tag="maodv leave"):
+    """The attachment of this number between sender and receiver is none, or no longer one."""
+
+    number: Count
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + WORD
+
+
+class Handover(Control, frozen=True, tag="maodv handover"):
+    """From a root to its child: be the root in my place, and I am your child.
+
+    The role passes on along ``path``; the last node there is to attach to ``far``.
+    """
+
+    number: Count
+    """Of the receiver's attachment to the sender, which ends."""
+    back: Count
+    """Of the sender's attachment to the receiver, which begins."""
+    label: WireLabel
+    step: Distance
+    """By how much each node of the path is nearer to the leader than the one before."""
+    path: Ids
+    far: Id
+    """LOCAL: the last node looks for a parent itself."""
+    offer: Count
+    repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * (6 + len(self.path))
+
+
+class Taken(Control, frozen=True, tag="maodv taken"):
+    """The answer to a handover: the receiver is the sender's child from now on."""
+
+    beat: Count
+    back: Count
+    label: WireLabel
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * 2
+
+
+class Merge(Control, frozen=True, tag="maodv merge"):
+    """To the leader: a node of this tree, the first of the path, hears a tree that prevails."""
+
+    label: WireLabel
+    path: Ids
+
+    def size(self) -> int:
+        """By content."""
+        return HEADER_BYTES + LABEL + WORD * len(self.path)

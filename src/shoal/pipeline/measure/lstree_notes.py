@@ -1,0 +1,487 @@
+"""Measures of LSTree seen from within (Frey, sections 10.2 and 10.3), from the notes of
+:mod:`~shoal.overlay.lstree_observed`: colours, depths, answers and caches.
+
+Most count how often a rule was broken; a rule that never came into play gives no value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from itertools import groupby, pairwise, product
+from statistics import median
+from typing import Any, NamedTuple, TypeAlias
+
+from shoal.overlay.lstree_messages import ParentRequest
+from shoal.overlay.lstree_relation import BLANK, Colour, can_connect, precedes
+from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.run_view import Run
+from shoal.routing.flooding import Flooding
+from shoal.stack.host import LOCAL, Host, Timer
+from shoal.stack.message import Contact, Message
+from shoal.stack.registry import find, validate
+
+LIMITS = ("full", "leaf")
+"""Refusals for a limit on degrees."""
+COMPARED = 60
+"""Values of a run that are compared with each other, three at a time."""
+
+
+class Place(NamedTuple):
+    """A node's place in the tree from an instant on."""
+
+    at: float
+    node: int
+    parent: int
+    colour: Colour
+    depth: float
+    above: float
+    """The parent's depth, as last heard."""
+    root: bool
+    ancestors: tuple[int, ...]
+    siblings: frozenset[int]
+
+
+class Answer(NamedTuple):
+    """A request and what became of it."""
+
+    at: float
+    node: int
+    requester: int
+    colour: Colour
+    depth: float
+    forced: tuple[bool, bool]
+    """Whether MAXDEGREE and MINDEGREE were lifted."""
+    before: Mapping[str, Any]
+    """The candidate's state when it was asked."""
+    answer: str
+    named: tuple[int, ...]
+    lowered: float
+    """Its depth after the answer."""
+
+    @property
+    def own(self) -> Colour:
+        """The candidate's colour."""
+        return _colour(self.before["colour"])
+
+    @property
+    def same(self) -> bool:
+        """Whether candidate and requester are of one colour."""
+        return self.own == self.colour
+
+    @property
+    def safe(self) -> bool:
+        """Whether requester → candidate."""
+        return can_connect(self.colour, self.depth, self.own, self.before["depth"])
+
+    @property
+    def searching(self) -> bool:
+        """Whether the candidate was itself looking for a parent."""
+        return self.before["parent"] == LOCAL and not self.before["root"]
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it was accepted, as far as colours and depths are concerned."""
+        return self.answer in ("accepted", *LIMITS)
+
+
+def _colour(value: Iterable[int]) -> Colour:
+    length, node, life = value
+    return (length, node, life)
+
+
+class Observed:
+    """The notes of a run, read."""
+
+    def __init__(self, run: Run) -> None:
+        self.places: list[Place] = []
+        self.answers: list[Answer] = []
+        self.asks: list[tuple[float, int, int, dict[str, Any]]] = []
+        """When, who asks, whom, and how the search stands."""
+        self.sighted: set[tuple[float, int, int]] = set()
+        self.ups: dict[int, list[float]] = defaultdict(list)
+        self.downs: dict[int, list[float]] = defaultdict(list)
+        rows: list[tuple[float, int, int, Any, dict[str, Any]]] = []
+        for note in run.notes:
+            what = note["what"]
+            if what == "node up":
+                self.ups[note["node"]].append(note["time"])
+            elif what == "node down":
+                self.downs[note["node"]].append(note["time"])
+            elif what in ("place", "answer", "asks", "sighted"):
+                value = json.loads(note["value"])
+                rows.append((note["time"], note["node"], value["n"], note, value))
+        rows.sort(key=lambda row: row[:3])
+        for at, node, _, note, value in rows:
+            self._read(at, node, note["what"], note["peer"], value)
+
+    def _read(self, at: float, node: int, what: str, peer: int, value: dict[str, Any]) -> None:
+        if what == "asks":
+            self.asks.append((at, node, peer, value))
+        elif what == "sighted":
+            self.sighted.add((at, node, peer))
+        elif what == "place":
+            self.places.append(
+                Place(
+                    *(at, node, peer, _colour(value["colour"]), value["depth"], value["above"]),
+                    *(value["root"], tuple(value["ancestors"]), frozenset(value["siblings"])),
+                )
+            )
+        else:
+            self.answers.append(
+                Answer(
+                    *(at, node, peer, _colour(value["colour"]), value["depth"]),
+                    *(tuple(value["forced"]), value["before"], value["answer"]),
+                    *(tuple(value["named"]), value["lowered"]),
+                )
+            )
+
+    def lives(self) -> Iterator[list[Place]]:
+        """The places of every life of a node, in order."""
+        by_node: dict[int, list[Place]] = defaultdict(list)
+        for place in self.places:
+            by_node[place.node].append(place)
+        for node, places in by_node.items():
+            starts = sorted(self.ups[node])
+            lives: dict[int, list[Place]] = defaultdict(list)
+            for place in places:
+                lives[sum(start <= place.at for start in starts)].append(place)
+            yield from lives.values()
+
+    def instants(self) -> Iterator[tuple[float, dict[int, Place], set[int]]]:
+        """After every instant the places of all nodes that are up, and who moved in it."""
+        now: dict[int, Place] = {}
+        changes: list[tuple[float, int, Place | int]] = [(p.at, 1, p) for p in self.places]
+        changes += [(at, 0, node) for node, times in self.downs.items() for at in times]
+        changes.sort(key=lambda change: change[:2])
+        for at, group in groupby(changes, key=lambda change: change[0]):
+            moved: set[int] = set()
+            for _, _, what in group:
+                if isinstance(what, Place):
+                    now[what.node] = what
+                    moved.add(what.node)
+                else:
+                    now.pop(what, None)
+            yield at, now, moved
+
+    def end(self) -> dict[int, Place]:
+        """The places of all nodes that are up at the end."""
+        last: dict[int, Place] = {}
+        for _, now, _ in self.instants():
+            last = now
+        return last
+
+
+@cache
+def _observed(run: Run) -> Observed:
+    return Observed(run)
+
+
+def observed(run: Run) -> Observed:
+    """The notes of a run; read once for all measures that are asked of it."""
+    if _observed.cache_info().currsize > 1:
+        _observed.cache_clear()  # of earlier runs, which no measure asks about any more
+    return _observed(run)
+
+
+# Colours and depths (section 10.2.1)
+
+
+def _values(run: Run) -> list[tuple[Colour, float]]:
+    """Some of the colours and depths that nodes had."""
+    seen = dict.fromkeys((place.colour, place.depth) for place in observed(run).places)
+    return list(seen)[:: max(1, len(seen) // COMPARED)]
+
+
+@case("notes", unit="errors")
+def relation_errors(run: Run) -> Value:
+    """Values seen in a run for which "can connect to" is no strict order, total on colours."""
+    values = _values(run)
+    if not values:
+        return None
+    errors = sum(can_connect(*v, *v) for v in values)
+    for v, w in product(values, repeat=2):
+        both = can_connect(*v, *w) + can_connect(*w, *v)
+        errors += both > 1 or (v[0] != w[0] and both != 1)
+    for u, v, w in product(values, repeat=3):
+        errors += can_connect(*u, *v) and can_connect(*v, *w) and not can_connect(*u, *w)
+    return errors
+
+
+@case("notes", unit="pairs")
+def order_violations(run: Run) -> Value:
+    """Children that did not precede their parents, looked at after every instant."""
+    below: dict[int, set[int]] = defaultdict(set)
+    above: dict[int, int] = {}
+    found = 0
+    seen = False
+    for _, now, moved in observed(run).instants():
+        for node in moved:
+            seen = True
+            below[above.get(node, LOCAL)].discard(node)
+            above[node] = now[node].parent
+            below[now[node].parent].add(node)
+        pairs = {(node, now[node].parent) for node in moved}
+        pairs |= {(child, node) for node in moved for child in below[node]}
+        for child, parent in pairs:
+            if child in now and parent in now:
+                c, p = now[child], now[parent]
+                found += not can_connect(c.colour, c.depth, p.colour, p.depth)
+    return found if seen else None
+
+
+def _steps(run: Run) -> Iterator[tuple[Place, Place]]:
+    for places in observed(run).lives():
+        yield from pairwise(places)
+
+
+@case("notes", unit="times")
+def depth_increases(run: Run) -> Value:
+    """How often a depth grew while the colour stayed."""
+    steps = [b.depth > a.depth for a, b in _steps(run) if a.colour == b.colour]
+    return sum(steps) if steps else None
+
+
+@case("notes", unit="times")
+def colours_that_went_back(run: Run) -> Value:
+    """How often a colour gave way to one that it does not precede."""
+    steps = [not precedes(a.colour, b.colour) for a, b in _steps(run) if a.colour != b.colour]
+    return sum(steps) if steps else None
+
+
+@case("notes", unit="times")
+def roots_of_other_colours(run: Run) -> Value:
+    """How often a node that became root had another colour than its own with its id appended."""
+    became = [(a, b) for a, b in _steps(run) if b.root and not a.root]
+    wrong = sum(b.colour[:2] != (a.colour[0] + 1, b.node) for a, b in became)
+    return wrong if became else None
+
+
+@case("notes", unit="colours")
+def colours_per_tree(run: Run) -> Value:
+    """The most colours in one tree at the end."""
+    end = observed(run).end()
+    colours: dict[int, set[Colour]] = defaultdict(set)
+    for node in end:
+        top = node
+        for _ in end:
+            if end[top].parent not in end:
+                break
+            top = end[top].parent
+        colours[top].add(end[node].colour)
+    return max(map(len, colours.values()), default=None)
+
+
+@case("notes", unit="nodes")
+def depths_not_above(run: Run) -> Value:
+    """Nodes that took a new colour at a depth not greater than the one heard from the parent."""
+    taken = [b for a, b in _steps(run) if a.colour != b.colour and not b.root and b.parent != LOCAL]
+    return sum(b.depth <= b.above for b in taken) if taken else None
+
+
+@case("notes", unit="depth")
+def depth_gap(run: Run, step: float = 1800.0) -> Iterable[tuple[float, Value]]:
+    """Median of the nodes' depths less the root's; x is the time since the colour was made."""
+    gaps: dict[int, list[float]] = defaultdict(list)
+    made: dict[Colour, float] = {}
+    due = step
+    for at, now, moved in observed(run).instants():
+        for place in (now[node] for node in moved):
+            if place.root:
+                made.setdefault(place.colour, at)
+        if at < due:
+            continue
+        due += step
+        roots = [place for place in now.values() if place.root]
+        if len(roots) == 1:
+            root = roots[0]
+            same = [p.depth for p in now.values() if p.colour == root.colour and not p.root]
+            if same:
+                gaps[int((at - made[root.colour]) // step)].append(median(same) - root.depth)
+    return [(n * step, sum(found) / len(found)) for n, found in sorted(gaps.items())]
+
+
+# Answers (sections 10.2.1, 10.2.2 and 10.3.3)
+
+
+def _deeper(a: Answer) -> bool:
+    """A candidate of the same colour would have to lower its depth, and can."""
+    return a.same and not a.safe and a.before["parent"] not in (LOCAL, a.requester)
+
+
+def _between(a: Answer) -> bool:
+    """It did so, to between its parent's and the requester's depth; or it refused for a limit."""
+    if a.answer in LIMITS:
+        return bool(a.lowered == a.before["depth"])
+    if a.answer == "colour":  # nothing fits between
+        return bool(a.depth - a.before["above"] < 1e-9)
+    return a.answer == "accepted" and bool(a.before["above"] < a.lowered < a.depth)
+
+
+def _full(a: Answer) -> bool:
+    """A full candidate that may have the requester as a child."""
+    return a.before["degree"] >= 5 and not a.forced[0] and a.safe
+
+
+def _names_children(a: Answer) -> bool:
+    children = a.before["children"]
+    named = len(a.named) == min(3, len(children)) and set(a.named) <= set(children)
+    return a.answer == "full" and named
+
+
+def _leaf(a: Answer) -> bool:
+    """A leaf that is no root and may have the requester as a child."""
+    return a.before["degree"] < 2 and not a.before["root"] and not a.forced[1] and a.safe
+
+
+def _names_parent(a: Answer) -> bool:
+    parent = a.before["parent"]
+    return a.answer == "leaf" and (parent == LOCAL or a.named == (parent,))
+
+
+Rule: TypeAlias = tuple[Callable[[Answer], bool], Callable[[Answer], bool]]
+RULES: dict[str, Rule] = {
+    "fresh": (lambda a: a.colour == BLANK and a.own != BLANK, lambda a: a.allowed),
+    "shallower": (
+        lambda a: a.same and a.safe,
+        lambda a: a.allowed and a.lowered == a.before["depth"],
+    ),
+    "deeper": (_deeper, _between),
+    "hop counts": (lambda a: a.same and not a.safe, lambda a: not a.allowed),
+    "searching": (
+        lambda a: a.same and not a.safe and a.searching,
+        lambda a: a.answer == "busy" and a.lowered == a.before["depth"],
+    ),
+    "forced": (lambda a: any(a.forced) and not a.same and not a.safe, lambda a: not a.allowed),
+    "full": (_full, _names_children),
+    "leaf": (_leaf, _names_parent),
+    "alone": (
+        lambda a: a.before["root"] and a.before["degree"] < 2 and a.safe,
+        lambda a: a.answer == "accepted",
+    ),
+    "ahead": (lambda a: not a.same and a.safe, lambda a: a.allowed),
+    "behind": (lambda a: not a.same and not a.safe, lambda a: a.answer == "colour"),
+}
+"""When a rule applies to a request, and whether it was kept."""
+
+
+@case("notes", unit="answers")
+def answers_against(run: Run, rule: str, roots: bool = False) -> Value:
+    """Answers of candidates that break a rule; with ``roots``, to the requests of roots only."""
+    if rule not in RULES:
+        raise PipelineError(f"no rule '{rule}' for answers", f"use one of: {', '.join(RULES)}")
+    applies, kept = RULES[rule]
+    found = observed(run)
+    asked = [a for a in found.answers if applies(a)]
+    if roots:
+        merging = {(node, peer) for _, node, peer, value in found.asks if value["cause"] == "merge"}
+        asked = [a for a in asked if (a.requester, a.node) in merging]
+    return sum(not kept(a) for a in asked) if asked else None
+
+
+class _Still(Host):
+    """A host on which nothing happens."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def after(self, delay: float, callback: Callable[[], None]) -> Timer:
+        return Timer()
+
+    def send(self, to: int, message: Message) -> None:
+        pass
+
+    def send_direct(self, to: Contact, message: Message) -> None:
+        pass
+
+    def open(self, contact: Contact) -> None:
+        pass
+
+
+@case("notes", unit="answers")
+def forced_against_order(run: Run) -> Value:
+    """Forced requests that a candidate accepts against the order: each pair of values is tried."""
+    configured = {name: v for name, v in run.configuration["overlay"].items() if name != "name"}
+    protocol = find("overlay", "lstree-observed")
+    parameters = validate(protocol, configured)
+    nothing = validate(find("routing", "flooding"), {})
+    values = _values(run)
+    tried = accepted = 0
+    for (colour, depth), (own_colour, own_depth) in product(values, repeat=2):
+        if can_connect(colour, depth, own_colour, own_depth) or own_colour == BLANK:
+            continue
+        host = _Still(1, 0)
+        overlay = protocol.make(host, parameters, Flooding(host, nothing))
+        overlay.colour, overlay.depth = own_colour, own_depth
+        overlay.root = True  # of its own colour's tree, so that it cannot lower its depth
+        request = ParentRequest(Contact(2), 0, 1, colour, depth, True, True)
+        overlay.receive(2, request)
+        tried += 1
+        accepted += 2 in overlay.children
+    return accepted if tried else None
+
+
+@case("notes", unit="answers")
+def unreported_trees(run: Run) -> Value:
+    """Refusals of a root that is behind after which the candidate's own root was not told."""
+    found = observed(run)
+    refused = [a for a in found.answers if not a.same and not a.safe and a.own != BLANK]
+    untold = sum((a.at, a.node, a.requester) not in found.sighted for a in refused)
+    return untold if refused else None
+
+
+@case("notes", unit="requests")
+def most_retries(run: Run) -> Value:
+    """How often at most a search asked a busy candidate again."""
+    asked = Counter(
+        (node, value["search"], peer, value["by"])
+        for _, node, peer, value in observed(run).asks
+        if value["by"] not in "mM"
+    )
+    return max(asked.values()) - 1 if asked else None
+
+
+# Strategies and caches (section 10.3)
+
+
+@case("notes", unit="requests")
+def out_of_sequence(run: Run) -> Value:
+    """Requests of orphans not by the first strategy of the instance that had a candidate."""
+    sequence = run.configuration["overlay"]["instance"]
+    wrong = asked = 0
+    for _, _, _, value in observed(run).asks:
+        if value["cause"] == "lost":
+            asked += 1
+            first = next((s for s in sequence if value["left"].get(s, 0)), None)
+            wrong += first != value["by"]
+    return wrong if asked else None
+
+
+@case("notes", unit="entries")
+def most_entries(run: Run, caches: str) -> Value:
+    """The most candidates that any search ever had from some strategies, by their letters."""
+    asks = observed(run).asks
+    return max((ask[3]["left"].get(c, 0) for ask in asks for c in caches), default=None)
+
+
+@case("notes", unit="nodes")
+def wrong_regional_caches(run: Run) -> Value:
+    """Nodes that do not know their first three ancestors and all their siblings at the end."""
+    end = observed(run).end()
+    children: dict[int, set[int]] = defaultdict(set)
+    for node, place in end.items():
+        children[place.parent].add(node)
+    wrong = 0
+    for node, place in end.items():
+        above: list[int] = []
+        at = place.parent
+        while at in end and len(above) < 3:
+            above.append(at)
+            at = end[at].parent
+        if place.parent != LOCAL:
+            siblings = place.siblings - {node} == children[place.parent] - {node}
+            wrong += list(place.ancestors) != above or not siblings
+    return wrong if end else None

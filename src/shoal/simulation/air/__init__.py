@@ -1,0 +1,9 @@
+"""Radios that share the air: a channel with carrier sense, collisions and acknowledgements.
+
+* :mod:`~shoal.simulation.air.topologies`: ``air``, ``air-tracks`` and ``air-mesh``, by name;
+* :mod:`~shoal.simulation.air.parameters`: what can be set, with the values of 802.11b;
+* :mod:`~shoal.simulation.air.host` and :mod:`~shoal.simulation.air.medium`: what a node sends and
+  hears;
+* :mod:`~shoal.simulation.air.channel`, on the arrays of :mod:`~shoal.simulation.air.state`: the
+  channel itself, compiled.
+"""

@@ -1,0 +1,311 @@
+"""The medium: the channel's arrays, and the frames that nodes put into it and get out of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from shoal.simulation.air import channel, queueing
+from shoal.simulation.air import state as s
+from shoal.simulation.air.arrays import pack
+from shoal.simulation.air.settings import FIRST_ROOM, first_arrays
+from shoal.simulation.kernel import NANOSECONDS, Between, Channel, Fan, to_ns
+from shoal.simulation.network import FANS_KEPT
+from shoal.stack import StackError
+from shoal.stack.host import NodeId
+from shoal.stack.message import Contact, Message
+
+if TYPE_CHECKING:
+    from shoal.simulation.air.flooding import Flooding
+    from shoal.simulation.air.parameters import MediumParameters
+    from shoal.simulation.network import Network
+
+FAR: Final = 1 << 61
+"""Later than everything that happens."""
+
+
+class Medium(Between):
+    """One channel for all radios of a network.
+
+    ``legs`` is where nodes go (see :mod:`~shoal.simulation.air.movement`) and ``bounds`` the first
+    and last row of each. With ``heard`` nodes do not move: who hears whom, and how well, is given.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        parameters: MediumParameters,
+        nodes: int,
+        seed: int,
+        legs: Any = None,
+        bounds: Any = None,
+        heard: list[dict[NodeId, float]] | None = None,
+    ) -> None:
+        self.network = network
+        self.kernel = network.kernel
+        self.recorder = network.recorder
+        self.parameters = parameters
+        self.count = nodes
+        self.broadcasts = parameters.event_transport == "broadcast"
+        self.next_at = 0
+        """When something happens on the channel next, or earlier."""
+        self.letters: list[tuple[Message, tuple[NodeId, ...] | None] | None] = []
+        """Per row of ``frames``: the message, and for whom it is if not for all who hear it."""
+        self.flooding: Flooding | None = None
+        """What the channel passes on by itself, if it does."""
+        self.last_heard: list[dict[NodeId, int]] = [{} for _ in range(nodes)]
+        """Per node when it last received a frame of each other."""
+        self._unsent = 0
+        self._lost = 0
+        self._room = 0
+        """Time until which there is room to count what happens."""
+        self._free = 0
+        """Frames that there is room for still, or more."""
+        self._anyone = [Fan([]) for _ in range(nodes)]
+        """What the recorder is told of a broadcast's receivers: only who sends."""
+        for node, fan in enumerate(self._anyone):
+            fan.source = node
+        self.memory: Any = None
+        self.air: Any = None
+        self._lay_out(
+            first_arrays(parameters, nodes, seed, self.recorder.bin_ns, legs, bounds, heard)
+        )
+        self._more_frames()
+        network.kernel.between = self
+        network.recorder.air = self.counted
+
+    # Room
+
+    def _lay_out(self, arrays: s.Air) -> None:
+        """Let the channel use these arrays from now on."""
+        self.memory, self.air = pack(arrays)
+        self._room = len(arrays.counts) * self.recorder.bin_ns
+
+    def grow(self, **arrays: Any) -> None:
+        """Replace some arrays by larger ones."""
+        self._lay_out(self.air._replace(**arrays))
+
+    def _more_frames(self) -> None:
+        """Twice as many rows for frames."""
+        before = len(self.air.frames)
+        more = np.zeros((max(FIRST_ROOM, before), s.FRAME_FIELDS), np.int64)
+        more[:, s.NEXT] = np.arange(before + 1, before + 1 + len(more))
+        more[-1, s.NEXT] = self.air.numbers[s.FREE]
+        self.air.numbers[s.FREE] = before
+        self.grow(frames=np.concatenate([self.air.frames, more]))
+        self.letters += [None] * (len(self.air.frames) - len(self.letters))
+
+    def _more_neighbours(self) -> None:
+        """Room for twice as many neighbours of a node."""
+        air = self.air
+        self.grow(
+            near=widened(air.near, self.count),
+            gain=widened(air.gain, self.count),
+            ears=widened(air.ears, self.count),
+        )
+
+    def _more_room(self, now: int) -> None:
+        """Room for whatever lacks it."""
+        air = self.air
+        if air.numbers[s.FREE] == s.NOBODY:
+            self._more_frames()
+        if air.numbers[s.PENDING] + self.count > len(air.pending):
+            self.grow(pending=np.concatenate([air.pending, np.zeros_like(air.pending)]))
+        self._more_bins(now)
+
+    def _more_bins(self, now: int) -> None:
+        """Room to count what happens up to a time and for as long again."""
+        counts = self.air.counts
+        bins = now // self.recorder.bin_ns + 1
+        if bins > len(counts):
+            more = np.zeros((bins, counts.shape[1]), np.int64)
+            self.grow(counts=np.concatenate([counts, more]))
+
+    # What nodes put in
+
+    def turn(self, node: NodeId, on: bool) -> None:
+        """A node's radio is switched on or off."""
+        if on:
+            self.air.nodes[node, s.RUNS] = 1
+            return
+        if self.flooding is not None:
+            self.flooding.write()
+        queueing.switch_off(self.memory, node)
+        self._settle()
+
+    def send(
+        self,
+        node: NodeId,
+        target: NodeId,
+        message: Message,
+        to: tuple[NodeId, ...] | None = None,
+        quiet: bool = False,
+    ) -> None:
+        """Queue a frame: for a target, or (NOBODY) for whoever hears it, or ``to`` alone."""
+        now = self.kernel.now
+        if target == s.NOBODY:
+            fan = self._anyone[node] if to is None else self.fan(node, to)
+        else:
+            fan = self.fan(node, (target,))
+        self.recorder.sent(fan, -1, 1, message)
+        if now >= self._room:
+            self._more_bins(now)
+        if self.air.numbers[s.FREE] == s.NOBODY:
+            self._more_frames()
+        flags = s.QUIET if quiet else 0
+        if target != s.NOBODY and not message.events():
+            flags |= s.LASTING
+        routine = type(message).routine()
+        if routine:
+            flags |= s.ROUTINE
+        airtime = self.parameters.airtime(self.size_of(node, message))
+        event = s.NOBODY
+        if self.flooding is not None:
+            event = self.flooding.begin(node, message)
+        frame = queueing.submit(self.memory, node, target, airtime, flags, event, now)
+        if frame == s.NOBODY:
+            if flags & s.LASTING and not quiet:
+                later = now + to_ns(self.parameters.lifetime)
+                self.kernel.call_at(later, partial(self._undelivered, node, target, message))
+            return
+        self.letters[frame] = (message, to)
+        if now < self.next_at:
+            self.next_at = now
+        if not routine:
+            self._unsent += 1
+            self.kernel.waiting += 1
+
+    def _undelivered(self, sender: NodeId, target: NodeId, message: Message) -> None:
+        """Tell the layer that sent a message that it did not arrive."""
+        node = self.network.nodes[sender]
+        if node is not None:
+            node.layers[type(message)].undelivered(target, message)
+
+    def heard_at(self, node: NodeId, sender: NodeId) -> float:
+        """When a node last received a frame of another, in seconds; -1 if never."""
+        return self.last_heard[node].get(sender, -NANOSECONDS) / NANOSECONDS
+
+    def size_of(self, node: NodeId, message: Message) -> int:
+        """Bytes of a message; refused if the medium does not take so many."""
+        events = message.events()
+        size = len(events) * self.parameters.event_bytes if events else message.size()
+        if size > self.parameters.largest_frame:
+            raise StackError(
+                f"node {node} sends a message ({type(message).kind()}) of {size} bytes; the medium "
+                f"takes {self.parameters.largest_frame}: raise largest_frame, or send less at once"
+            )
+        return size
+
+    def fan(self, node: NodeId, to: tuple[NodeId, ...]) -> Fan:
+        """Whom a frame is for, as the recorder wants to know it."""
+        fans = self.network.hosts[node].fans
+        fan = fans.get(to)
+        if fan is None:
+            if len(fans) >= FANS_KEPT:
+                fans.clear()
+            fan = Fan([Channel(node, other, {}) for other in to])
+            fans[to] = fan
+        return fan
+
+    # What comes out
+
+    def run(self, until: int) -> None:
+        """See :class:`~shoal.simulation.kernel.Between`."""
+        while self._step(until):
+            self._instant(until)
+        self._write()
+
+    def run_to_rest(self, until: int) -> bool:
+        """See :class:`~shoal.simulation.kernel.Between`."""
+        kernel = self.kernel
+        while not kernel.at_rest():
+            if not self._step(until):
+                break
+            self._instant(until)
+        if self.flooding is not None:
+            kernel.now = max(kernel.now, int(self.air.numbers[s.LAST]))
+        self._write()
+        return kernel.at_rest()
+
+    def _instant(self, until: int) -> None:
+        """Let the kernel's next instant happen if its turn has come."""
+        at = self.kernel.next_instant()
+        if 0 <= at <= self.next_at and at <= until:
+            self.kernel.instant()
+
+    def _step(self, until: int) -> bool:
+        """Let the channel go on to the kernel's next instant or a reception; False at the end."""
+        kernel = self.kernel
+        at = kernel.next_instant()
+        if at < 0:
+            at = FAR
+        if self.next_at >= at or self.next_at > until:
+            return at <= until
+        outcome = channel.advance(self.memory, min(at - 1, until))
+        air = self.air
+        self._settle()
+        if outcome == s.DONE:
+            self.next_at = int(air.heap[2, air.heap[0, 0]])
+            if air.numbers[s.PENDING]:
+                self.next_at = min(self.next_at, int(air.pending[0, 0]))
+            return at <= until or self.next_at <= until
+        if outcome == s.CROWDED:
+            self._more_neighbours()
+        elif outcome == s.FULL:
+            self._more_room(int(air.heap[2, air.heap[0, 0]]))
+        else:
+            kernel.now = int(air.numbers[s.NOW])
+            self._hand_up(outcome)
+        return True
+
+    def _hand_up(self, outcome: int) -> None:
+        """Give a frame to the nodes that received it, or tell its sender that it is lost."""
+        numbers = self.air.numbers
+        frame = int(numbers[s.FRAME])
+        letter = self.letters[frame]
+        assert letter is not None
+        message, to = letter
+        sender = int(numbers[s.SENDER])
+        nodes = self.network.nodes
+        if outcome == s.UNREACHABLE:
+            node = nodes[sender]
+            if node is not None:
+                target = int(self.air.frames[frame, s.TARGET])
+                node.unreachable(Contact(target))
+                self._undelivered(sender, target, message)
+            return
+        kind = type(message)
+        now, last_heard = self.kernel.now, self.last_heard
+        for receiver in self.air.out[: numbers[s.RECEIVERS]].tolist():
+            node = nodes[receiver]
+            last_heard[receiver][sender] = now
+            if node is not None and (to is None or receiver in to):
+                self.kernel.handled += 1
+                node.layers[kind].receive(sender, message)
+
+    def _settle(self) -> None:
+        """Frames that wait keep the network from being at rest."""
+        unsent = int(self.air.numbers[s.UNSENT] + self.air.numbers[s.PENDING])
+        self.kernel.waiting += unsent - self._unsent
+        self._unsent = unsent
+
+    def counted(self) -> Any:
+        """What happened so far: a row per time bin, a column per entry of ``state.COUNTS``."""
+        return self.air.counts[:, : len(s.COUNTS)]
+
+    def _write(self) -> None:
+        """Messages that were not sent, or in vain, are lost; tell the recorder of floods."""
+        lost = int(self.air.counts[:, [s.GIVEN_UP, s.QUEUE_DROPS, s.EXPIRED]].sum())
+        self.kernel.lost += lost - self._lost
+        self._lost = lost
+        if self.flooding is not None:
+            self.flooding.write()
+
+
+def widened(table: Any, most: int) -> Any:
+    """A table with twice as many columns, of which the first are as they were."""
+    wide = np.zeros((len(table), min(most, 2 * table.shape[1])), table.dtype)
+    wide[:, : table.shape[1]] = table
+    return wide
