@@ -191,8 +191,8 @@ def test_a_live_tree_stands_beside_a_simulated_one(tmp_path: Path, spark: SparkS
 
 
 async def _live_tree(logs: Path) -> None:
-    patient = {"heartbeat": 20.0, "overlay": {"heartbeat": 20.0}}  # nobody is suspected in vain
-    async with Network(8, record=logs, rotate=0.2, **patient) as network:
+    silence = {"heartbeat": 20.0}  # nobody is suspected in vain
+    async with Network(8, record=logs, rotate=0.2, overlay=silence, heartbeat=20.0) as network:
         for n, broker in enumerate(network.brokers):
             broker.listen_to(AttributeFilter(f"x = {n % 4}"), lambda event: None)
         await network.settled()
