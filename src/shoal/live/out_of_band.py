@@ -19,6 +19,9 @@ UNSENT: Final = 1024
 """Messages that wait for one broker to answer; more are lost, as if it did not."""
 DIALLED: Final = 64
 """Brokers that are dialled at a time to be sent something out of band."""
+OPEN = 256
+"""Connections out of band that a broker keeps after dialling; for one more, the one that was
+unused the longest is closed."""
 
 
 class OutOfBand:
@@ -27,7 +30,7 @@ class OutOfBand:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._peers: dict[tuple[NodeId, bool], Peer] = {}
-        """Connections by node, and by whether this end dialled."""
+        """Connections by node, and by whether this end dialled; the latest used last."""
         self._unsent: dict[str, list[Message]] = {}
         """Messages to be sent per address that is being dialled."""
 
@@ -45,6 +48,9 @@ class OutOfBand:
         self._peers[key] = peer
         if before is not None:
             before.connection.close("a newer connection takes over")
+        dialled = [other for (_, here), other in self._peers.items() if here]
+        for other in dialled[: max(0, len(dialled) - OPEN)]:
+            other.connection.close("unused the longest of too many connections")
 
     def ended(self, peer: Peer) -> None:
         """A connection is gone."""
@@ -54,7 +60,7 @@ class OutOfBand:
 
     def send(self, to: Contact, message: Message) -> None:
         """Send a message, over a new connection if there is none."""
-        peer = self._peers.get((to.node, True)) or self._peers.get((to.node, False))
+        peer = self._used(to.node, True) or self._used(to.node, False)
         address = self._broker.peers.address_of(to)
         if peer is not None:
             peer.send(message)
@@ -68,6 +74,13 @@ class OutOfBand:
         elif len(self._unsent) < DIALLED:
             self._unsent[address] = [message]
             self._broker.spawn(self._dial(to.node, address))
+
+    def _used(self, node: NodeId, dialled: bool) -> Peer | None:
+        """The connection to a node, if there is one, as the latest used."""
+        peer = self._peers.pop((node, dialled), None)
+        if peer is not None:
+            self._peers[node, dialled] = peer
+        return peer
 
     async def _dial(self, node: NodeId, address: str) -> None:
         expect = None if node < 0 else node

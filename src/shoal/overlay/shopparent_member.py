@@ -53,6 +53,8 @@ class Member(Overlay):
         )
         if parameters.overlap == "sample":
             routing.watching = self
+        self.stopping = False
+        """Whether this node has been stopped, and takes no more children."""
         self.parent: NodeId = LOCAL
         self.rank = NOBODY
         """The current root's position in the list of root and heirs (0 is the root itself);
@@ -131,7 +133,7 @@ class Member(Overlay):
         """Answer, if this node has a route to the root."""
         known = cast("Probe", message).known
         self._hear(sender, known)
-        if self.rank >= 0:
+        if self.rank >= 0 and not self.stopping:
             contact = known[0].contact if known else Contact(sender)
             if self.host.watched:
                 self.host.note("answer", sender, str(len(self.route)))

@@ -196,6 +196,10 @@ class Moved(Message, frozen=True, tag="parent-moved"):
     request: Id
 
 
+class Leaving(Message, frozen=True, tag="parent-leaving"):
+    """The sender stops: the receiver, its child, should find another parent."""
+
+
 class Stray(Message, frozen=True, tag="parent-stray"):
     """The sender has no route to the root, and so the receiver, its child, has none."""
 

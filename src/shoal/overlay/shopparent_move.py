@@ -13,6 +13,8 @@ The node gave up its own end in the first step, so no cycle is there at any inst
 gets some events twice; the routing drops the second. A FLUSH of an old parent waits at a node that
 is between the steps itself, since events may come to it by two ways. A flush that does not come
 back within the timeout, because a node on the way failed, is not waited for.
+
+A node that stops tells its children (LEAVING), and closes its connections when all have moved.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from typing import Final, cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.shopparent_member import NOBODY, Member
-from shoal.overlay.shopparent_messages import Flush, Flushed, Moved, ShopParentParameters
+from shoal.overlay.shopparent_messages import (
+    Flush,
+    Flushed,
+    Leaving,
+    Moved,
+    ShopParentParameters,
+)
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Message
@@ -124,6 +132,31 @@ class Mover(Member):
         del self.heard[child]
         self.host.close(child)
         self._news()
+        self._stop_at_last()
+
+    # A node that stops
+
+    def stop(self) -> None:
+        """Let the children find other parents, then close all connections.
+
+        The children of the root have nowhere to go before it is gone.
+        """
+        self.stopping = True
+        children = self.children()
+        if self.parent == LOCAL or not children:
+            self._close_all()
+            return
+        self.host.send_all(tuple(children), Leaving())
+        self.host.after(self.timeout, self._close_all)
+
+    def _stop_at_last(self) -> None:
+        if self.stopping and not self.children():
+            self._close_all()
+
+    def _close_all(self) -> None:
+        """Nobody has to wait for the timeout to notice."""
+        for peer in list(self.heard):
+            self.host.close(peer)
 
     def _forget_parting(self, child: NodeId) -> None:
         """The connection to a child is gone."""
