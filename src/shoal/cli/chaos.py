@@ -61,7 +61,8 @@ def chaos(
     With `--live`, brokers run as processes of this machine. Every few seconds one is killed,
     stopped for a while or told to stop, and comes back. Honest clients publish and subscribe
     beside hostile ones, and a table says what became of every event (exit code 1 if one came twice
-    or to the wrong client, or if a broker ended by itself).
+    or to the wrong client, or if a broker ended by itself). With `--promise recovered`, connections
+    between brokers are also cut, delayed and lose events, and no event may be lost without a gap.
 
     Examples:
 

@@ -49,7 +49,7 @@ FALSE_POSITIVES = (
         },
         seeds=5,
         quick_seeds=2,
-        quick={"nodes": 2000, "duration": SETTLED + 100.0},
+        quick={"nodes": 1000, "duration": SETTLED + 100.0},
     ),
     Experiment(
         "numbers",
@@ -62,6 +62,7 @@ FALSE_POSITIVES = (
         axis_label="nodes",
         seeds=5,
         quick_seeds=2,
+        quick={"duration": SETTLED + 40.0},
     ),
     Experiment(
         "attributes",
@@ -73,7 +74,7 @@ FALSE_POSITIVES = (
         axis_label="attributes",
         seeds=5,
         quick_seeds=2,
-        quick={"nodes": 1000, "duration": SETTLED + 40.0},
+        quick={"nodes": 500, "duration": SETTLED + 60.0},
     ),
     Experiment(
         "variants",
@@ -82,7 +83,7 @@ FALSE_POSITIVES = (
         FOUR,
         seeds=5,
         quick_seeds=2,
-        quick={"nodes": 1000, "duration": SETTLED + 40.0},
+        quick={"nodes": 500, "duration": SETTLED + 60.0},
     ),
     Experiment(
         "selective",
@@ -126,7 +127,7 @@ DEPENDABILITY = (
             seeds=3,
             quick_seeds=2,
             quick_values=None if p == 0.25 else (),
-            quick=merged({"duration": SETTLED + 400.0, "nodes": 300}, crashing(p, 300, END)),
+            quick=merged({"duration": SETTLED + 400.0, "nodes": 200}, crashing(p, 200, END)),
         )
         for p in P
     ),
@@ -232,7 +233,7 @@ LOAD = (
         FOUR,
         seeds=3,
         quick_seeds=2,
-        quick={"duration": 1300.0},
+        quick={"nodes": 150},
     ),
 )
 

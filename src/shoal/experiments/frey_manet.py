@@ -4,6 +4,10 @@ Two things are not in the text. The default publish rate: 50 events a second fit
 several statements better. And how the one-hop broadcasts of events fare depends on the radio; with
 acknowledged unicasts the figures are others. So every claim is judged in four *readings*, the
 text's (50 events a second, broadcast) first.
+
+Where no paper has been, the same stacks run on recorded movement and measured links: name the files
+in the environment variables ``SHOAL_POSITIONS`` (positions, as of aircraft: 16 of them must stay
+for three minutes from second 3,600 on) and ``SHOAL_MESH`` (a community mesh of 100 nodes or more).
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 import yaml
 
 from shoal.experiments import frey_p2p
+from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
 from shoal.pipeline.judge.claims import Claim, parse_claim
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, merge
@@ -190,6 +195,53 @@ RANDOM = Experiment(
     axis_label="dispatchers N",
     seeds=5,
 )
+
+
+def _recorded(name: str, title: str, nodes: int, topology: Mapping[str, Any]) -> Experiment:
+    """All stacks on recorded data, with few and many events."""
+    window = {"publish_window": [60.0, 180.0]}
+    # The medium's parameters are the same; where nodes are is not.
+    base = {**M_DEFAULT, "nodes": nodes, "duration": 180.0, "topology": topology}
+    return Experiment(
+        name,
+        title,
+        merge(base, {"workload": window}),
+        {**PROTOCOLS, **BESIDE},
+        axis="workload.system_rate",
+        values=(1.0, 5.0, 20.0, 50.0),
+        quick_values=(5.0,),
+        axis_label="events per second",
+        seeds=3,
+        quick_seeds=1,
+    )
+
+
+AIRCRAFT = [
+    _recorded(
+        "aircraft",
+        "Recorded aircraft, radios reaching 100 km",
+        16,
+        {
+            "name": "air-tracks",
+            "path": path,
+            "range": 100e3,
+            "event_bytes": 50,
+            "start": 3600.0,
+            "stay": 180.0,
+            "step": 1.0,
+        },
+    )
+    for path in recorded_files(POSITIONS)[:1]
+]
+MESHES = [
+    _recorded(
+        "mesh",
+        "A community mesh, frames lost as was measured",
+        100,
+        {"name": "air-mesh", "path": path, "event_bytes": 50},
+    )
+    for path in recorded_files(MESH)[:1]
+]
 CLAIMS = Path(__file__).with_name("frey_manet.claims.yaml")
 SHARED = ("manet-density", "lstree", "scale")
 """Experiments that are the same in every reading."""
@@ -322,9 +374,24 @@ PAPER = Paper(
     ),
     experiments=(
         *(experiment for reading in READINGS for experiment in _experiments(reading)),
-        *(DENSITY, LSTREE, RANDOM),
+        *(DENSITY, LSTREE, RANDOM, *AIRCRAFT, *MESHES),
     ),
     claims=tuple(claim for reading in READINGS for claim in _claims(reading)),
-    figures=tuple(figure for reading in READINGS for figure in _figures(reading)),
+    figures=(
+        *(figure for reading in READINGS for figure in _figures(reading)),
+        *(
+            Figure(
+                experiment.name,
+                experiment.title,
+                (
+                    Panel(experiment.name, "delivery", DELIVERY, y_range=(0.0, 1.0)),
+                    Panel(experiment.name, "transmissions", "messages in 120 s"),
+                ),
+                "Nothing: no paper has run these protocols there.",
+                (),
+            )
+            for experiment in (*AIRCRAFT, *MESHES)
+        ),
+    ),
     variants=LABELS,
 )

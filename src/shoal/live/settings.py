@@ -186,9 +186,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def stack(self) -> Stack:
         """The protocols, checked."""
+        simulated = {"links", "air"}  # what only a simulated network has
         overlay = choice("overlay", self.overlay) if self.overlay else None
-        if overlay is not None and "links" in find("overlay", overlay.name).needs:
-            able = [p.name for p in protocols("overlay") if "links" not in p.needs]
+        if overlay is not None and find("overlay", overlay.name).needs & simulated:
+            able = [p.name for p in protocols("overlay") if not p.needs & simulated]
             raise StackError(
                 f"overlay '{overlay.name}' runs in a simulation only; one of: {', '.join(able)}"
             )

@@ -48,6 +48,8 @@ class Searcher(Member):
         """The nodes to begin with."""
         self.unmet: dict[str, None] = {}
         """Addresses among them under which nobody has answered so far."""
+        self._retry: Timer | None = None
+        """Set while some of them are to be tried again."""
         self.last: Search | None = None
         """The search that ended last, but for those that found no other tree."""
         self.outcome = ""
@@ -117,7 +119,7 @@ class Searcher(Member):
         assert search is not None
         search.timer = None
         self._let_go(search)
-        for step in self.sequence:
+        for step in () if search.meeting else self.sequence:
             if self._ask_from(step, search):
                 return
         if search.cause != "lost":
@@ -343,6 +345,8 @@ class Searcher(Member):
     def _nobody(self, search: Search) -> None:
         """Be root: for the first time, or still."""
         self._end_search("no candidate is left: root")
+        if self.unmet and self._retry is None:  # perhaps they are about to start
+            self._retry = self.host.after(self.parameters.early_merge, self._meet)
         if search.cause == "merge":
             return
         if self.colour[0] >= LONGEST:
@@ -354,10 +358,18 @@ class Searcher(Member):
         self._recolour()
         if self.host.watched:
             self.host.note("root", search.lost, search.cause)
-        if self.merges or self.unmet:
+        if self.merges:
             self.host.after(self.parameters.early_merge, self.merge)
         if self._growing is None:
             self._growing = self.host.every(self.parameters.merge_period, self.grow)
+
+    def _meet(self) -> None:
+        """Try again to meet the nodes to begin with, and nobody else."""
+        self._retry = None
+        if self.root and self.search is None:
+            self.search = Search("merge", self.host.now(), LOCAL, -1)
+            self.search.meeting = True
+            self._ask_next()
 
     def _recolour(self) -> None:
         """Extend the colour by this node, and tell all below."""
@@ -388,16 +400,3 @@ class Searcher(Member):
         if above.depth >= self.depth:
             return f"its depth is {self.depth}, that of its parent {above.depth}"
         return None
-
-    def describe(self) -> dict[str, Any]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
-        seen = super().describe()
-        search = self.search
-        if search is None or search.cause == "merge":
-            search = self.last
-        if search is not None:
-            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
-            outcome = "under way" if search is self.search else self.outcome
-            cause = f"parent {search.lost} lost ({search.why})" if search.why else search.cause
-            seen["last search"] = "; ".join([cause, *steps[-6:], outcome])
-        return seen

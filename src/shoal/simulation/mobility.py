@@ -156,6 +156,11 @@ class Tracks:
     def __len__(self) -> int:
         return len(self._times)
 
+    def points(self, node: int) -> list[Point]:
+        """The track of a node."""
+        places = self._places[node].tolist()
+        return [(at, x, y) for at, (x, y) in zip(self._times[node].tolist(), places, strict=True)]
+
     def at(self, time: float) -> Positions:
         """Positions of all nodes; NaN where a node is absent."""
         positions = np.full((len(self), 2), np.nan)

@@ -288,10 +288,10 @@ def depth_gap(run: Run, step: float = 1800.0) -> Iterable[tuple[float, Value]]:
     gaps: dict[int, list[float]] = defaultdict(list)
     made: dict[Colour, float] = {}
     due = step
-    for at, now, _ in observed(run).instants():
-        for place in now.values():
-            if place.root and place.colour not in made:
-                made[place.colour] = at
+    for at, now, moved in observed(run).instants():
+        for place in (now[node] for node in moved):
+            if place.root:
+                made.setdefault(place.colour, at)
         if at < due:
             continue
         due += step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -78,8 +77,6 @@ class MediumParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         if self.rate not in RATES:
             known = ", ".join(f"{rate:g}" for rate in RATES)
             raise StackError(f"rate: {self.rate:g} bit/s is no rate of 802.11b; one of: {known}")
-        if not math.isfinite(self.range):
-            raise StackError(f"range: {self.range} is no distance; give metres")
         if self.largest_window < self.window:
             raise StackError(
                 f"largest_window: {self.largest_window} is smaller than window, {self.window}"
