@@ -101,7 +101,7 @@ f..c
 
 def tree(links: str) -> dict[str, str]:
     """The parents that make up a tree: "ba ca" are b and c below a, which leads."""
-    found = dict(map(tuple, links.split()))
+    found = {link[0]: link[1] for link in links.split()}
     return {**dict.fromkeys(found.values(), ""), **found}
 
 
