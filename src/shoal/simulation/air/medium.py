@@ -114,7 +114,15 @@ class Medium(Between):
             self._more_frames()
         if air.numbers[s.PENDING] + self.count > len(air.pending):
             self.grow(pending=np.concatenate([air.pending, np.zeros_like(air.pending)]))
+        if air.whole[s.LOGS] and air.numbers[s.LOGGED] + self.count > len(air.log):
+            self._more_log()
         self._more_bins(now)
+
+    def _more_log(self) -> None:
+        """Twice as many rows to write down what becomes of frames."""
+        log = self.air.log
+        more = np.zeros((max(FIRST_ROOM, self.count, len(log)), s.LOG_FIELDS), np.int64)
+        self.grow(log=np.concatenate([log, more]))
 
     def _more_bins(self, now: int) -> None:
         """Room to count what happens up to a time and for as long again."""
@@ -123,6 +131,16 @@ class Medium(Between):
         if bins > len(counts):
             more = np.zeros((bins, counts.shape[1]), np.int64)
             self.grow(counts=np.concatenate([counts, more]))
+
+    def watch(self) -> None:
+        """From now on write down what becomes of every frame at every node in range."""
+        self.air.whole[s.LOGS] = 1
+
+    def watched(self) -> Any:
+        """What was written down since this was last asked: rows as in ``state.LOG_FIELDS``."""
+        rows = self.air.log[: self.air.numbers[s.LOGGED]].copy()
+        self.air.numbers[s.LOGGED] = 0
+        return rows
 
     # What nodes put in
 
@@ -253,7 +271,7 @@ class Medium(Between):
         if outcome == s.CROWDED:
             self._more_neighbours()
         elif outcome == s.FULL:
-            self._more_room(int(air.heap[2, air.heap[0, 0]]))
+            self._more_room(int(air.numbers[s.NOW]))
         else:
             kernel.now = int(air.numbers[s.NOW])
             self._hand_up(outcome)
