@@ -173,8 +173,12 @@ class Flushed(Message, frozen=True, tag="parent-flushed"):
     request: Id
 
 
+class Settled(Message, frozen=True, tag="parent-settled"):
+    """The sender, which has moved, gets from its new parent all that it wants."""
+
+
 class Moved(Message, frozen=True, tag="parent-moved"):
-    """The sender has another parent, and gets from it all that it wants."""
+    """The sender has another parent from now on."""
 
     parent: Id
     request: Id
