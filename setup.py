@@ -44,6 +44,11 @@ COMPILED = [
     "src/shoal/overlay/lstree_member.py",
     "src/shoal/overlay/lstree_relation.py",
     "src/shoal/overlay/lstree_search.py",
+    "src/shoal/overlay/maodv.py",
+    "src/shoal/overlay/maodv_label.py",
+    "src/shoal/overlay/maodv_member.py",
+    "src/shoal/overlay/maodv_search.py",
+    "src/shoal/overlay/witree.py",
     "src/shoal/routing/table.py",
     "src/shoal/routing/event_forwarding.py",
     "src/shoal/routing/flooding.py",
@@ -74,6 +79,7 @@ COMPILED = [
     "src/shoal/recovery/numbering.py",
     "src/shoal/recovery/copies.py",
     "src/shoal/recovery/counting.py",
+    "src/shoal/recovery/holding.py",
     "src/shoal/recovery/gossip.py",
     "src/shoal/recovery/pull.py",
     "src/shoal/recovery/push.py",
@@ -89,6 +95,8 @@ COMPILED = [
     "src/shoal/simulation/network.py",
     "src/shoal/simulation/connections.py",
     "src/shoal/simulation/player.py",
+    "src/shoal/simulation/air/host.py",
+    "src/shoal/simulation/air/medium.py",
     "src/shoal/simulation/dataplane/mirror.py",
 ]
 

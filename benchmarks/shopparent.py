@@ -2,18 +2,27 @@
 
 Trees are grown as in the static figures of Huang and Garcia-Molina, and by ten thousand nodes. Then
 simulated brokers that can all reach each other shop with a sample of events, under two kinds of
-interests: *skewed*, where a broker wants a few topics, as popular as their rank (edits of
-Wikipedia's languages are like that), and *local*, where it wants a rectangle and events come in
-clusters (aircraft near airports). Messages that carry an event are counted once the tree is steady,
-beside the tree by hop count and a graph that is flooded.
+interests: *skewed*, where a broker wants a few topics, as popular as their rank, and *local*, where
+it wants a rectangle and events come in clusters. Messages that carry an event are counted once the
+tree is steady, beside the tree by hop count and a graph that is flooded.
+
+The same is done with recorded events if ``SHOAL_DATA`` names a folder that has them: edits of
+Wikipedia (``wikipedia-edits/edits.json.gz``, lines of JSON with a ``channel``), and positions of
+aircraft (``adsb-flights/switzerland.csv.gz``, with ``latitude`` and ``longitude``).
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
+import itertools
+import json
+import os
 import statistics
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +42,9 @@ from shoal.stack import Chance
 STEADY = 40.0
 """Simulated seconds after which events are counted; a sample is collected before."""
 BROKERS = 48
+EVENTS = 1500
+Workload: TypeAlias = tuple[list[list[str]], list[dict[str, Any]]]
+"""The filters of each broker, and the events that the root publishes."""
 
 
 def instance(seed: int, merge: str) -> tuple[list[list[int]], list[int], Axis]:
@@ -91,8 +103,8 @@ def many_nodes(nodes: int) -> tuple[float, float]:
 # Brokers
 
 
-def skewed(chance: Chance) -> tuple[list[list[str]], list[dict[str, Any]]]:
-    """Topics as popular as their rank: filters of each broker, and events."""
+def skewed(chance: Chance) -> Workload:
+    """Topics as popular as their rank."""
     topics = 40
     weights = [1 / (rank + 1) for rank in range(topics)]
 
@@ -107,12 +119,12 @@ def skewed(chance: Chance) -> tuple[list[list[str]], list[dict[str, Any]]]:
     filters = [
         sorted({f"topic = 't{topic(node, k)}'" for k in range(4)}) for node in range(BROKERS)
     ]
-    events = [{"topic": f"t{topic(-1, k)}"} for k in range(1500)]
+    events = [{"topic": f"t{topic(-1, k)}"} for k in range(EVENTS)]
     return filters, events
 
 
-def local(chance: Chance) -> tuple[list[list[str]], list[dict[str, Any]]]:
-    """Rectangles around airports: filters of each broker, and events near airports."""
+def local(chance: Chance) -> Workload:
+    """Rectangles around airports, and events near airports."""
     airports = [(chance.uniform(-2, k, 0) * 100, chance.uniform(-2, k, 1) * 100) for k in range(8)]
     filters = []
     for node in range(BROKERS):
@@ -122,7 +134,7 @@ def local(chance: Chance) -> tuple[list[list[str]], list[dict[str, Any]]]:
             [f"x >= {x - 8:.3f} AND x <= {x + 8:.3f} AND y >= {y - 8:.3f} AND y <= {y + 8:.3f}"]
         )
     events = []
-    for k in range(1500):
+    for k in range(EVENTS):
         x, y = airports[chance.below(8, -3, k)]
         events.append(
             {
@@ -133,9 +145,65 @@ def local(chance: Chance) -> tuple[list[list[str]], list[dict[str, Any]]]:
     return filters, events
 
 
-def forwarded(
-    workload: tuple[list[list[str]], list[dict[str, Any]]], stack: dict[str, Any], seed: int
-) -> tuple[float, float]:
+def wikipedia(path: Path) -> Callable[[Chance], Workload]:
+    """Edits as they came; a broker wants three channels, as popular as they are."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        edits = [{"channel": json.loads(line)["channel"]} for line in lines]
+
+    def workload(chance: Chance) -> Workload:
+        filters = [
+            sorted({f"channel = '{drawn(chance, edits, node, k)['channel']}'" for k in range(3)})
+            for node in range(BROKERS)
+        ]
+        return filters, span(chance, edits)
+
+    return workload
+
+
+def aircraft(path: Path) -> Callable[[Chance], Workload]:
+    """Positions as they came; a broker wants the surroundings of a place where aircraft fly."""
+    with gzip.open(path, "rt", encoding="utf-8") as rows:
+        seen = [
+            {"lat": float(row["latitude"]), "lon": float(row["longitude"])}
+            for row in itertools.islice(csv.DictReader(rows), 60_000)
+        ]
+
+    def workload(chance: Chance) -> Workload:
+        filters = []
+        for node in range(BROKERS):
+            at = drawn(chance, seen, node)
+            bounds = [f"{name} >= {at[name] - 0.4:.4f}" for name in ("lat", "lon")]
+            bounds += [f"{name} <= {at[name] + 0.4:.4f}" for name in ("lat", "lon")]
+            filters.append([" AND ".join(bounds)])
+        return filters, span(chance, seen)
+
+    return workload
+
+
+def drawn(chance: Chance, recorded: list[dict[str, Any]], *question: int) -> dict[str, Any]:
+    """An event, any as likely as any other."""
+    return recorded[chance.below(len(recorded), *question)]
+
+
+def span(chance: Chance, recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events that came one after the other."""
+    start = chance.below(len(recorded) - EVENTS, -6)
+    return recorded[start : start + EVENTS]
+
+
+def workloads() -> dict[str, Callable[[Chance], Workload]]:
+    """By name, those drawn and, where there is recorded data, those recorded."""
+    found: dict[str, Callable[[Chance], Workload]] = {"skewed": skewed, "local": local}
+    data = Path(os.environ.get("SHOAL_DATA", "no such folder"))
+    edits, positions = "wikipedia-edits/edits.json.gz", "adsb-flights/switzerland.csv.gz"
+    if (data / edits).exists():
+        found["wikipedia"] = wikipedia(data / edits)
+    if (data / positions).exists():
+        found["aircraft"] = aircraft(data / positions)
+    return found
+
+
+def forwarded(workload: Workload, stack: dict[str, Any], seed: int) -> tuple[float, float]:
     """Messages per event, and the share of deliveries made, once the network is steady."""
     filters, events = workload
     end = STEADY + 20.0
@@ -185,7 +253,7 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
     seconds, share = many_nodes(nodes)
     yield {f"steady_{nodes}_nodes_s": seconds, "share_in_reach_of_the_root": share}
     every: list[float] = []
-    for name, make in (("skewed", skewed), ("local", local)):
+    for name, make in workloads().items():
         counts: dict[str, list[float]] = {"COMBO": [], "OVHD": [], "NHOP": [], "graph": []}
         for seed in range(1 if quick else 5):
             workload = make(Chance(seed, name))

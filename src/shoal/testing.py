@@ -24,6 +24,15 @@ from shoal.live.sync import LoopThread, SyncBus
 from shoal.live.sync import connect as connect_sync
 
 QUICK: dict[str, Any] = {"heartbeat": 0.25}
+LSTREE: dict[str, Any] = {
+    "overlay": {
+        "name": "lstree",
+        "heartbeat": 0.25,
+        "early_merge": 0.1,
+        "merge_period": 1.0,
+        "global_period": 1.0,
+    }
+}
 GRAPH: dict[str, Any] = {
     "overlay": {
         "name": "graph",
@@ -39,22 +48,28 @@ TREE: dict[str, Any] = {
     "reconfiguration": {"name": "strawman"},
 }
 """Settings with short times, so that tests need not wait."""
+SHAPES: dict[str, dict[str, Any]] = {"lstree": LSTREE, "graph": GRAPH, "tree": TREE}
 
 
 class Network:
-    """``brokers`` brokers on loopback: a graph, or a binary tree (``shape="tree"``).
+    """``brokers`` brokers on loopback, as ``shoal broker`` starts them: a tree that heals itself.
 
+    ``shape="graph"``: a graph, with its routing; ``"tree"``: a binary tree of configured links.
     Further arguments are :class:`~shoal.live.settings.Settings`, for all of them.
     """
 
     def __init__(
-        self, brokers: int = 3, *, shape: Literal["graph", "tree"] = "graph", **settings: Any
+        self,
+        brokers: int = 3,
+        *,
+        shape: Literal["lstree", "graph", "tree"] = "lstree",
+        **settings: Any,
     ) -> None:
         if brokers < 1:
             raise LiveError(f"a network of {brokers} brokers cannot be; take at least one")
         self._count = brokers
         self._shape = shape
-        shaped = TREE if shape == "tree" else GRAPH
+        shaped = SHAPES[shape]
         self._settings = {**QUICK, **shaped, **settings}
         if settings.get("overlay", {}).get("name") in (None, shaped["overlay"]["name"]):
             self._settings["overlay"] = {**shaped["overlay"], **settings.get("overlay", {})}

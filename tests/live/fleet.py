@@ -38,8 +38,8 @@ class Fleet:
         self, arguments: list[str], host: str = "127.0.0.1", namespace: str = ""
     ) -> BrokerProcess:
         inside = ["ip", "netns", "exec", namespace] if namespace else []
-        tree = "--link" in arguments or "subscription-forwarding" in arguments
-        parameters = [] if "--overlay" in arguments else TREE if tree else GRAPH
+        named = {"links": TREE, "graph": GRAPH}
+        parameters = next((named[word] for word in arguments if word in named), [])
         overlay = [f"--set=overlay.{parameter}" for parameter in parameters]
         if "dps" in arguments:  # there is no overlay
             overlay = [f"--set=routing.{parameter}" for parameter in DPS]

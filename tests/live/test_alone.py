@@ -26,13 +26,14 @@ FAST: dict[str, dict[str, Any]] = {
     "links": {"reconnect": (0.02, 0.1)},
     "dhtree": {"heal": 0.2},
     "lstree": MERGE,
+    "overcast": MERGE,
     "overcast-g": MERGE,
     "shopparent": {"period": 0.1},
     "dps": {"interval": (0.2, 0.4), "timeout": 0.2, "shuffle": 0.1},
 }
 """Per protocol that tries its contacts again, parameters with which it soon does."""
 ALONE = [p.name for p in protocols("routing") if "reach" in p.needs]
-OVERLAYS = [p.name for p in protocols("overlay") if "links" not in p.needs]
+OVERLAYS = [p.name for p in protocols("overlay") if not p.needs & {"links", "air"}]
 
 
 async def started(overlay: str, **settings: Any) -> Broker:
@@ -117,14 +118,18 @@ def test_why_a_contact_cannot_be_joined_is_said_once_per_reason(
     run(story())
 
 
-def test_an_overlay_that_does_not_try_again_does_not_say_so(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("overlay", ["lstree", "graph", "overcast", "dhtree"])
+def test_who_is_to_join_itself_alone_is_told(
+    overlay: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        address = f"127.0.0.1:{free_port()}"
-        broker = await started("overcast", join=(address,))
-        await until(lambda: bool(reasons(caplog)), "it is said")
-        await stops(broker)
+        for host in ("127.0.0.1", "localhost"):  # under its address, and under another name for it
+            port = free_port()
+            settings = {"listen": f"127.0.0.1:{port}", "join": (f"{host}:{port}",)}
+            broker = await started(overlay, **settings)
+            await until(lambda port=port: f":{port}: that is" in "".join(reasons(caplog)), "told")
+            await stops(broker)
 
     run(story())
-    assert "; this overlay does not try again: restart the broker" in reasons(caplog)[0]
+    assert len(reasons(caplog)) == 2
+    assert all("that is this broker itself; give --join another" in r for r in reasons(caplog))

@@ -128,7 +128,7 @@ def test_cloudevents_go_through_unchanged() -> None:
         (("broker", "--listen", "somewhere"), "'somewhere' is not HOST:PORT"),
         (("broker", "--routing", "gossip"), "unknown routing 'gossip'"),
         (("broker", "--set", "limits.frames=3"), "limits"),
-        (("broker", "--set", "overlay.degre=3"), "did you mean 'degree'?"),
+        (("broker", "--set", "overlay.max_degre=3"), "did you mean 'max_degree'?"),
         (("broker", "--link", ":1", "--reconfiguration", "path"), "reconfiguration 'path' needs"),
         (("broker", "--link", ":1", "--reconfiguration", "informed"), "at both ends"),
         (("broker", "--ca", "x.pem"), "needs --cert"),

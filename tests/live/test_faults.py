@@ -88,7 +88,7 @@ def logs_are_right(logs: Path, out: Path) -> None:
 def test_a_tree_of_21_processes_killed_and_stopped_under_load(tmp_path: Path) -> None:
     async def story() -> None:
         fleet = Fleet()
-        arguments = ["--routing", "subscription-forwarding", "--record", str(tmp_path / "logs")]
+        arguments = ["--overlay", "links", "--record", str(tmp_path / "logs")]
         try:
             for n in range(BROKERS):
                 parent = [] if not n else ["--link", fleet.processes[(n - 1) // 2].address]
@@ -184,7 +184,7 @@ def test_a_graph_of_21_processes_cut_apart_and_killed_under_load(
 ) -> None:
     async def story() -> None:
         fleet = Fleet()
-        arguments = ["--record", str(tmp_path / "logs"), "--degree", "4"]
+        arguments = ["--overlay", "graph", "--record", str(tmp_path / "logs"), "--degree", "4"]
         arguments += ["--set", "routing.name=semi-probabilistic", "--set", "routing.horizon=3"]
         arguments += ["--set", "routing.threshold=1.0"]
         try:

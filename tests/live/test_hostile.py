@@ -153,7 +153,7 @@ def test_too_many_connections_and_subscriptions_are_refused() -> None:
     run(story())
 
 
-SAMPLE = (overlay.Known(Contact(5, "127.0.0.1:9"), 3, 1.0),)
+SAMPLE = ((Contact(5, "127.0.0.1:9"), 3, 1.0),)
 PEER_FRAMES = {
     "graph": [
         graph.Spread(EVENT, 1, 0), graph.Near(FILTER, 2), graph.Gone(FILTER),
@@ -355,7 +355,7 @@ def test_a_peer_that_talks_over_many_connections_keeps_one() -> None:
 
 def test_a_neighbour_that_sends_thousands_of_waves_keeps_nobody_waiting() -> None:
     async def story() -> None:
-        async with Network(1) as network, network.connect() as bus:
+        async with Network(1, shape="graph") as network, network.connect() as bus:
             broker = network.brokers[0]
             raws = []
             for number in (77, 78):

@@ -560,7 +560,9 @@ def test_a_stranger_is_told_of_no_other_broker(tmp_path: Path) -> None:
     access = rules(tmp_path, peers={"token": TOKEN})
 
     async def story() -> None:
-        async with Network(3, access=access, token=TOKEN, overlay={"degree": 1}) as network:
+        async with Network(
+            3, shape="graph", access=access, token=TOKEN, overlay={"degree": 1}
+        ) as network:
             broker = network.brokers[0]
             reader, writer = await asyncio.open_connection(*parse_address(broker.address))
             me = Known(77, "77", "127.0.0.1:1", 1)

@@ -107,7 +107,7 @@ def test_a_broker_that_was_stopped_blames_no_clock() -> None:
     async def story() -> None:
         fleet = Fleet()
         try:
-            process = fleet.add(["--set", "limits.skew=1.0"])
+            process = fleet.add(["--overlay", "graph", "--set", "limits.skew=1.0"])
             process.listens()
             async with shoal.connect(process.address) as bus:
                 stack = (await bus.inspect()).stack

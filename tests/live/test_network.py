@@ -87,7 +87,7 @@ def test_tables_on_a_tree_are_the_oracles() -> None:
 
 def test_a_graph_keeps_its_degree_heals_and_forgets() -> None:
     async def story() -> None:
-        async with Network(14, overlay={"degree": 4}) as network:
+        async with Network(14, shape="graph", overlay={"degree": 4}) as network:
             for number, broker in enumerate(network.brokers):
                 broker.listen_to(AttributeFilter(f"n = {number % 5}"), lambda event: None)
             for broker in network.brokers[:4]:
@@ -381,6 +381,26 @@ def test_messages_out_of_band(monkeypatch: pytest.MonkeyPatch) -> None:
     run(story())
 
 
+def test_connections_out_of_band_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.live.out_of_band.OPEN", 2)
+
+    async def story() -> None:
+        async with Network(5, shape="tree") as network:
+            *others, one = network.brokers
+            far = [other for other in others if other.node not in one.links][-3:]
+            assert len(far) == 3
+            message = Unsubscribe(AttributeFilter("x = 1"))
+            for other in far:
+                there = Contact(other.node, other.me.address)
+                one.host.send_direct(there, message)
+                await until(lambda other=other: len(other.out_of_band) == 1, "it has arrived")
+            await until(lambda: len(one.out_of_band) == 2, "one too many was closed")
+            kept = {peer.node for peer in one.out_of_band.peers()}
+            assert kept == {other.node for other in far[1:]}
+
+    run(story())
+
+
 def test_a_node_known_by_its_address_alone_is_told_out_of_band() -> None:
     async def story() -> None:
         async with Network(3, shape="tree") as network:
@@ -431,7 +451,7 @@ def test_clients_of_a_broker_that_was_cut_off_are_told_of_a_gap() -> None:
 
 def test_what_is_on_its_way_over_a_link_that_is_dropped_arrives() -> None:
     async def story() -> None:
-        async with Network(2) as network:
+        async with Network(2, shape="graph") as network:
             near, far = network.brokers
             got: list[int] = []
             near.listen_to(AttributeFilter("n > 0"), lambda event: got.append(event.sequence))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from live_world import run, until
 import shoal
 from shoal.live.broker import Broker
 from shoal.live.errors import RefusedError
+from shoal.live.processes import BrokerProcess
+from shoal.live.proxy import Proxy
 from shoal.live.settings import Settings
 from shoal.live.subscription import Gap, Received
 
@@ -164,6 +167,33 @@ def test_a_client_gets_what_was_published_while_it_was_away() -> None:
     run(story())
 
 
+def test_two_subscriptions_that_overlap_both_get_what_was_published_meanwhile() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(f"{chain.c.address},{chain.b.address}") as subscriber,
+            shoal.connect(chain.b.address) as other,
+            other.subscribe("n >= 0") as beside,
+            other.subscribe("n >= 1") as besides,
+            subscriber.subscribe("n >= 0", promise="recovered") as events,
+            subscriber.subscribe("n >= 1", promise="recovered") as more,
+        ):
+            await subscriber.settled()
+            await other.settled()
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+            await chain.c.stop()
+            for n in range(1, 6):
+                await publisher.publish(n=n)
+            assert sorted(await take(events, 5)) == [1, 2, 3, 4, 5]
+            assert sorted(await take(more, 5)) == [1, 2, 3, 4, 5]
+            assert await take(beside, 6) == [0, 1, 2, 3, 4, 5]
+            assert await take(besides, 5) == [1, 2, 3, 4, 5]
+
+    run(story())
+
+
 def test_a_broker_without_a_recovery_promises_none() -> None:
     async def story() -> None:
         async with Chain(None) as chain, shoal.connect(chain.a.address) as bus:
@@ -199,5 +229,159 @@ def test_a_publisher_that_dies_and_comes_back_is_a_gap_of_unknown_size() -> None
                 found = [await anext(events), await anext(events)]
             gaps: list[Any] = [item for item in found if isinstance(item, Gap)]
             assert [(gap.count, gap.publisher) for gap in gaps] == [(None, chain.a.node)]
+
+    run(story())
+
+
+# In order
+
+
+def test_events_after_a_lost_one_wait_for_it_if_order_was_asked_for() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0", promise="recovered", ordered=True) as events,
+            subscriber.subscribe("n >= 3") as beside,
+        ):
+            await subscriber.settled()
+            for n in range(40):
+                chain.losing = n % 4 in (1, 2)
+                await publisher.publish(n=n)
+            assert await take(events, 40) == list(range(40))
+            assert events.missed == 0
+            assert sorted(await take(beside, 37)) == list(range(3, 40))
+
+    run(story())
+
+
+def test_events_in_order_wait_no_longer_than_until_the_gap_is_reported() -> None:
+    async def story() -> None:
+        async with (
+            Chain(IMPATIENT) as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0", promise="recovered", ordered=True, gaps=True) as events,
+        ):
+            await subscriber.settled()
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+            await until(lambda: followed(chain.c, chain.a), "c knows a's numbers")
+            chain.losing = True
+            await publisher.publish(n=1)
+            forget(chain.a)
+            forget(chain.b)
+            chain.losing = False
+            for n in range(2, 5):
+                await publisher.publish(n=n)
+            gap = await anext(events)
+            assert isinstance(gap, Gap)
+            assert (gap.count, gap.publisher) == (1, chain.a.node)
+            assert await take(events, 3) == [2, 3, 4]
+
+    run(story())
+
+
+def test_what_waits_to_be_in_order_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.live.ordering.MOST", 5)
+
+    async def story() -> None:
+        async with (
+            Chain({**RECOVERY, "patience": 60.0}) as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0", promise="recovered", ordered=True) as events,
+        ):
+            await subscriber.settled()
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+            await until(lambda: followed(chain.c, chain.a), "c knows a's numbers")
+            chain.losing = True
+            await publisher.publish(n=1)
+            forget(chain.a)
+            forget(chain.b)
+            chain.losing = False
+            for n in range(2, 12):
+                await publisher.publish(n=n)
+            assert await take(events, 5) == [2, 3, 4, 5, 6]
+
+    run(story())
+
+
+def test_order_without_recovery_is_refused() -> None:
+    async def story() -> None:
+        async with Chain() as chain, shoal.connect(chain.a.address) as bus:
+            with pytest.raises(shoal.LiveError, match="recovered"):
+                bus.subscribe("n >= 0", ordered=True)
+
+    run(story())
+
+
+# Held by several
+
+
+@pytest.mark.parametrize("held", [1, 2])
+def test_an_event_that_two_brokers_hold_outlives_the_one_that_accepted_it(held: int) -> None:
+    """With kill -9; a subscriber is cut off meanwhile, and comes back at the other broker."""
+    tree = ["--overlay=links", "--routing=subscription-forwarding"]
+    recovery = ["--recovery=combined-pull", "--set=recovery.compare=0.5"]
+    a = BrokerProcess("a", [*tree, *recovery])
+    a.listens()
+    b = BrokerProcess("b", [*tree, *recovery, f"--link={a.address}"])
+    b.listens()
+
+    async def story() -> None:
+        wire = await Proxy(a.address).start()
+        way_back = await Proxy(b.address).start()
+        way_back.refuses = True
+        both = f"{wire.address},{way_back.address}"
+        async with (
+            shoal.connect(a.address) as publisher,
+            shoal.connect(both, reconnect=(0.05, 0.1)) as subscriber,
+            subscriber.subscribe("n >= 0", gaps=True, promise="recovered") as events,
+        ):
+            await subscriber.settled()
+            wire.refuses = True
+            wire.cut()
+            await until(lambda: subscriber._connection is None, "the subscriber is cut off")
+            for n in range(20):
+                await publisher.publish(n=n, held=held)
+            a.signal(signal.SIGKILL)
+            way_back.refuses = False
+            found: set[object] = set()
+            gaps = 0
+            while not gaps or (held == 2 and len(found) < 20):
+                item: Any = await anext(events)
+                gaps += isinstance(item, Gap)
+                if isinstance(item, Received):
+                    found.add(item["n"])
+            assert found == (set(range(20)) if held == 2 else set())
+        await wire.stop()
+        await way_back.stop()
+
+    try:
+        run(story())
+    finally:
+        a.close()
+        b.close()
+
+
+def test_more_holders_than_there_are_brokers_are_refused_by_number() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0") as events,
+        ):
+            await subscriber.settled()
+            await publisher.publish(n=0, held=3)
+            with pytest.raises(RefusedError, match="3 of 4 brokers hold") as refused:
+                await publisher.publish(n=1, held=4)
+            assert refused.value.code == "held"
+            assert await take(events, 2) == [0, 1]
+            with pytest.raises(shoal.LiveError, match="from 1 to 64"):
+                await publisher.publish(n=2, held=0)
 
     run(story())

@@ -41,6 +41,7 @@ def ring() -> list[BrokerProcess]:
     addresses = [f"127.0.0.1:{free_port()}" for _ in range(4)]
     arguments = [
         *PATIENT,
+        "--overlay=graph",
         "--set=overlay.heartbeat=20.0",
         "--degree",
         "2",

@@ -3,6 +3,7 @@ documented defaults."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -18,9 +19,10 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as parquet
 import pytest
+from live_world import run, until
 
 from patience import STORY
-from shoal.live import LiveError, Received, Settings
+from shoal.live import Broker, LiveError, Received, Settings
 from shoal.live.identity import advertised
 from shoal.live.processes import free_port
 from shoal.live.settings import settings_from
@@ -71,7 +73,7 @@ def test_a_file_and_set_are_not_overridden_by_defaults(tmp_path: Path) -> None:
     config.write_text(
         f'listen = "0.0.0.0:{port}"\nadvertise = "127.0.0.1"\ninsecure = true\n'
         f'run = "mine"\nname = "kitchen"\nrecord = "{tmp_path / "logs"}"\n'
-        "[overlay]\ndegree = 3\n"
+        "[overlay]\nmax_degree = 3\n"
     )
     with broker("--config", str(config)) as address:
         assert address == f"0.0.0.0:{port}"
@@ -79,7 +81,7 @@ def test_a_file_and_set_are_not_overridden_by_defaults(tmp_path: Path) -> None:
         assert (found.name, found.address) == ("kitchen", f"127.0.0.1:{port}")
     rows = [row for path in (tmp_path / "logs").rglob("*.parquet") for row in read(path)]
     assert {row["run_id"] for row in rows} == {"mine"}
-    assert any('"degree":3' in str(row.get("value")) for row in rows)
+    assert any('"max_degree":3' in str(row.get("value")) for row in rows)
     with broker("--config", str(config), "--set", f"listen=127.0.0.1:{other}") as address:
         assert address == f"127.0.0.1:{other}"
     with broker("--config", str(config), "--listen", "127.0.0.1:0", "--name", "hall") as address:
@@ -90,7 +92,7 @@ def test_a_file_and_set_are_not_overridden_by_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--set", "routing.threshold=1.0"),
+        ("--overlay", "graph", "--set", "routing.threshold=1.0"),
         ("--routing", "semi-probabilistic", "--set", "routing.threshold=1.0"),
         ("--set", "routing.name=semi-probabilistic", "--set", "routing.threshold=1.0"),
     ],
@@ -105,7 +107,7 @@ def test_a_broker_that_names_its_routing_is_linked_to_one_that_does_not() -> Non
     with (
         Network(1) as network,
         broker(
-            *("--listen", "127.0.0.1:0", "--name", "b", "--routing", "semi-probabilistic"),
+            *("--listen", "127.0.0.1:0", "--name", "b", "--routing", "subscription-forwarding"),
             *("--join", network.brokers[0].address),
         ) as address,
         connect(address) as bus,
@@ -123,26 +125,74 @@ def test_a_broker_that_names_its_routing_is_linked_to_one_that_does_not() -> Non
 
 
 def test_what_follows_from_the_other_settings() -> None:
-    graph, tree = Settings(), Settings(links=("127.0.0.1:1",))
-    assert (graph.overlay["name"], graph.routing["name"]) == ("graph", "semi-probabilistic")
-    assert graph.reconfiguration is None
+    usual, tree = Settings(), Settings(links=("127.0.0.1:1",))
+    assert (usual.overlay["name"], usual.routing["name"]) == ("lstree", "subscription-forwarding")
+    assert usual.reconfiguration == {"name": "timed", "unsubscription_timer": 1.5}
+    for graph in (Settings(overlay={"name": "graph"}), Settings(routing={"name": "flooding"})):
+        assert graph.overlay["name"] == "graph"
+        assert graph.reconfiguration is None
+        graph.stack()
     assert (tree.overlay["name"], tree.routing["name"]) == ("links", "subscription-forwarding")
     assert tree.reconfiguration == {"name": "strawman"}
-    assert Settings(routing={"name": "subscription-forwarding"}).overlay["name"] == "links"
+    assert Settings(routing={"name": "subscription-forwarding"}) == usual
+    assert Settings(reconfiguration={"name": "strawman"}).reconfiguration == {"name": "strawman"}
     assert tree.overlay["tree"]
     assert not Settings(links=(":1",), routing={"name": "flooding"}).overlay["tree"]
     assert Settings(routing={"name": "event-forwarding"}).reconfiguration is None
     assert settings_from({"overlay": {"name": "graph"}}).routing["threshold"] == 0.5
-    for settings in (graph, tree):
+    for settings in (usual, tree):
         settings.stack()
     with pytest.raises(LiveError, match="unknown setting 'rotat'"):
         settings_from({"rotat": 3})
     with pytest.raises(StackError, match="overlay 'graph' has no parameter 'degre'; did you mean"):
-        settings_from({"overlay": {"degre": 3}}).stack()
+        settings_from({"overlay": {"name": "graph", "degre": 3}}).stack()
+    for section, parameter in (("overlay", "degree"), ("routing", "threshold")):  # of a graph
+        with pytest.raises(StackError, match=f"no parameter '{parameter}'.*told --overlay graph"):
+            settings_from({section: {parameter: 1.0}}).stack()
     with pytest.raises(StackError, match=r"'given' runs in a simulation only; one of: .*graph"):
         settings_from({"overlay": {"name": "given"}}).stack()
     with pytest.raises(StackError, match="give brokers to begin with as 'join'"):
         settings_from({"overlay": {"name": "graph"}, "links": [":1"]}).stack()
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ({}, ""),
+        ({"overlay": {"name": "graph"}, "routing": {"threshold": 1.0}}, ""),
+        ({"overlay": {"name": "graph"}}, "about 99.9%"),
+        ({"overlay": {"name": "graph"}, "routing": {"threshold": 0.1}}, "not known"),
+        ({"routing": {"name": "adaptive"}}, "about 99.5%"),
+    ],
+)
+def test_a_broker_says_what_to_expect_of_chance(
+    raw: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with Broker(settings_from(raw)):
+            pass
+
+    asyncio.run(story())
+    lines = [r.getMessage() for r in caplog.records if "goes by chance" in r.getMessage()]
+    assert (said in lines[0] and "--overlay lstree" in lines[0]) if said else not lines
+
+
+def test_mixed_defaults_are_refused_and_the_reason_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        async with Broker(Settings(name="new")) as new:
+            old = Settings(name="old", overlay={"name": "graph"}, join=(new.address,))
+            async with Broker(old) as broker:
+                await until(lambda: "no link" in caplog.text, "it is refused")
+                assert not broker.links
+                assert not new.links
+
+    run(story())
+    (said,) = [r.getMessage() for r in caplog.records if "no link" in r.getMessage()]
+    assert "brokers must route alike" in said
+    assert "overlay: graph here, lstree there" in said
+    assert "routing: semi-probabilistic here, subscription-forwarding there" in said
 
 
 def test_the_documented_defaults_are_the_defaults() -> None:
@@ -151,7 +201,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
     documented = dict(rows)
     known = Settings()
     for field in Settings.__struct_fields__:
-        if field not in ("limits", "routing", "overlay"):
+        if field not in ("limits", "routing", "overlay", "reconfiguration"):
             assert field in documented, f"docs/live.md does not tell of the setting '{field}'"
     for key, text in rows:
         value: object = known

@@ -16,7 +16,7 @@ from shoal.content import AttributeFilter, Attributes
 from shoal.live import Broker, LiveError
 from shoal.live.identity import node_id
 from shoal.live.processes import BrokerProcess, free_port
-from shoal.live.settings import settings_from
+from shoal.live.settings import differences, settings_from
 from shoal.overlay.shopparent import ShopParent
 from shoal.testing import QUICK
 
@@ -29,6 +29,8 @@ OVERLAY = {
     "collect": 0.02,
 }
 KINDS = ("a", "b")
+PATIENT = {"period": 0.25, "timeout": 2.0}
+NAMED = ("name", "root")
 
 
 def overlay(broker: Broker) -> ShopParent:
@@ -52,7 +54,6 @@ class Network:
             **QUICK,
             "overlay": OVERLAY,
             "routing": {"name": "hierarchical-forwarding"},
-            "recovery": {"name": "combined-pull"},
             **join,
         }
         broker = await Broker(settings_from(raw)).start()
@@ -90,62 +91,175 @@ class Network:
             for node in self.brokers
         }
 
+    def prefer_another(self, node: int) -> None:
+        """A broker asks the best parent but its own, as if that one were cheaper now."""
+        chosen = overlay(self.brokers[node])
+        others = [n for n in chosen._candidates() if n != chosen.parent]
+        if others and chosen.rank >= 0 and chosen.joining == chosen.leaving == -1:
+            chosen._ask(others[0])
+
+    def moves(self) -> int:
+        return sum(overlay(broker).moves for broker in self.brokers.values())
+
     async def stop(self) -> None:
         for broker in self.brokers.values():
             await broker.stop()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_brokers_shop_under_load_and_no_event_is_lost() -> None:
+def test_brokers_shop_under_load_and_no_event_is_lost_without_any_recovery() -> None:
     async def story() -> None:
         network = Network()
         try:
             for node in range(7):
                 await network.start(node)
             await until(network.whole, "all are in one tree")
-            heard = dict.fromkeys(network.brokers, False)
 
             def all_hear() -> bool:
                 network.publish()
-                heard.update({n: True for n, got in network.got.items() if got})
-                return all(heard.values())
+                return all(network.got.values())
 
             await until(all_hear, "an event has come to everybody")
             since = {node: len(network.sent["a"]) for node in network.brokers}
+            before = network.moves()
 
-            async def load(seconds: float) -> None:
-                for _ in range(int(seconds / 0.01)):
+            async def they_move() -> bool:
+                for node in range(1, 7):
                     network.publish()
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0.005)
+                    network.prefer_another(node)
+                return network.moves() >= before + 20
 
-            await load(2.0)  # samples differ by now: brokers move to parents that want the same
-            inner = next(
-                n for n in (1, 2) if n in network.brokers and overlay(network.brokers[n]).children()
-            )
-            await network.brokers.pop(inner).stop()
-            network.got.pop(inner)
-            await load(1.0)
-            await network.start(7)
-            await until(network.whole, "all are in one tree again")
-            since[7] = len(network.sent["a"])
-
-            def new_one_hears() -> bool:
-                network.publish()
-                return bool(network.got[7])
-
-            await until(new_one_hears, "the new one hears")
-            since[7] = len(network.sent["a"])
-            await load(1.0)
+            await until(they_move, "brokers have moved again and again")
             await until(lambda: not any(network.missing(since).values()), "nothing is missing")
             for got in network.got.values():
                 assert len(got) == len(set(got))
             described = overlay(network.brokers[0]).describe()
+            assert described["parent"] == "none (root)"
             assert described["hops"] == 0
             assert 1 <= int(str(described["children"])) <= 2
+            assert described["forwards"] == 1.0  # all are wanted by somebody below
+            assert described["only for others"] == 0.5
+            assert "work saved" in described
         finally:
             await network.stop()
 
     run(story())
+
+
+class Fleet:
+    """Brokers in processes of their own, each with a client that wants everything."""
+
+    def __init__(self) -> None:
+        self.processes: dict[int, BrokerProcess] = {}
+        self.buses: dict[int, shoal.Bus] = {}
+        self.got: dict[int, list[int]] = {}
+        self.tasks: list[asyncio.Task[None]] = []
+        self.sent = 0
+
+    async def start(self, name: str) -> None:
+        """Start a broker that joins those there are."""
+        join = [f"--join={process.address}" for process in self.processes.values()][:1]
+        chosen = {**OVERLAY, **PATIENT}
+        quick = [f"--set=overlay.{k}={v}" for k, v in chosen.items() if k not in NAMED]
+        stack = ["--overlay=shopparent", "--root=r", "--routing=hierarchical-forwarding"]
+        arguments = [*stack, "--recovery=combined-pull", *quick, *join]
+        process = BrokerProcess(name, arguments)
+        process.listens()
+        node = node_id(name)
+        self.processes[node] = process
+        self.buses[node] = await shoal.connect(process.address)
+        self.got[node] = []
+        self.tasks.append(asyncio.create_task(self._follow(node)))
+
+    async def _follow(self, node: int) -> None:
+        async with self.buses[node].subscribe("n >= 0") as subscription:
+            async for event in subscription:
+                self.got[node].append(int(str(event["n"])))
+
+    async def overlays(self) -> dict[int, dict[str, Any]]:
+        """What each overlay says of itself."""
+        return {node: (await bus.inspect()).overlay for node, bus in self.buses.items()}
+
+    async def whole(self) -> bool:
+        """One of them is the root, and all others have a parent that runs."""
+        found = await self.overlays()
+        roots = [node for node, told in found.items() if told["parent"] == "none (root)"]
+        return len(roots) == 1 and all(
+            told["hops"] is not None and (node in roots or told["parent"] in found)
+            for node, told in found.items()
+        )
+
+    async def kill(self, node: int) -> None:
+        """kill -9, without a word to anybody."""
+        self.processes.pop(node).close()
+        await self.buses.pop(node).close()
+        self.got.pop(node)
+
+    async def publish(self, node: int) -> None:
+        """One more event."""
+        await self.buses[node].publish({"n": self.sent})
+        self.sent += 1
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        for bus in self.buses.values():
+            await bus.close()
+        for process in self.processes.values():
+            process.close()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_inner_brokers_and_the_root_are_killed_under_load() -> None:
+    """An heir takes the root's place; a recovery fetches what died with the killed ones."""
+
+    async def story() -> None:
+        fleet = Fleet()
+        try:
+            for name in "rabcd":
+                await fleet.start(name)
+            await until(fleet.whole, "all are in one tree")
+            leaves = [n for n, told in (await fleet.overlays()).items() if not told["children"]]
+            publisher = leaves[-1]
+
+            async def all_hear() -> bool:
+                await fleet.publish(publisher)
+                return all(fleet.got.values())
+
+            await until(all_hear, "an event has come to everybody")
+            since = fleet.sent
+            root = node_id("r")
+            found = await fleet.overlays()
+            inner = next(n for n in found if found[n]["children"] and n not in (root, publisher))
+            for victim in (inner, root):
+                for _ in range(20):
+                    await fleet.publish(publisher)
+                await fleet.kill(victim)
+                for _ in range(20):
+                    await fleet.publish(publisher)
+                await until(fleet.whole, "the others are in one tree again")
+            for _ in range(20):
+                await fleet.publish(publisher)
+            owed = set(range(since, fleet.sent))
+            await until(
+                lambda: all(owed <= set(got) for got in fleet.got.values()), "nothing is missing"
+            )
+            for got in fleet.got.values():
+                assert len(got) == len(set(got))
+        finally:
+            await fleet.close()
+
+    run(story())
+
+
+def test_brokers_that_name_different_roots_refuse_each_other() -> None:
+    ours, theirs = (
+        settings_from({"overlay": {"name": "shopparent", "root": root, "heirs": ["hall"]}})
+        for root in ("kitchen", "cellar")
+    )
+    told = differences(ours.described(ours.stack()), theirs.described(theirs.stack()))
+    assert told == f"root: {node_id('kitchen')} here, {node_id('cellar')} there"
 
 
 def test_the_root_and_its_heirs_may_be_named() -> None:

@@ -24,7 +24,7 @@ from shoal.stack import Contact, Host, Message, NodeId, Overlay, Routing, regist
 from shoal.stack.registry import protocols
 from shoal.testing import QUICK
 
-ABLE = [p.name for p in protocols("overlay") if "links" not in p.needs]
+ABLE = [p.name for p in protocols("overlay") if not p.needs & {"links", "air"}]
 ALONE = [p.name for p in protocols("routing") if "reach" in p.needs]
 
 

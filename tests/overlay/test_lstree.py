@@ -393,9 +393,12 @@ def test_what_an_operator_sees() -> None:
     run.kernel.run(to_ns(40))
     child = next(node for node in orphans if not overlays(run)[node].root)
     seen = overlays(run)[child].describe()
-    assert str(seen["last search"]).startswith("lost; ")
+    assert str(seen["last search"]).startswith(f"parent {root} lost (the connection broke); ")
     assert f"attached to {seen['parent']} by " in str(seen["last search"])
     assert str(seen["colour"]).startswith("2:")
+    (now,) = roots(run)  # its later looks for other trees do not hide how it became root
+    assert "no candidate is left: root" in str(overlays(run)[now].describe()["last search"])
+    assert str(overlays(run)[now].describe()["last search"]).startswith(f"parent {root} lost")
 
 
 def test_the_global_cache_replaces_its_oldest_and_remembers_whom_it_purges() -> None:

@@ -195,6 +195,20 @@ def test_links_never_close_a_cycle_however_many_nodes_move_at_once() -> None:
         world.check("OVHD", "hull")
 
 
+def test_a_node_says_what_it_forwards_for_others_and_what_shopping_saved() -> None:
+    events = {"events": 400, "window": [2.0, 60.0]}
+    world = World(30, 4, topology=events, overlay={"overlap": "sample"})
+    world.run(61.0)
+    told = {node: world.overlay(node).describe() for node in world.running()}
+    moved = [one for one in told.values() if one["moves"]]
+    assert sum(float(str(one["work saved"])) for one in moved) > 0
+    assert all(one["work saved"] == 0 for one in told.values() if one not in moved)
+    for node, one in told.items():
+        forwards, foreign = float(str(one["forwards"])), float(str(one["only for others"]))
+        assert 0 <= foreign <= forwards <= 1
+        assert bool(forwards) == bool(world.overlay(node).children()), node
+
+
 LINE = [(0.0, 0.0), (50.0, 0.0), (100.0, 0.0)]
 APART = {"connected_at": None, "range": 60.0}
 

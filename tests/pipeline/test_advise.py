@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shoal.pipeline.advise import Candidate, _rank, advise, candidates, load_scenario
+from shoal.pipeline.advise import STACKS, Candidate, _rank, advise, candidates, load_scenario
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.statistics import Estimate
 from shoal.pipeline.progress import Silent
+from shoal.stack import StackError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +59,18 @@ def test_every_stack_that_can_be_built_is_a_candidate() -> None:
     assert "hierarchical-forwarding + path" not in found
     timed = found["subscription-forwarding + timed"]["reconfiguration"]
     assert timed["unsubscription_timer"] == pytest.approx(0.15)
+
+
+def test_stacks_for_nodes_that_make_their_links_themselves() -> None:
+    scenario = load_scenario(Path(__file__).parents[2] / "examples" / "network.toml")
+    assert candidates(scenario).keys() == STACKS.keys()
+    chosen = {stack["overlay"]["name"] for stack in STACKS.values() if stack.get("overlay")}
+    assert chosen >= {"lstree", "dhtree", "graph"}
+    assert sum(stack.get("routing", {}).get("name") == "dps" for stack in STACKS.values()) == 4
+    on_tree = candidates({**scenario, "overlay": {"name": "lstree"}})
+    assert "subscription-forwarding + strawman" in on_tree
+    with pytest.raises(StackError, match="joinin"):
+        candidates({**scenario, "topology": {"name": "full-mesh", "joinin": 3}})
 
 
 def test_a_scenario_names_no_routing(tmp_path: Path) -> None:

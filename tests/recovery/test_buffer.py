@@ -85,7 +85,7 @@ def test_nothing_counts_as_new_twice_however_little_is_remembered(
     ids: list[tuple[int, int]], generation: int
 ) -> None:
     delivered = Delivered(generation)
-    accepted = [key for key in ids if delivered.first(key)]
+    accepted = [key for key in ids if delivered.first(*key)]
     assert len(accepted) == len(set(accepted))
     if len(set(ids)) <= generation:
         assert set(accepted) == set(ids)

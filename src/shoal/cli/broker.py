@@ -48,13 +48,13 @@ def broker(
     overlay: Annotated[
         str | None,
         typer.Option(
-            help="Who becomes a neighbour: graph, links, … (shoal protocols overlay).",
-            show_default="graph, or links with --link",
+            help="Who becomes a neighbour: lstree, graph, … (shoal protocols overlay).",
+            show_default="lstree, or links with --link",
         ),
     ] = None,
     routing: Annotated[
         str | None,
-        typer.Option(help="semi-probabilistic on a graph, subscription-forwarding on a tree, …"),
+        typer.Option(help="subscription-forwarding on a tree, semi-probabilistic on a graph, …"),
     ] = None,
     reconfiguration: Annotated[
         str | None, typer.Option(help="How a tree repairs its tables: strawman, timed, …")
@@ -65,8 +65,15 @@ def broker(
     degree: Annotated[
         int | None,
         typer.Option(
-            help="Neighbours to keep on a graph; the same as --set overlay.degree=N.",
+            help="Neighbours: to keep on a graph, or from which on an LSTree sends others away.",
             show_default="5",
+        ),
+    ] = None,
+    root: Annotated[
+        str | None,
+        typer.Option(
+            help="The broker at the root of a ShopParent tree (--set overlay.root=NAME).",
+            metavar="NAME",
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Any settings, in TOML.")] = None,
@@ -109,7 +116,8 @@ def broker(
     """Run a broker until it is stopped.
 
     Alone it serves its clients; with `--join` it becomes part of a network that keeps itself
-    connected while brokers come and go; with `--link` the links are yours to say.
+    connected while brokers come and go, and brings every event to all who want it; with `--link`
+    the links are yours to say.
 
     Examples:
 
@@ -117,7 +125,7 @@ def broker(
 
         shoal broker --listen 127.0.0.1:7465 --join 127.0.0.1:7464
 
-        shoal broker --routing subscription-forwarding --reconfiguration strawman --link host:7464
+        shoal broker --link host:7464
     """
     if hash_token:
         from shoal.live.errors import LiveError
@@ -168,7 +176,15 @@ def broker(
             fits = before.get("name", chosen) == chosen
             raw[section] = {**(before if fits else {}), "name": chosen}
     if degree is not None:
-        raw["overlay"] = {**raw.get("overlay", {}), "degree": degree}
+        from shoal.live.settings import OVERLAY, settings_from
+
+        named = settings_from(raw).overlay.get("name")  # as it follows from the other settings
+        raw["overlay"] = {
+            **raw.get("overlay", {}),
+            "max_degree" if named == OVERLAY else "degree": degree,
+        }
+    if root is not None:
+        raw["overlay"] = {**raw.get("overlay", {}), "root": root}
     _logging(verbose)
     _runner()(_serve(raw))
 

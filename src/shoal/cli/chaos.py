@@ -61,7 +61,8 @@ def chaos(
     With `--live`, brokers run as processes of this machine. Every few seconds one is killed,
     stopped for a while or told to stop, and comes back. Honest clients publish and subscribe
     beside hostile ones, and a table says what became of every event (exit code 1 if one came twice
-    or to the wrong client, or if a broker ended by itself).
+    or to the wrong client, or if a broker ended by itself). With `--promise recovered`, connections
+    between brokers are also cut, delayed and lose events, and no event may be lost without a gap.
 
     Examples:
 
@@ -75,14 +76,14 @@ def chaos(
 
         shoal chaos --live --minutes 10
 
-        shoal chaos --live --promise recovered --minutes 10
+        shoal chaos --live --overlay graph --promise recovered --minutes 10
     """
     if live:
         if promise not in ("best effort", "recovered"):
             raise typer.BadParameter(
                 f"--promise {promise} is none of 'best effort' and 'recovered'"
             )
-        _live(minutes, seed, brokers, every, as_json, promise)
+        _live(minutes, seed, brokers, every, as_json, promise, overlay)
         return
     from shoal.simulation import chaos as trouble
     from shoal.simulation.modules import load_module
@@ -165,7 +166,13 @@ def _replay(text: str) -> None:
 
 
 def _live(
-    minutes: float, seed: int, brokers: int, every: float, as_json: bool, promise: Any
+    minutes: float,
+    seed: int,
+    brokers: int,
+    every: float,
+    as_json: bool,
+    promise: Any,
+    overlay: str | None,
 ) -> None:
     """Trouble for a live network, and the table of what became of its events."""
     import asyncio
@@ -175,9 +182,12 @@ def _live(
     from rich.table import Table
 
     from shoal.live.chaos import LiveChaos
+    from shoal.live.settings import OVERLAY
 
     logging.getLogger("shoal.live").setLevel(logging.ERROR)  # clients lose connections: of course
-    run = LiveChaos(brokers=brokers, seed=seed, every=every, promise=promise)
+    run = LiveChaos(
+        brokers=brokers, seed=seed, every=every, promise=promise, overlay=overlay or OVERLAY
+    )
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"starting {brokers} brokers", total=minutes * 60)

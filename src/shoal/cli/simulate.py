@@ -78,7 +78,7 @@ def simulate(
     picture: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the publish/subscribe tree of static-tree or radio-range, as SVG.",
+            help="Draw the tree of static-tree or radio-range, or the groups of dps, as SVG.",
             show_default=False,
         ),
     ] = None,
@@ -167,21 +167,33 @@ def _picture_settings(raw: dict[str, Any]) -> None:
     from shoal.stack import StackError
 
     topology = raw.get("topology", {})
-    if topology.get("name") == "static-tree":
+    notes = ["notes"]
+    if raw.get("routing", {}).get("name") == "dps":
+        notes.append("messages")
+    elif topology.get("name") == "static-tree":
         topology.setdefault("detail", True)
     elif topology.get("name") == "radio-range":
         topology.setdefault("inspect", [raw.get("duration", RunConfig().duration)])
     else:
-        raise StackError("--picture draws trees of nodes on a plane; use --topology static-tree")
-    raw["record"] = [*dict.fromkeys([*raw.get("record", RunConfig().record), "notes"])]
+        raise StackError(
+            "--picture draws trees of nodes on a plane, or of groups; "
+            "use --topology static-tree, or --routing dps"
+        )
+    raw["record"] = [*dict.fromkeys([*raw.get("record", RunConfig().record), *notes])]
 
 
 def _draw(result: RunResult, picture: Path) -> None:
+    from shoal.pipeline.report.groups_picture import groups_picture
     from shoal.pipeline.report.tree_picture import tree_picture
     from shoal.stack import StackError
 
+    notes = result.tables["notes"].to_pylist()
+    if "messages" in result.tables and any(note["what"] == "group" for note in notes):
+        drawn = groups_picture(notes, result.tables["messages"].to_pylist())
+    else:
+        drawn = tree_picture(notes)
     try:
-        picture.write_text(tree_picture(result.tables["notes"].to_pylist()), encoding="utf-8")
+        picture.write_text(drawn, encoding="utf-8")
     except OSError as error:
         raise StackError(f"cannot write {picture}: {error.strerror or error}") from None
 

@@ -176,11 +176,16 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
 
 def _overlay(state: Status) -> str:
     """The overlay's state on lines of its own; of a list, its length."""
+    from textwrap import wrap
+
+    from rich.markup import escape
+
     told = {
         name: len(value) if isinstance(value, list) else value
         for name, value in state.overlay.items()
     }
-    return "".join(f"\n[dim]{name}: {value}[/]" for name, value in told.items())
+    lines = [wrap(f"{name}: {value}", 44, subsequent_indent="  ") for name, value in told.items()]
+    return "".join(f"\n[dim]{escape(line)}[/]" for part in lines for line in part)
 
 
 def _lost(told: dict[str, float]) -> str:

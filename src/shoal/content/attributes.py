@@ -51,6 +51,9 @@ def values_of(content: object) -> Mapping[str, object] | None:
     if isinstance(content, Attributes):
         return content.values
     if isinstance(content, Mapping):
+        for name in content:
+            if not isinstance(name, str):
+                raise TypeError(f"the attribute name {name!r} is no text; names are text")
         return content
     if isinstance(content, Content):
         return None

@@ -18,6 +18,7 @@ MODULES = {
     "adaptive": "shoal.experiments.adaptive",
     "costa-picco": "shoal.experiments.costa_picco",
     "dps": "shoal.experiments.dps",
+    "frey-manet": "shoal.experiments.frey_manet",
     "frey-overlays": "shoal.experiments.frey_overlays",
     "frey-p2p": "shoal.experiments.frey_p2p",
     "frey-routing": "shoal.experiments.frey_routing",

@@ -25,7 +25,7 @@ TABLE_1 = merge(
     {
         "nodes": 10_000,
         "duration": 1000.0,
-        "routing": {"traversal": "generic", "shuffle": 400.0},
+        "routing": {"traversal": "generic"},
         "workload": {"content": {"subscriptions": 1, "event_every": 1.0}},
         "record": ["publications", "traffic", "reach"],
     },
@@ -34,6 +34,12 @@ TABLE_1 = merge(
 
 def _workload(number: int, **changes: Any) -> dict[str, Any]:
     return content(f"dps{number}", event_every=1.0, **changes)
+
+
+def _fewer(nodes: int, duration: float) -> dict[str, Any]:
+    """Fewer nodes, and fewer values in proportion: groups are as large as with 10,000 nodes."""
+    small = {"workload": {"content": {"domain": nodes // 20}}}
+    return merged({"nodes": nodes, "duration": duration}, small)
 
 
 FALSE_POSITIVES = (
@@ -45,11 +51,10 @@ FALSE_POSITIVES = (
             "workload 1": _workload(1),
             "workload 2": _workload(2),
             "workload 3": _workload(3),
-            "workload 2, D=1000": _workload(2, domain=1000),
         },
         seeds=5,
         quick_seeds=2,
-        quick={"nodes": 2000, "duration": SETTLED + 100.0},
+        quick=_fewer(1000, SETTLED + 200.0),
     ),
     Experiment(
         "numbers",
@@ -62,30 +67,51 @@ FALSE_POSITIVES = (
         axis_label="nodes",
         seeds=5,
         quick_seeds=2,
+        quick={"duration": SETTLED + 40.0},
     ),
     Experiment(
         "attributes",
         "Ranges of half the domain on one to four attributes",
-        merge(TABLE_1, {"nodes": 2000, "duration": 700.0, "record": ["reach"]}),
+        merged(TABLE_1, _fewer(2000, 700.0), {"record": ["reach"]}),
         {"generic leader": _workload(2)},
         axis="workload.content.attributes",
         values=(1, 2, 3, 4),
         axis_label="attributes",
         seeds=5,
         quick_seeds=2,
-        quick={"nodes": 1000, "duration": SETTLED + 40.0},
+        quick=_fewer(500, SETTLED + 100.0),
     ),
     Experiment(
         "variants",
         "The same in each of the four systems",
-        merge(TABLE_1, {"nodes": 2000, "duration": 700.0}),
+        merged(TABLE_1, _fewer(2000, 700.0)),
+        FOUR,
+        seeds=5,
+        quick_seeds=2,
+        quick=_fewer(500, SETTLED + 100.0),
+    ),
+    Experiment(
+        "selective",
+        "Six subscriptions per node, one after the other, while events are published",
+        merged(
+            STEPS,
+            content("dps1", subscriptions=6, subscribe_every=150.0, event_every=5.0),
+            {
+                "nodes": 500,
+                "duration": 1500.0,
+                "workload": {"subscribe_window": [100.0, 100.0], "publish_window": [100.0, 1500.0]},
+                "record": ["reach", "traffic"],
+            },
+        ),
         {
-            **FOUR,
-            "most selective": variant("generic", "leader", attribute="most-selective"),
+            "uniform": variant("root", "leader"),
+            "most selective": variant("root", "leader", attribute="most-selective"),
+            "least selective": variant("root", "leader", attribute="least-selective"),
+            "filter at sender": variant("root", "leader", filter_at_sender=True),
         },
         seeds=5,
         quick_seeds=2,
-        quick={"nodes": 1000, "duration": SETTLED + 40.0},
+        quick={"nodes": 200},
     ),
 )
 
@@ -106,7 +132,7 @@ DEPENDABILITY = (
             seeds=3,
             quick_seeds=2,
             quick_values=None if p == 0.25 else (),
-            quick=merged({"duration": SETTLED + 400.0, "nodes": 300}, crashing(p, 300, END)),
+            quick=merged({"duration": SETTLED + 400.0, "nodes": 200}, crashing(p, 200, END)),
         )
         for p in P
     ),
@@ -212,7 +238,7 @@ LOAD = (
         FOUR,
         seeds=3,
         quick_seeds=2,
-        quick={"duration": 1300.0},
+        quick={"nodes": 150},
     ),
 )
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments.shopparent_scenarios import ALL, AWARE, METRICS, UNION
+from shoal.experiments import shopparent_scenarios as scenarios
+from shoal.experiments.shopparent_dynamics import DYNAMICS
+from shoal.experiments.shopparent_examples import EXAMPLES, INVARIANTS
+from shoal.experiments.shopparent_scenarios import AWARE, METRICS, UNION
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
 
@@ -144,7 +147,7 @@ PAPER = Paper(
         "Yongqiang Huang, Hector Garcia-Molina: Publish/Subscribe Tree Construction in Wireless "
         "Ad-Hoc Networks. 4th International Conference on Mobile Data Management, 2003."
     ),
-    experiments=ALL,
+    experiments=(*scenarios.FIGURES, *INVARIANTS, *EXAMPLES, *DYNAMICS),
     claims=load_claims(Path(__file__).with_name("shopparent.claims.yaml")),
     figures=FIGURES,
     variants=LABELS,

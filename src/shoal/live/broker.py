@@ -46,7 +46,7 @@ from shoal.live.out_of_band import OutOfBand
 from shoal.live.peer import OWN, Peer
 from shoal.live.peers import Peers
 from shoal.live.settings import Settings
-from shoal.live.status import Status, status_of
+from shoal.live.status import Status, say_expected, status_of
 from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
@@ -161,6 +161,7 @@ class Broker:
         self.spawn(keep_alive(self))
         self.layers.start(tuple(Contact(-1, link) for link in (*settings.links, *settings.join)))
         self.departures.started()
+        say_expected(self)
         log.info("broker '%s' (node %d) listens on %s", self.name, self.node, self.address)
         return self
 
@@ -248,7 +249,7 @@ class Broker:
 
     # Clients, and the program a broker lives in
 
-    def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> None:
+    def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> Event:
         """A client publishes."""
         if self.departures.leaving:
             raise RefusedError("leaving", "this broker is about to stop; publish at another one")
@@ -263,14 +264,17 @@ class Broker:
             raise session.principal.refuse_publication()
         self.publishing = session
         try:
-            self.publish(content, body)
+            return self._publish(content, body)
         finally:
             self.publishing = None
 
     def publish(self, content: AnyContent | Mapping[str, Any], body: bytes = b"") -> Event:
         """Publish an event from this node."""
-        if isinstance(content, Mapping):
+        if isinstance(content, Attributes | Mapping):
             content = self._checked(content, body)
+        return self._publish(content, body)
+
+    def _publish(self, content: AnyContent, body: bytes) -> Event:
         event = Event(self.node, self._sequence, content, body)
         self._sequence += 1
         self.published += 1
@@ -281,8 +285,9 @@ class Broker:
         self.layers.publish(event)
         return event
 
-    def _checked(self, values: Mapping[str, Any], body: bytes) -> Attributes:
+    def _checked(self, given: Attributes | Mapping[str, Any], body: bytes) -> Attributes:
         """The content of an event of the program that this broker lives in."""
+        values = given.values if isinstance(given, Attributes) else given
         content = Attributes(checked(values, body))
         limit = self.settings.limits.frame
         size = len(content_of(content))
@@ -320,7 +325,7 @@ class Broker:
         """Deliver what is held here to a client that may have missed it; it knows what it has."""
         recovery = self.layers.recovery
         if recovery is not None:
-            for event in recovery.held(filter, age):
+            for event in sorted(recovery.held(filter, age), key=lambda event: event.id):
                 session.deliver((number,), event, content_of(event))
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:

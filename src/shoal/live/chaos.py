@@ -1,24 +1,11 @@
 """Trouble for a live network: broker processes under faults, honest clients beside hostile ones.
 
-Brokers form a graph on which every event floods (``threshold = 1``), so that nothing but trouble
-keeps an event from a subscriber. Every few seconds one of them is killed, stopped for a while, or
-told to stop, and comes back. What the honest clients saw is then put into one table:
-
-* *sent*: events that a broker accepted: ``publish`` returned.
-* *owed*: pairs of a sent event and a subscriber whose filter it matches. All subscribers are there
-  from before the first event until after the last, so trouble excuses nothing here.
-* *delivered*: owed pairs that arrived.
-* *reported as gap*: owed pairs that did not, and whose subscriber was told that events are missing
-  at that place: the event was published after the last one that arrived before the gap (less
-  :data:`REORDERING` seconds), and accepted before all brokers knew the subscription again. In
-  doubt a pair is lost. With a recovery, a gap may name the broker of publication and how many
-  events are missing; it then stands for as many that this broker accepted, and no others.
-* *open gaps*: gaps after which that was never confirmed; each hides losses until the end.
-* *lost*: owed pairs that did not arrive without the subscriber being told. The network promises
-  best effort: what a killed broker had in its memory can be lost so.
-* *duplicated*: deliveries of an event to a subscriber beyond the first, as it sees them.
-* *misdelivered*: deliveries of what the subscriber did not ask for, or nobody honest published.
-* *unsure*: publications that got no answer; they are neither owed nor wrong if they arrive.
+Brokers form a tree or another overlay (:data:`OVERLAYS`) on which every event reaches all who want
+it, so that nothing but trouble keeps an event from a subscriber. Every few seconds one of them is
+killed, stopped for a while, or told to stop, and comes back. With the promise ``recovered``, now
+and then two are killed at once, and every broker stands behind a bad wire
+(:mod:`~shoal.live.proxy`) that is cut, delays messages or drops events between brokers. What the
+honest clients saw is then put into one table (:mod:`~shoal.live.chaos_table`).
 """
 
 from __future__ import annotations
@@ -32,15 +19,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-import msgspec
-
+from shoal.live.chaos_table import Listener, Outcome, Publication, Told, outcome
 from shoal.live.client import Bus, connect
 from shoal.live.errors import LiveError
 from shoal.live.messages import Promise
 from shoal.live.processes import BrokerProcess, free_port
+from shoal.live.proxy import Proxy
+from shoal.live.settings import OVERLAY
 from shoal.live.subscription import Gap, Subscription
 
 KINDS: Final = 4
@@ -57,12 +44,19 @@ ENDING: Final = 120.0
 QUIET: Final = 15.0
 """Seconds without a delivery after which none is expected any more."""
 
-Fault: TypeAlias = Literal["kill", "stop", "terminate"]
+Fault: TypeAlias = Literal["kill", "stop", "terminate", "kill two"]
 FAULTS: Final[tuple[Fault, ...]] = ("kill", "stop", "terminate")
+OVERLAYS: Final = {
+    "lstree": ("--overlay=lstree", "--degree=4"),
+    "graph": (*("--overlay=graph", "--degree=4"), "--set=routing.threshold=1.0"),
+}
+"""What brokers are told, by overlay: every event is to reach all who want it."""
+WIRE_FAULTS: Final = ("cut", "delay", "drop")
+WIRES: Final = 8
+"""Faults of wires for one of a broker."""
+DROPPED: Final = 0.3
+"""The share of messages with events that a bad wire drops."""
 SETTINGS: Final = (
-    "--degree=4",
-    "--set=routing.threshold=1.0",
-    "--set=overlay.heal=2.0",
     "--set=limits.rate=100",  # all that a flood of one client costs
     "--set=limits.block=1.0",
     "--set=anyone_may_block=true",  # the attack is to be one
@@ -71,78 +65,6 @@ SETTINGS: Final = (
 
 RECOVERING: Final = ("--recovery=combined-pull",)
 """With the promise ``recovered``."""
-
-
-class Outcome(msgspec.Struct, kw_only=True):
-    """What honest clients saw: the table at the end."""
-
-    sent: int = 0
-    unsure: int = 0
-    owed: int = 0
-    delivered: int = 0
-    gap: int = 0
-    open_gaps: int = 0
-    lost: int = 0
-    duplicated: int = 0
-    misdelivered: int = 0
-    seconds: float = 0.0
-    faults: dict[str, int] = msgspec.field(default_factory=dict)
-    crashed: list[str] = msgspec.field(default_factory=list)
-    """Brokers that ended without being told to, with their last words."""
-
-    @property
-    def right(self) -> bool:
-        """Nothing twice, nothing to the wrong client, and no broker gave up by itself."""
-        return not (self.duplicated or self.misdelivered or self.crashed)
-
-
-@dataclass
-class Publication:
-    """An event of an honest publisher."""
-
-    kind: int
-    at: float
-    """Time at which the publisher began to publish it."""
-    accepted: float | None = None
-    """Time of the broker's answer."""
-    node: int = -1
-    """The broker that accepted it."""
-
-
-@dataclass
-class Told:
-    """A gap that a subscriber was told of: from when to when events may be missing."""
-
-    start: float
-    end: float = float("inf")
-    publisher: int | None = None
-    """The node at which they were published, where the gap names it."""
-    left: int | None = None
-    """Events that the gap may still stand for; None if it gives no number."""
-
-    def holds(self, event: Publication) -> bool:
-        """Whether the event was certainly published meanwhile, and is one of those meant."""
-        if not self.start <= event.at or (event.accepted or 0.0) > self.end or self.left == 0:
-            return False
-        if self.publisher is not None and self.publisher != event.node:
-            return False
-        if self.left is not None:
-            self.left -= 1
-        return True
-
-
-@dataclass
-class Listener:
-    """An honest subscriber, and what it got."""
-
-    kind: int
-    got: Counter[int] = field(default_factory=Counter)
-    gaps: list[Told] = field(default_factory=list)
-    misdelivered: int = 0
-    last: float = 0.0
-    """Publication time of the last event that arrived."""
-    heard: float = 0.0
-    """Arrival time of that event."""
 
 
 class LiveChaos:
@@ -159,16 +81,22 @@ class LiveChaos:
         subscribers: int = 8,
         rate: float = 20.0,
         promise: Promise = "best effort",
+        overlay: str = OVERLAY,
     ) -> None:
+        self._stack = OVERLAYS.get(overlay, (f"--overlay={overlay}",))
         self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
         self._seed, self._every, self._hostile = seed, every, hostile
         self._counts = brokers, publishers, subscribers
         self._pause = 1 / rate
         self.brokers: list[BrokerProcess] = []
+        self.proxies: list[Proxy] = []
+        """The wires in front of the brokers; none where only best effort is promised."""
         self.publications: dict[int, Publication] = {}
         self.listeners: list[Listener] = []
         self.faults: Counter[str] = Counter()
+        self.addresses: list[str] = []
+        """Where clients reach the brokers."""
         self._tasks: list[asyncio.Task[None]] = []
         self._attackers: subprocess.Popen[bytes] | None = None
         self._crashed: list[str] = []
@@ -180,6 +108,8 @@ class LiveChaos:
             await self._start()
             publishing = [self._spawn(self._publish(n)) for n in range(self._counts[1])]
             faults = self._spawn(self._trouble())
+            if self.proxies:
+                publishing.append(self._spawn(self._bad_wires()))
             ends = time.monotonic() + seconds
             while time.monotonic() < ends:
                 await asyncio.sleep(min(0.5, ends - time.monotonic()))
@@ -190,19 +120,27 @@ class LiveChaos:
             await self._finish(faults, progress)
         finally:
             await self._stop()
-        return self._outcome(time.monotonic() - began)
+        seconds = time.monotonic() - began
+        found = outcome(self.publications, self.listeners, seconds)
+        found.faults, found.crashed = dict(self.faults), self._crashed
+        found.promise = self.promise
+        return found
 
     # Beginning and end
 
     async def _start(self) -> None:
         count, _, subscribers = self._counts
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
+        if self.promise == "recovered":
+            made = [Proxy(address, f"{self._seed} {address}") for address in addresses]
+            self.proxies = [await proxy.start() for proxy in made]
+        told = self.addresses = [proxy.address for proxy in self.proxies] or addresses
         for n, address in enumerate(addresses):
-            joins = [f"--join={other}" for other in addresses[:3] if other != address]
-            recovery = RECOVERING if self.promise == "recovered" else ()
-            given = [*SETTINGS, *recovery, *joins]
-            process = BrokerProcess(f"chaos-{n}", given, address=address)
-            self.brokers.append(process)
+            joins = [f"--join={other}" for other in told[:3] if other != told[n]]
+            given = [*self._stack, *SETTINGS, *joins]
+            if self.proxies:
+                given += [*RECOVERING, f"--advertise={told[n]}"]
+            self.brokers.append(BrokerProcess(f"chaos-{n}", given, address=address))
         for broker in self.brokers:
             await self._listens(broker)
         ready = [asyncio.Event() for _ in range(subscribers)]
@@ -214,7 +152,7 @@ class LiveChaos:
             await asyncio.gather(*(event.wait() for event in ready))
         if self._hostile:
             self._attackers = subprocess.Popen(
-                [sys.executable, "-m", "shoal.live.hostile", str(self._seed), *addresses],
+                [sys.executable, "-m", "shoal.live.hostile", str(self._seed), *told],
                 env=self.brokers[0].environment,
             )
 
@@ -234,12 +172,16 @@ class LiveChaos:
             self._attackers.kill()
         self._stopping = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ENDING):
+            recovered = self.promise == "recovered"
+            async with asyncio.timeout(STATED if recovered else ENDING):
                 await asyncio.wait([faults])
                 self._check([faults])
                 began = time.monotonic()
                 while not self._complete() and time.monotonic() - max(began, self._heard()) < QUIET:
                     await asyncio.sleep(0.2)
+                    progress(self)
+                while recovered and outcome(self.publications, self.listeners, 0.0).lost:
+                    await asyncio.sleep(1.0)  # until it is there, or its subscribers are told
                     progress(self)
 
     def _heard(self) -> float:
@@ -264,6 +206,8 @@ class LiveChaos:
             if not broker.running:
                 self._crashed.append(f"{broker.name}: {broker.words()[-300:].strip()}")
             broker.close()
+        for proxy in self.proxies:
+            await proxy.stop()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -287,7 +231,7 @@ class LiveChaos:
         while not self._stopping:
             began = time.monotonic()
             broker = chance.choice(self.brokers)
-            fault = chance.choice(FAULTS)
+            fault = chance.choice((*FAULTS, "kill two") if self.proxies else FAULTS)
             pause = chance.uniform(0.2, 0.8) * self._every
             if not broker.running:
                 raise LiveError(f"broker '{broker.name}' ended by itself: {broker.words()[-500:]}")
@@ -299,18 +243,40 @@ class LiveChaos:
                 finally:
                     broker.signal(signal.SIGCONT)
             else:
-                broker.signal(signal.SIGKILL if fault == "kill" else signal.SIGTERM)
-                await asyncio.to_thread(broker.process.wait, STARTING)
-                if fault == "kill":
+                hit = [broker]
+                if fault == "kill two":
+                    hit.append(chance.choice([one for one in self.brokers if one is not broker]))
+                for one in hit:
+                    one.signal(signal.SIGTERM if fault == "terminate" else signal.SIGKILL)
+                    await asyncio.to_thread(one.process.wait, STARTING)
+                if fault != "terminate":
                     await asyncio.sleep(pause)
-                broker.start()
-                await self._listens(broker)
+                for one in hit:
+                    one.start()
+                    await self._listens(one)
             await asyncio.sleep(max(0.0, began + self._every - time.monotonic()))
+
+    async def _bad_wires(self) -> None:
+        """Faults of the wires, beside those of the brokers; each heals before the next."""
+        chance = random.Random(f"{self._seed} wires")
+        while True:
+            proxy, fault = chance.choice(self.proxies), chance.choice(WIRE_FAULTS)
+            self.faults[fault] += 1
+            try:
+                if fault == "cut":
+                    proxy.cut()
+                elif fault == "delay":
+                    proxy.delay = chance.uniform(0.05, 0.5)
+                else:
+                    proxy.loss = DROPPED
+                await asyncio.sleep(self._every / WIRES)
+            finally:
+                proxy.delay = proxy.loss = 0.0
 
     # Honest clients
 
     async def _connect(self, number: int) -> Bus:
-        addresses = [broker.address for broker in self.brokers]
+        addresses = self.addresses
         at = number % len(addresses)
         rotated = ",".join(addresses[at:] + addresses[:at])
         return await connect(rotated, name=f"honest-{number}", reconnect=(0.05, 0.5))
@@ -373,27 +339,3 @@ class LiveChaos:
                 told.end = time.monotonic()
                 return
             await asyncio.sleep(0.1)
-
-    # The table
-
-    def _outcome(self, seconds: float) -> Outcome:
-        sent = {n: e for n, e in self.publications.items() if e.accepted is not None}
-        found = Outcome(
-            sent=len(sent),
-            unsure=len(self.publications) - len(sent),
-            seconds=round(seconds, 1),
-            faults=dict(self.faults),
-            crashed=self._crashed,
-        )
-        for listener in self.listeners:
-            owed = {n: event for n, event in sent.items() if event.kind == listener.kind}
-            missing = [event for n, event in owed.items() if n not in listener.got]
-            told = [event for event in missing if any(gap.holds(event) for gap in listener.gaps)]
-            found.open_gaps += sum(gap.end == float("inf") for gap in listener.gaps)
-            found.owed += len(owed)
-            found.delivered += len(owed) - len(missing)
-            found.gap += len(told)
-            found.lost += len(missing) - len(told)
-            found.duplicated += sum(count - 1 for count in listener.got.values())
-            found.misdelivered += listener.misdelivered
-        return found

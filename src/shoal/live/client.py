@@ -34,6 +34,7 @@ from shoal.live.messages import (
     Bye,
     Consumed,
     Delivery,
+    Holds,
     Inspect,
     Leave,
     Missed,
@@ -55,21 +56,12 @@ from shoal.live.wire import encode, parse_address
 
 WINDOW: Final = 1024
 """Publications under way at a time in :meth:`Bus.publish_many`."""
-RECENT: Final = 4096
-"""Events, at least, by which a second delivery of one of them may come late."""
 
 
 class Bus(Reconnecting):
     """A connection to a network, through any of its brokers. Made by :func:`shoal.connect`."""
 
     _inbox: Inbox | None = None
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._recent: set[tuple[int, int]] = set()
-        """Events that were delivered lately, by publisher and sequence number."""
-        self._before: set[tuple[int, int]] = set()
-        """And those before them."""
 
     async def close(self) -> None:
         """Leave."""
@@ -91,16 +83,24 @@ class Bus(Reconnecting):
         /,
         *,
         body: bytes = b"",
+        held: int = 1,
         **more: Value | None,
     ) -> None:
-        """Publish an event; returns when the broker has taken it, raises if it refuses."""
-        await self._insist({**(attributes or {}), **more}, body)
+        """Publish an event; returns when the broker has taken it, raises if it refuses.
 
-    async def _insist(self, values: Mapping[str, Value | None], body: bytes) -> None:
+        With ``held=n``, returns when the buffers of n brokers hold it, so that n - 1 of them may
+        die. If too few do within seconds, that is a RefusedError with the code ``held``; the event
+        is published all the same.
+        """
+        if not 1 <= held <= 64:
+            raise LiveError(f"held = {held} brokers; from 1 to 64 can be asked for")
+        await self._insist({**(attributes or {}), **more}, body, held)
+
+    async def _insist(self, values: Mapping[str, Value | None], body: bytes, held: int = 1) -> None:
         """Publish; if the broker is about to stop, at the next one."""
         while True:
             try:
-                await self._publish(values, body)
+                await self._publish(values, body, held=held)
                 return
             except RefusedError as error:
                 if error.code != "leaving":
@@ -148,27 +148,34 @@ class Bus(Reconnecting):
             await self._insist(values, body)
 
     def _publish(
-        self, values: Mapping[str, Value | None], body: bytes, on: Connection | None = None
+        self,
+        values: Mapping[str, Value | None],
+        body: bytes,
+        on: Connection | None = None,
+        held: int = 1,
     ) -> asyncio.Future[Any]:
         attributes = checked(values, body)
         if on is None:
             if self._connection is None or self._connection.gone:
-                return asyncio.ensure_future(self._publish_later(attributes, body))
+                return asyncio.ensure_future(self._publish_later(attributes, body, held))
             on = self._connection
         request = next(self._numbers)
-        frame = encode(Publish(request, attributes, body))
+        frame = encode(Publish(request, attributes, body, held))
         if len(frame) > self._limits.frame:
             raise RefusedError(
                 "size",
                 f"the event has {len(frame)} bytes; this broker takes {self._limits.frame}: "
                 "send less, or raise its limits.frame",
             )
-        future = self._pending[request] = self._loop.create_future()
+        future = self._loop.create_future()
+        (self._pending if held == 1 else self._holding)[request] = future
         on.send(frame)
         return future
 
-    async def _publish_later(self, values: Mapping[str, Value | None], body: bytes) -> None:
-        await self._publish(values, body, await self._connected())
+    async def _publish_later(
+        self, values: Mapping[str, Value | None], body: bytes, held: int
+    ) -> None:
+        await self._publish(values, body, await self._connected(), held)
 
     # Subscribing
 
@@ -178,20 +185,24 @@ class Bus(Reconnecting):
         *,
         gaps: bool = False,
         promise: Promise = "best effort",
+        ordered: bool = False,
     ) -> Subscription:
         """Events that match a filter: ``async for event in bus.subscribe("temperature > 30")``.
 
         With ``gaps`` the iterator also yields a :class:`Gap` wherever events may be missing;
         ``subscription.missed`` and ``.gaps`` count them in any case. With the promise
         ``"recovered"``, what was published while this client was connected to no broker is fetched
-        when it is again, as far as some broker still holds it; brokers need a recovery for that. A
-        filter that cannot be read
-        raises a :class:`~shoal.content.FilterError` with the place and a hint.
+        when it is again, as far as some broker still holds it; brokers need a recovery for that.
+        ``ordered`` events of one publisher come in its order: those after a lost one wait until
+        that is fetched or reported as a gap. A filter that cannot be read raises a
+        :class:`~shoal.content.FilterError` with the place and a hint.
         """
         if promise not in ("best effort", "recovered"):
             raise LiveError(f"promise = '{promise}' is none of 'best effort' and 'recovered'")
+        if ordered and promise != "recovered":
+            raise LiveError("ordered=True needs promise='recovered': else nobody waits for losses")
         read = filter if isinstance(filter, AttributeFilter) else AttributeFilter(filter)
-        return Subscription(self, read, gaps, promise)
+        return Subscription(self, read, gaps, promise, ordered)
 
     async def _subscribe(self, subscription: Subscription) -> None:
         number = subscription.number
@@ -217,7 +228,9 @@ class Bus(Reconnecting):
             if subscription.promise == "recovered" and subscription.asked:
                 age = self._away_for()
             subscription.asked = True
-            asked = Subscribe(number, subscription.filter.text, subscription.promise, age)
+            asked = Subscribe(
+                number, subscription.filter.text, subscription.promise, age, subscription.ordered
+            )
             self._connection.send(encode(asked))
         return future
 
@@ -318,6 +331,10 @@ class Bus(Reconnecting):
                 future = self._settling.pop(message.request, None)
                 if future is not None and not future.done():
                     future.set_result(None)
+            elif isinstance(message, Holds):
+                future = self._holding.pop(message.request, None)
+                if future is not None and not future.done():
+                    future.set_result(None)
             elif isinstance(message, Leave):
                 self._leave(greeting)
             elif isinstance(message, Bye):
@@ -334,13 +351,6 @@ class Bus(Reconnecting):
 
     def _deliver(self, message: Delivery) -> None:
         event: Event = message.event
-        key = (event.publisher, event.sequence)
-        if key in self._recent or key in self._before:  # while moving from broker to broker
-            self._consumed()
-            return
-        self._recent.add(key)
-        if len(self._recent) > RECENT:
-            self._before, self._recent = self._recent, set()
         values = getattr(event.content, "values", {})
         received = Received(values, event.body, event.publisher, event.sequence)
         # One delivery counts once, however many subscriptions it is for.
@@ -373,6 +383,8 @@ class Bus(Reconnecting):
         future = self._subscribing.pop(message.request, None)
         if future is None or future.done():
             future = self._pending.pop(message.request, None)
+        if future is None:
+            future = self._holding.pop(message.request, None)
         if future is not None and not future.done():
             future.set_exception(error)
 

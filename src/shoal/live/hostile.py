@@ -1,4 +1,4 @@
-"""Hostile clients: what strangers on the network may try, for ``shoal chaos --live``.
+"""Hostile clients and brokers: what strangers may try, for ``shoal chaos --live``.
 
 They run in a process of their own, so that what they spend is not taken from honest clients::
 
@@ -15,8 +15,27 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from shoal.live.messages import VERSIONS, Beat, Hello, Known, Policy, Publish, Subscribe
+import msgspec
+
+from shoal.content import AttributeFilter, Attributes, Event
+from shoal.live.identity import node_id
+from shoal.live.messages import (
+    VERSIONS,
+    Beat,
+    Hello,
+    Inspect,
+    Known,
+    Policy,
+    Publish,
+    Report,
+    Subscribe,
+    ToClient,
+    Welcome,
+)
+from shoal.live.status import Status
 from shoal.live.wire import LENGTH, encode, parse_address
+from shoal.recovery.messages import Compare, Digest, Held, Hold, Reply, Tally
+from shoal.stack import Contact
 
 NOT_FOR_US: Final = -1
 """The kind of events that floods consist of; honest subscribers want none of it."""
@@ -101,6 +120,52 @@ async def blocks(streams: Streams, chance: random.Random) -> None:
     await _beat(writer)
 
 
+async def lies(streams: Streams, chance: random.Random) -> None:
+    """A broker that advertises events it does not have, and gives others that nobody asked for."""
+    reader, writer = streams
+    writer.write(hello() + encode(Inspect(1)))
+    name, broker, stack = f"liar-{chance.randrange(1000)}", Known(-1, "", "", 0), ""
+    while not stack:
+        (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+        message = _answer.decode(await reader.readexactly(length))
+        if isinstance(message, Welcome):
+            broker = message.who
+        elif isinstance(message, Report):
+            stack = msgspec.json.decode(message.status, type=Status).stack
+    if "recovery=" not in stack:
+        return
+    there, talk = await asyncio.open_connection(*parse_address(broker.address))
+    me = Known(node_id(name), name, "127.0.0.1:9", 1)
+    contact = Contact(me.node, me.address)
+    talk.write(encode(Hello(VERSIONS, "peer", "talk", me, time.time(), stack)))
+    swallow = asyncio.ensure_future(_swallow(there))
+    wanted = AttributeFilter(f"kind = {chance.randrange(4)}")
+    try:
+        for number in range(200):
+            first = chance.randrange(1 << 40)
+            held = tuple([(broker.node, first + n, 0.1) for n in range(100)])
+            event = Event(broker.node, first, Attributes({"kind": NOT_FOR_US, "n": number}))
+            own = Event(me.node, number, Attributes({"kind": NOT_FOR_US, "n": number}))
+            for lie in (
+                Digest(contact, 2 * number, wanted, held, 1),
+                Digest(contact, 2 * number + 1, None, held, 0),
+                Compare(contact, number, (wanted,), (60.0,), ((contact, -1, 1 << 40),), 8),
+                Tally(((0, 1 << 40, 1 << 40),)),
+                Reply(((event, 0.1),)),
+                Hold(own, 0.1),
+                Held(first),
+            ):
+                talk.write(encode(lie))
+            await talk.drain()
+            await asyncio.sleep(0.1)
+    finally:
+        swallow.cancel()
+        talk.transport.abort()
+
+
+_answer = msgspec.msgpack.Decoder(ToClient)
+
+
 async def _beat(writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(encode(Beat()))
@@ -115,6 +180,7 @@ ATTACKS: Final[dict[Callable[[Streams, random.Random], Awaitable[None]], int]] =
     idle: IDLE,
     never_reads: 2,
     blocks: 2,
+    lies: 2,
 }
 """Each attack, and how many do it at a time."""
 
@@ -128,7 +194,7 @@ async def attack(seed: int, addresses: list[str]) -> None:
         chance = random.Random(f"{seed} {what.__name__} {number}")
         while True:
             writer: asyncio.StreamWriter | None = None
-            with contextlib.suppress(OSError, TimeoutError):
+            with contextlib.suppress(OSError, EOFError, TimeoutError):
                 async with asyncio.timeout(PATIENCE):
                     streams = await asyncio.open_connection(
                         *parse_address(chance.choice(addresses))

@@ -146,6 +146,8 @@ class Subscribe(Message, frozen=True, tag="want"):
     promise: Promise = "best effort"
     age: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
     """With the promise ``recovered``: seconds for which the client may have missed events."""
+    ordered: bool = False
+    """With the promise ``recovered``: each publisher's events in its order."""
 
 
 class Unsubscribe(Message, frozen=True, tag="unwant"):
@@ -160,10 +162,19 @@ class Publish(Message, frozen=True, tag="pub"):
     request: Count
     values: dict[str, Value | None]
     body: bytes = b""
+    held: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    """Brokers that are to hold the event before it is answered; if more than one, by
+    :class:`Holds` instead of :class:`Accepted`."""
 
 
 class Accepted(Message, frozen=True, tag="ok"):
     """The request of that number is carried out, and so are all publications before it."""
+
+    request: Count
+
+
+class Holds(Message, frozen=True, tag="holds"):
+    """As many brokers hold the event of that request as it asked for."""
 
     request: Count
 
@@ -242,4 +253,5 @@ ToClient: TypeAlias = (
     | Challenge
     | Leave
     | Settled
+    | Holds
 )

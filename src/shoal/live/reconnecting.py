@@ -49,8 +49,9 @@ log = logging.getLogger("shoal.live")
 decoder = msgspec.msgpack.Decoder(ToClient)
 LAST_WINDOW: Final = 1_000_000
 """Deliveries that a broker which is about to stop may send without asking."""
-MARGIN: Final = 10.0
-"""Seconds by which a broker may have been behind when it was last heard."""
+MARGIN: Final = 60.0
+"""Seconds by which a broker may have been behind when it was last heard: events that it knew to be
+missing, and was still looking for, included."""
 LAST_WORDS: Final = 60.0
 """Seconds that a broker may take to close a connection that the client has moved away from."""
 
@@ -108,6 +109,8 @@ class Reconnecting:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         """Publications (which the broker accepts in order) and inspections."""
         self._subscribing: dict[int, asyncio.Future[None]] = {}
+        self._holding: dict[int, asyncio.Future[Any]] = {}
+        """Publications that several brokers are to hold; each is answered on its own."""
         self._settling: dict[int, asyncio.Future[None]] = {}
         self._connection: Connection | None = None
         """Connection for publications and subscriptions; None while there is no broker."""
@@ -309,7 +312,7 @@ class Reconnecting:
 
     async def _answers_of(self, old: _Greeting) -> None:
         """Wait until the old broker has answered all requests, or no longer can."""
-        asked = [*self._pending.values(), *self._settling.values()]
+        asked = [*self._pending.values(), *self._holding.values(), *self._settling.values()]
         waiting = [future for future in asked if not future.done()]
         if waiting:
             answered = asyncio.ensure_future(asyncio.wait(waiting))
@@ -355,8 +358,8 @@ class Reconnecting:
 
     def _no_more_answers(self, reason: str) -> None:
         """Fail all requests without an answer: each may have been carried out or not."""
-        waiting = [*self._pending.values(), *self._settling.values()]
-        self._pending, self._settling = {}, {}
+        waiting = [*self._pending.values(), *self._holding.values(), *self._settling.values()]
+        self._pending, self._holding, self._settling = {}, {}, {}
         for future in waiting:
             if not future.done():
                 future.set_exception(

@@ -6,11 +6,13 @@ What it is sent is in :mod:`shoal.live.outbox`.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from shoal.content import AttributeFilter, FilterError
+from shoal.content import AttributeFilter, Event, FilterError
 from shoal.live.connection import Connection
 from shoal.live.errors import ProtocolError, RefusedError
 from shoal.live.messages import (
@@ -21,6 +23,7 @@ from shoal.live.messages import (
     Consumed,
     FromClient,
     Hello,
+    Holds,
     Inspect,
     Moved,
     Publish,
@@ -32,6 +35,7 @@ from shoal.live.messages import (
     Unsubscribe,
 )
 from shoal.live.numbers import Numbered
+from shoal.live.ordering import Ordering
 from shoal.live.outbox import Outbox
 from shoal.live.turns import TURN
 from shoal.live.wire import FROM_BROKER, encode
@@ -77,6 +81,15 @@ class Session(Outbox):
         """Publications that wait for them, and the size of each."""
         self._held_bytes = 0
         self._holding = False
+        self._ordering: Ordering | None = None
+        """For subscriptions that want each publisher's events in order."""
+
+    def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
+        """See :class:`~shoal.live.entries.Subscriber`."""
+        if self._ordering is None:
+            super().deliver(numbers, event, raw)
+        else:
+            self._ordering.deliver(numbers, event, raw)
 
     # From the client
 
@@ -128,7 +141,26 @@ class Session(Outbox):
 
     def _publish(self, message: Publish, size: int) -> None:
         self.broker.settings.limits.check_text(size - len(message.body))
-        self.broker.publish_for(self, message.values, message.body)
+        if message.held == 1:
+            self.broker.publish_for(self, message.values, message.body)
+            return
+        self.broker.check_recovers()
+        event = self.broker.publish_for(self, message.values, message.body)
+        recovery = self.broker.layers.recovery
+        assert recovery is not None
+        recovery.secure(event, message.held, partial(self._secured, message))
+
+    def _secured(self, message: Publish, nodes: int) -> None:
+        """So many brokers hold an event that this client published."""
+        if self.connection.gone:
+            return
+        if nodes >= message.held:
+            self._answer(Holds(message.request))
+        else:
+            few = (
+                f"{nodes} of {message.held} brokers hold the event, which is published all the same"
+            )
+            self._refuse(message.request, RefusedError("held", few))
 
     # While a client that must not miss anything is slow
 
@@ -176,6 +208,8 @@ class Session(Outbox):
     def _other(self, message: FromClient) -> None:
         if isinstance(message, Unsubscribe):
             filter = self.filters.pop(message.subscription)
+            if self._ordering is not None:
+                self._ordering.remove(message.subscription)
             if isinstance(filter, AttributeFilter):
                 self._scanning -= self.broker.edge.scan(filter)
                 self._count(-len(filter.text))
@@ -238,7 +272,12 @@ class Session(Outbox):
         if message.promise == "recovered":
             self.broker.check_recovers()
             age = message.age
-        self.filters.put(number, self.broker.subscribe(self, number, filter, age))
+        kept = self.broker.subscribe(self, number, filter, age)
+        if message.ordered and message.promise == "recovered":
+            if self._ordering is None:
+                self._ordering = Ordering(self.broker, super().deliver)
+            self._ordering.add(number, kept)
+        self.filters.put(number, kept)
         self._scanning += self.broker.edge.scan(filter)
         self._count(len(filter.text))
         self._accept(number)
@@ -312,7 +351,7 @@ class Session(Outbox):
     def _refuse(self, request: int, error: RefusedError) -> None:
         self._answer(Refused(error.code, str(error)[:1000], request))
 
-    def _answer(self, message: Accepted | Refused | Report | Settled) -> None:
+    def _answer(self, message: Accepted | Holds | Refused | Report | Settled) -> None:
         """Answer the client, unless it asks on and on and reads no answers."""
         if self._congested and self.connection.waiting() > UNREAD:
             self.connection.close("it asks, and does not read the answers", polite=False)
@@ -332,6 +371,8 @@ class Session(Outbox):
     def closed(self, reason: str) -> None:
         """See :class:`~shoal.live.connection.User`."""
         self._forget()
+        if self._ordering is not None:
+            self._ordering.close()
         self._count(-self._characters)
         self._held.clear()
         for slow in list(self._waits_for):

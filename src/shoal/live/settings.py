@@ -21,8 +21,14 @@ Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
-ROUTING: Final[dict[str, dict[str, Any]]] = {"semi-probabilistic": {"horizon": 3, "threshold": 0.5}}
-"""Parameters of a live routing that differ from the simulator's, whoever names the routing."""
+OVERLAY: Final = "lstree"
+"""The overlay where nothing asks for another: on it every event reaches all who want it."""
+
+LIVE: Final[dict[str, dict[str, Any]]] = {
+    "semi-probabilistic": {"horizon": 3, "threshold": 0.5},
+    "timed": {"unsubscription_timer": 1.5},  # outlasts a repair, also if a candidate is dead
+}
+"""Parameters that differ live from the simulator's, whoever names the protocol."""
 
 
 NODES: Final = {"shopparent": ("root", "heirs")}
@@ -107,11 +113,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Fixed neighbours to connect to; alternatives to one, tried in turn, after commas."""
     overlay: dict[str, Any] = {}
     """The overlay's ``name`` and parameters: who becomes a neighbour. Unless named: ``links`` if
-    there are configured links or the routing needs a tree, else ``graph``."""
+    there are configured links, ``graph`` for a routing that needs no tree, else ``lstree``."""
     routing: dict[str, Any] = {}
-    """The routing's ``name`` and parameters; those not given are in :data:`ROUTING`."""
+    """The routing's ``name`` and parameters; for some not given see :data:`LIVE`."""
     reconfiguration: dict[str, Any] | None = None
-    """How configured links repair the routing's tables; ``strawman`` unless given."""
+    """How a tree repairs the routing's tables: ``timed``, or on ``links`` ``strawman``."""
     recovery: dict[str, Any] | None = None
     """How lost events are noticed and fetched: the recovery's ``name`` and parameters."""
     heartbeat: Seconds = 1.0
@@ -152,14 +158,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         _register_all()
         overlay, name = self.overlay.get("name"), self.routing.get("name")
         if name is None:
-            tree = bool(self.links) if overlay is None else _provides(overlay, "tree")
+            tree = overlay is None or _provides(overlay, "tree")
             name = "subscription-forwarding" if tree else "semi-probabilistic"
         routing = find("routing", name)
-        if overlay is None and (self.links or "tree" in routing.needs):
+        if overlay is None and self.links:
             overlay = "links"
         elif overlay is None and "reach" not in routing.needs:
-            overlay = "graph"
-        force_setattr(self, "routing", {"name": name, **ROUTING.get(name, {}), **self.routing})
+            overlay = OVERLAY if "tree" in routing.needs else "graph"
+        force_setattr(self, "routing", {"name": name, **LIVE.get(name, {}), **self.routing})
         if overlay is not None:
             more = {"tree": "tree" in routing.needs} if overlay == "links" else {}
             nodes = {
@@ -169,7 +175,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             }
             force_setattr(self, "overlay", {"name": overlay, **more, **self.overlay, **nodes})
         if "tables" in routing.provides:
-            repair = {"name": "strawman", **(self.reconfiguration or {})}
+            usual = "strawman" if overlay == "links" else "timed"
+            repair = {"name": usual, **(self.reconfiguration or {})}
+            repair = {**LIVE.get(repair["name"], {}), **repair}
             force_setattr(self, "reconfiguration", repair)
 
     def contacts(self) -> list[str]:
@@ -178,9 +186,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def stack(self) -> Stack:
         """The protocols, checked."""
+        simulated = {"links", "air"}  # what only a simulated network has
         overlay = choice("overlay", self.overlay) if self.overlay else None
-        if overlay is not None and "links" in find("overlay", overlay.name).needs:
-            able = [p.name for p in protocols("overlay") if "links" not in p.needs]
+        if overlay is not None and find("overlay", overlay.name).needs & simulated:
+            able = [p.name for p in protocols("overlay") if not p.needs & simulated]
             raise StackError(
                 f"overlay '{overlay.name}' runs in a simulation only; one of: {', '.join(able)}"
             )
@@ -188,12 +197,25 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise StackError(
                 "fixed links are for overlay 'links'; give brokers to begin with as 'join'"
             )
-        return build(
-            overlay,
-            choice("routing", self.routing),
-            choice("reconfiguration", self.reconfiguration) if self.reconfiguration else None,
-            choice("recovery", self.recovery) if self.recovery else None,
-        )
+        try:
+            return build(
+                overlay,
+                choice("routing", self.routing),
+                choice("reconfiguration", self.reconfiguration) if self.reconfiguration else None,
+                choice("recovery", self.recovery) if self.recovery else None,
+            )
+        except StackError as error:
+            raise StackError(f"{error}{self._meant_graph()}") from None
+
+    def _meant_graph(self) -> str:
+        """The end of an error, if settings on the default overlay are those of a graph."""
+        if self.overlay.get("name") != OVERLAY:
+            return ""
+        graph = find("overlay", "graph").parameters.__struct_fields__
+        chance = find("routing", "semi-probabilistic").parameters.__struct_fields__
+        own = find("overlay", OVERLAY).parameters.__struct_fields__
+        meant = (set(self.overlay) & set(graph)) - set(own) or set(self.routing) & set(chance)
+        return "; brokers form a tree unless told --overlay graph" if meant else ""
 
     def described(self, stack: Stack) -> str:
         """The broker's stack as one text: neighbours must agree on it."""
@@ -203,6 +225,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         parts += [f"{protocol.kind}={protocol.name}" for protocol in above if protocol is not None]
         limits = self.limits
         parts.append(f"frame={limits.frame} text={limits.text} cost={limits.cost}")
+        if stack.overlay is not None:  # one tree has one root
+            nodes = NODES.get(stack.overlay.name, ())
+            parts += [f"{k}={getattr(stack.parameters['overlay'], k)}" for k in nodes]
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import resource
 import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shoal.live.settings import OVERLAY
+
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
+
+
+log = logging.getLogger("shoal.live")
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -144,6 +150,18 @@ def status_of(broker: Broker, tables: bool) -> Status:
         reached=_reached(broker),
         table=sorted(table_of(broker.layers.routing)) if tables else None,
     )
+
+
+def say_expected(broker: Broker) -> None:
+    """Log what to expect of a routing that does not bring every event to all who want it."""
+    share = broker.layers.routing.expected()
+    if share != 1.0:
+        made = "a share that is not known" if share is None else f"about {100 * share:g}%"
+        log.warning(
+            "routing '%s' goes by chance: at rest expect %s of the deliveries among 200 brokers; "
+            "on --overlay %s all are made",
+            *(broker.stack.routing.name, made, OVERLAY),
+        )
 
 
 def _reached(broker: Broker) -> list[Reached]:

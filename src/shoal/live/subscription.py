@@ -11,6 +11,7 @@ import msgspec
 
 from shoal.content import AttributeFilter, Value
 from shoal.live.errors import LiveError
+from shoal.recovery.delivered import Delivered
 
 if TYPE_CHECKING:
     from shoal.live.client import Bus
@@ -47,11 +48,21 @@ class Subscription:
     """Events that match a filter, as an asynchronous iterator; leaving its block unsubscribes."""
 
     def __init__(
-        self, bus: Bus, filter: AttributeFilter, gaps: bool, promise: Promise = "best effort"
+        self,
+        bus: Bus,
+        filter: AttributeFilter,
+        gaps: bool,
+        promise: Promise = "best effort",
+        ordered: bool = False,
     ) -> None:
         self._bus = bus
         self.filter = filter
         self.promise: Promise = promise
+        self.ordered = ordered
+        self._had = Delivered()
+        """Events that came."""
+        self._last: dict[int, int] = {}
+        """Per publisher the last sequence number; only where events come in order."""
         self.asked = False
         """Whether a broker was asked for it before."""
         self.number = next(bus._numbers)
@@ -115,6 +126,15 @@ class Subscription:
         return sum(isinstance(item, Received) for item in self._ready)
 
     def _put(self, item: Received | Gap) -> None:
+        if isinstance(item, Received) and not self._had.first(item.publisher, item.sequence):
+            self._bus._consumed()  # it came before, from another broker or before a reconnection
+            return
+        if self.ordered and isinstance(item, Received):
+            if item.sequence < self._last.get(item.publisher, -1):
+                self._bus._consumed()
+                item = Gap(1, "it came too late to be in order", item.publisher)
+            else:
+                self._last[item.publisher] = item.sequence
         if isinstance(item, Gap):
             self.gaps += 1
             self.missed += item.count or 0

@@ -20,6 +20,7 @@ from shoal.content import AttributeFilter, Value
 from shoal.live.client import Bus
 from shoal.live.client import connect as connect_async
 from shoal.live.errors import LiveError
+from shoal.live.messages import Promise
 from shoal.live.status import Status
 from shoal.live.subscription import Gap, Received, Subscription
 
@@ -110,10 +111,11 @@ class SyncBus:
         /,
         *,
         body: bytes = b"",
+        held: int = 1,
         **more: Value | None,
     ) -> None:
         """See :meth:`shoal.live.client.Bus.publish`."""
-        self._thread.run(self.bus.publish(attributes, body=body, **more))
+        self._thread.run(self.bus.publish(attributes, body=body, held=held, **more))
 
     def publish_many(
         self, events: Iterable[Mapping[str, Value | None]], *, body: bytes = b""
@@ -125,11 +127,18 @@ class SyncBus:
         """See :meth:`shoal.live.client.Bus.settled`."""
         self._thread.run(self.bus.settled())
 
-    def subscribe(self, filter: str | AttributeFilter, *, gaps: bool = False) -> SyncSubscription:
+    def subscribe(
+        self,
+        filter: str | AttributeFilter,
+        *,
+        gaps: bool = False,
+        promise: Promise = "best effort",
+        ordered: bool = False,
+    ) -> SyncSubscription:
         """See :meth:`shoal.live.client.Bus.subscribe`."""
 
         async def make() -> Subscription:
-            return self.bus.subscribe(filter, gaps=gaps)
+            return self.bus.subscribe(filter, gaps=gaps, promise=promise, ordered=ordered)
 
         return SyncSubscription(self._thread, self._thread.run(make()))
 

@@ -1,5 +1,6 @@
 """Who are my neighbours? One overlay per file; importing the package registers them all.
 
+* :mod:`~shoal.overlay.beacons`: on the air, whoever is in range.
 * :mod:`~shoal.overlay.configured`: the links that a node was told to have.
 * :mod:`~shoal.overlay.given`: links that a simulation's topology makes and breaks.
 * :mod:`~shoal.overlay.dhtree`: a tree that copies a reference tree, over a hash table.
@@ -12,6 +13,7 @@
 * :mod:`~shoal.overlay.witree`: a tree over radios that any node below a lost link can repair.
 """
 
+from shoal.overlay.beacons import Beacons
 from shoal.overlay.configured import Configured
 from shoal.overlay.dhtree import DHTree
 from shoal.overlay.given import Given
@@ -25,6 +27,7 @@ from shoal.overlay.witree import WiTree
 
 __all__ = [
     "MAODV",
+    "Beacons",
     "Configured",
     "DHTree",
     "Given",

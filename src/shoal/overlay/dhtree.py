@@ -93,6 +93,8 @@ class DHTree(Linker):
         for peer in list(self.neighbours):
             self._give_up(peer, True)
         self.ring.leave()
+        for peer in list(self.heard):
+            self.host.close(peer)
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """A node that has left takes part no longer."""

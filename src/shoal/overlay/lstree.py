@@ -42,6 +42,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, Colour, precedes
 from shoal.overlay.lstree_search import Searcher
+from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Routing
 from shoal.stack.message import Contact, Message
@@ -119,6 +120,8 @@ class LSTree(Searcher):
         """Look for a parent among the nodes to begin with."""
         self.contacts = contacts
         for contact in contacts:
+            if contact.node < 0 and contact.address != self.me.address:
+                self.unmet[contact.address] = None
             self.known.insert(contact)
             self.known.remember(contact)
         self._seek("join", LOCAL, -1)
@@ -215,6 +218,21 @@ class LSTree(Searcher):
             self.known.answered(pong.contact)
             if pong.colour != self.colour:
                 self.sighted(pong.contact, pong.colour)
+
+    # For those who watch
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`~shoal.stack.layer.Overlay`."""
+        seen = super().describe()
+        search = self.search
+        if search is None or search.cause == "merge":
+            search = self.last
+        if search is not None:
+            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
+            outcome = "under way" if search is self.search else self.outcome
+            cause = f"parent {search.lost} lost ({search.why})" if search.why else search.cause
+            seen["last search"] = "; ".join([cause, *steps[-6:], outcome])
+        return seen
 
 
 register(

@@ -46,8 +46,14 @@ class Searcher(Member):
         """Whether roots look for other trees."""
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with."""
+        self.unmet: dict[str, None] = {}
+        """Addresses among them under which nobody has answered so far."""
+        self._retry: Timer | None = None
+        """Set while some of them are to be tried again."""
+        self._met_until = -1.0
+        """Until when they are tried again although all have answered."""
         self.last: Search | None = None
-        """The search that ended last."""
+        """The search that ended last, but for those that found no other tree."""
         self.outcome = ""
         """How it ended."""
         self._requests = 0
@@ -77,12 +83,13 @@ class Searcher(Member):
         self.parent_changed(LOCAL)
         if self.host.watched:
             self.host.note("parent lost", lost, why)
-        self._seek("lost", lost, repair)
+        self._seek("lost", lost, repair, why)
 
-    def _seek(self, cause: str, lost: NodeId, repair: int) -> None:
+    def _seek(self, cause: str, lost: NodeId, repair: int, why: str = "") -> None:
         """Begin a search."""
         self._end_search("replaced by another search")
         self.search = Search(cause, self.host.now(), lost, repair)
+        self.search.why = why
         self._ask_next()
 
     def _end_search(self, outcome: str) -> None:
@@ -92,8 +99,9 @@ class Searcher(Member):
                 search.timer.cancel()
             self._let_go(search)
             self.search = None
-            self.last = search
-            self.outcome = outcome
+            if search.cause != "merge" or self.parent != LOCAL:
+                self.last = search
+                self.outcome = f"{outcome}, after {self.host.now() - search.started:.3f} s"
 
     def _let_go(self, search: Search) -> None:
         """Close the connection that the candidate of a search may have opened."""
@@ -113,7 +121,7 @@ class Searcher(Member):
         assert search is not None
         search.timer = None
         self._let_go(search)
-        for step in self.sequence:
+        for step in () if search.meeting else self.sequence:
             if self._ask_from(step, search):
                 return
         if search.cause != "lost":
@@ -267,6 +275,8 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
+        if self.unmet.pop(contact.address, contact) is None:
+            self._met_until = self.host.now() + self.parameters.merge_period
         self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
@@ -338,6 +348,9 @@ class Searcher(Member):
     def _nobody(self, search: Search) -> None:
         """Be root: for the first time, or still."""
         self._end_search("no candidate is left: root")
+        soon = bool(self.unmet) or self.host.now() < self._met_until
+        if soon and self._retry is None:  # they are about to start, or to hear of this tree
+            self._retry = self.host.after(self.parameters.early_merge, self._meet)
         if search.cause == "merge":
             return
         if self.colour[0] >= LONGEST:
@@ -353,6 +366,14 @@ class Searcher(Member):
             self.host.after(self.parameters.early_merge, self.merge)
         if self._growing is None:
             self._growing = self.host.every(self.parameters.merge_period, self.grow)
+
+    def _meet(self) -> None:
+        """Try the nodes to begin with again, and nobody else."""
+        self._retry = None
+        if self.root and self.search is None:
+            self.search = Search("merge", self.host.now(), LOCAL, -1)
+            self.search.meeting = True
+            self._ask_next()
 
     def _recolour(self) -> None:
         """Extend the colour by this node, and tell all below."""
@@ -383,13 +404,3 @@ class Searcher(Member):
         if above.depth >= self.depth:
             return f"its depth is {self.depth}, that of its parent {above.depth}"
         return None
-
-    def describe(self) -> dict[str, Any]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
-        seen = super().describe()
-        search = self.search if self.search is not None else self.last
-        if search is not None:
-            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
-            outcome = "under way" if search is self.search else self.outcome
-            seen["last search"] = "; ".join([search.cause, *steps[-6:], outcome])
-        return seen

@@ -64,6 +64,7 @@ class Member(Overlay):
         """Per other tree, the latest group hello passed on."""
         self.failed: dict[NodeId, int] = {}
         """Per neighbour, frames in a row that it did not acknowledge."""
+        self.chance = host.chance("maodv")
         self._ticked = -1.0
 
     # The other half
@@ -78,6 +79,10 @@ class Member(Overlay):
 
     def lose_parent(self, why: str) -> None:
         """There is no parent any more: look for another."""
+        raise NotImplementedError
+
+    def look_around(self) -> None:
+        """Once a hello: join another tree that was heard of, if there is one."""
         raise NotImplementedError
 
     def foreign(self, sender: NodeId, message: Grph) -> None:
@@ -102,8 +107,16 @@ class Member(Overlay):
         self.count += 1
         return self.count
 
+    def pass_on(self, message: Message) -> None:
+        """Broadcast what others may be about to broadcast too: a little later."""
+        wait = self.chance.uniform(self.node, self.numbered())
+        self.host.after(wait * self.parameters.jitter, lambda: self.host.broadcast(message))
+
     def hello(self) -> None:
-        """Give up the neighbours that have been silent, and say hello to the others."""
+        """Give up the neighbours that have been silent, and say hello to the others.
+
+        Any frame is a sign of life.
+        """
         now, hello = self.host.now(), self.parameters.hello
         if now - self._ticked > 2 * hello and self._ticked >= 0:
             self.parent_heard = now  # this node itself was held up: nobody else is to blame
@@ -111,10 +124,13 @@ class Member(Overlay):
                 child.heard = now
         self._ticked = now
         silent = now - hello * self.parameters.patience
-        for node in [n for n, child in self.children.items() if child.heard < silent]:
-            self.drop_child(node, "it fell silent")
-        if self.parent != LOCAL and self.parent_heard < silent:
+        for node, child in list(self.children.items()):
+            if child.heard < silent and self.host.heard_at(node) < silent:
+                self.drop_child(node, "it fell silent")
+        parent = self.parent
+        if parent != LOCAL and self.parent_heard < silent and self.host.heard_at(parent) < silent:
             self.lose_parent("it fell silent")
+        self.look_around()
         parent, number = self.pointed()
         message = Hello(self.numbered(), parent, number, self.label, tuple(self.children))
         self.host.broadcast(message)
@@ -149,7 +165,7 @@ class Member(Overlay):
             before = self.label
             self.label = below(before, label)
             if older(before, label):
-                self.host.broadcast(Grph(self.numbered(), self.label, True))
+                self.pass_on(Grph(self.numbered(), self.label, True))
 
     # Group hellos
 
@@ -181,23 +197,23 @@ class Member(Overlay):
             self.offers.clear()
 
     def on_grph(self, sender: NodeId, message: Message) -> None:
-        """Follow that of the own tree, pass on that of another, and perhaps join it."""
+        """Follow that of the own tree; pass on that of one that prevails, and perhaps join it."""
         grph = cast("Grph", message)
         label: Label = grph.label
         if sender == self.parent and grph.member:
             self.hear_parent(grph.beat, label)
             return
-        if same_tree(label, self.label):
-            return
+        if same_tree(label, self.label) or not older(self.label, label):
+            return  # leaders of trees that prevail need not hear of others
         tree = label[:3]
         if self.flooded.get(tree, -1) < label[3]:
             self.flooded.pop(tree, None)
             self.flooded[tree] = label[3]
             if len(self.flooded) > REMEMBERED:
                 del self.flooded[next(iter(self.flooded))]
-            self.host.broadcast(Grph(self.numbered(), label, False))
-        if older(self.label, label):
-            self.foreign(sender, grph)
+            if self.children or not self.leading:  # a lone node joins instead
+                self.pass_on(Grph(self.numbered(), label, False))
+        self.foreign(sender, grph)
 
     # Children
 

@@ -36,6 +36,8 @@ class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often a request without reply is repeated before the network counts as partitioned."""
     confirm_wait: Seconds = 0.5
     """Seconds in which an activation or a handover must be answered."""
+    jitter: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.01
+    """Seconds, drawn at random up to this, that a node waits before it passes a broadcast on."""
     failures: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
     """Frames in a row that a neighbour does not acknowledge, after which it is lost."""
 

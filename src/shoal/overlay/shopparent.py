@@ -41,7 +41,7 @@ from typing import cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.shopparent_costs import LEAST, RANDOM, Errors, Work, metric
+from shoal.overlay.shopparent_costs import LEAST, OVHD, RANDOM, Errors, Work, metric
 from shoal.overlay.shopparent_join import Joiner
 from shoal.overlay.shopparent_member import NOBODY
 from shoal.overlay.shopparent_messages import (
@@ -52,8 +52,10 @@ from shoal.overlay.shopparent_messages import (
     Here,
     Hop,
     Join,
+    Leaving,
     Moved,
     Probe,
+    Settled,
     ShopParentParameters,
     Stray,
     Wanted,
@@ -105,6 +107,8 @@ class ShopParent(Joiner):
             Flush: self.on_flush,
             Flushed: self.on_flushed,
             Moved: self.on_moved,
+            Settled: self.on_settled,
+            Leaving: self.on_leaving,
             Stray: self.on_stray,
             Here: self.on_here,
         }
@@ -127,14 +131,11 @@ class ShopParent(Joiner):
         if self.rank < 0:
             self.probe()
 
-    def stop(self) -> None:
-        """Close all connections, so that nobody has to wait for the timeout."""
-        for peer in list(self.heard):
-            self.host.close(peer)
-
     def tick(self) -> None:
         """Once a period: expire the silent, look for a better parent, and advertise."""
         now = self.host.now()
+        if self.stopping:
+            return
         if now - self._ticked > 2 * self.period and self._ticked >= 0:
             for peer in self.heard:  # this node itself was held up: nobody else is to blame
                 self.heard[peer] = now
@@ -143,7 +144,10 @@ class ShopParent(Joiner):
         if not self.radio:
             self._sample()
         if self.rank >= 0:
-            self.shop()
+            if self.avoided != NOBODY:
+                self._move_away()
+            else:
+                self.shop()
             self.advertise()
         elif not self._take_over(now) and (
             self.parent == LOCAL or now - self.unrouted_since > self.timeout
@@ -225,7 +229,7 @@ class ShopParent(Joiner):
         if self.metric == RANDOM:
             best = candidates
         else:
-            values = self.metrics(candidates)
+            values = self.metrics(candidates, self.metric)
             least = min(values) + LEAST
             best = [c for c, value in zip(candidates, values, strict=True) if value <= least]
         self._draws += 1
@@ -241,15 +245,38 @@ class ShopParent(Joiner):
         better_tree = self.adverts[candidates[0]].rank < self.rank
         if self.parent == LOCAL or better_tree:
             if better_tree:
-                self._ask(candidates[self._least(self.metrics(candidates))])
+                self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
             return
         if self.metric == RANDOM or self.parent not in candidates:
             return
-        values = self.metrics(candidates)
+        values = self.metrics(candidates, self.metric)
         now = values[candidates.index(self.parent)]
         at = self._least(values)
         if values[at] < now * (1.0 - self.hysteresis) - LEAST:
-            self._ask(candidates[at], now - values[at])
+            old, new = self.metrics([self.parent, candidates[at]], OVHD)
+            self._ask(candidates[at], old - new)
+
+    def on_leaving(self, sender: NodeId, message: Message) -> None:
+        """The parent stops: move to another one, while it still sends events."""
+        if sender == self.parent:
+            self.avoided = sender
+            self._forget(sender)
+            self._move_away()
+
+    def _move_away(self) -> None:
+        """Ask the best node whose way to the root does not lead over the parent."""
+        if self.joining != NOBODY or self.leaving != NOBODY:
+            return
+        candidates = [
+            node
+            for node in self._candidates()
+            if node != self.parent
+            and all(hop.node != self.parent for hop in self.adverts[node].route)
+        ]
+        if candidates:
+            self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
+        else:
+            self.probe()
 
     def _least(self, values: list[float]) -> int:
         """Where the first of the least values is."""
@@ -276,8 +303,8 @@ class ShopParent(Joiner):
 
     # What a parent costs
 
-    def metrics(self, candidates: list[NodeId]) -> list[float]:
-        """The routing metrics of candidates, with this node and all below it detached."""
+    def metrics(self, candidates: list[NodeId], name: str) -> list[float]:
+        """A routing metric of candidates, with this node and all below it detached."""
         routing, interests = self.routing, self.interests
         mine = [routing.filters()] + [routing.filters_from(child) for child in self.children()]
         wanted = interests.merged([interests.wanted(filters) for filters in mine])
@@ -290,9 +317,7 @@ class ShopParent(Joiner):
             error = (0.0, 0.0) if self.errors is None else self.errors.of(self.host.node, node)
             inherent = interests.interest(space, own)
             proxied = interests.interest(space, others)
-            values.append(
-                metric(self.metric, space, self.work, hops, inherent, proxied, added, error)
-            )
+            values.append(metric(name, space, self.work, hops, inherent, proxied, added, error))
         return values
 
     def _offer(self, node: NodeId) -> tuple[Wanted, Wanted]:
@@ -336,14 +361,19 @@ class ShopParent(Joiner):
         return None
 
     def describe(self) -> dict[str, object]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
-        return {
+        """See :class:`~shoal.stack.layer.Overlay`. Shares and what was saved need a sample."""
+        described: dict[str, object] = {
             "parent": shown_parent(self.parent, self.rank >= 0),
             "hops": len(self.route) if self.rank >= 0 else None,
             "children": len(self.children()),
             "moves": self.moves,
-            "saved": round(self.saved, 3),
         }
+        if self.routing.watching is not None:
+            forwarded, foreign = self.for_others()
+            described["forwards"] = round(forwarded, 3)
+            described["only for others"] = round(foreign, 3)
+            described["work saved"] = round(self.saved)
+        return described
 
 
 def _parent_in(advertise: Advertise) -> NodeId:

@@ -36,6 +36,8 @@ TOLD: Final = 256
 """Filters that one interest has on the wire at most; further ones are left out."""
 EVENTS: Final = 512
 """Recent events in a sample."""
+MATCHED: Final = 4096
+"""Filters of which it is remembered which events of the sample they match."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -147,8 +149,9 @@ class BySample(Interests):
 
     def space(self, all_wanted: Sequence[Wanted]) -> Space:
         """See :class:`Interests`."""
-        asked = {filter for wanted in all_wanted for filter in wanted.filters}
-        self._matches = {f: found for f, found in self._matches.items() if f in asked}
+        if len(self._matches) > MATCHED:
+            asked = {filter for wanted in all_wanted for filter in wanted.filters}
+            self._matches = {f: found for f, found in self._matches.items() if f in asked}
         return Sample(1.0 / max(1, len(self._events)))
 
     def interest(self, space: Space, wanted: Wanted) -> int:

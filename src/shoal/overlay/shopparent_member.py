@@ -53,6 +53,8 @@ class Member(Overlay):
         )
         if parameters.overlap == "sample":
             routing.watching = self
+        self.stopping = False
+        """Whether this node has been stopped, and takes no more children."""
         self.parent: NodeId = LOCAL
         self.rank = NOBODY
         """The current root's position in the list of root and heirs (0 is the root itself);
@@ -66,6 +68,10 @@ class Member(Overlay):
         self.view = View(host, parameters.forget)
         self.lost: dict[tuple[NodeId, str], Contact] = {}
         """With sampling: nodes not heard of for long, or never, to be tried again."""
+        self.saving = 0.0
+        """Units of work per event that parents do less than the first one would, by estimate."""
+        self.saved = 0.0
+        """Units of work that moves to better parents have saved so far, by estimate."""
         self._chance = host.chance("parent")
         self._draws = 0
         self._telling = False
@@ -127,8 +133,8 @@ class Member(Overlay):
         """Answer, if this node has a route to the root."""
         known = cast("Probe", message).known
         self._hear(sender, known)
-        if self.rank >= 0:
-            contact = known[0].contact if known else Contact(sender)
+        if self.rank >= 0 and not self.stopping:
+            contact = known[0][0] if known else Contact(sender)
             if self.host.watched:
                 self.host.note("answer", sender, str(len(self.route)))
             self.host.send_direct(contact, self.advertisement())
@@ -140,6 +146,18 @@ class Member(Overlay):
     def routed(self, event: Event) -> None:
         """Keep the event in the sample by which interests are compared."""
         self.interests.observe(event.content)
+        self.saved += self.saving
+
+    def for_others(self) -> tuple[float, float]:
+        """Shares of the sample: events that children want, and of these those not wanted here."""
+        routing, interests = self.routing, self.interests
+        own = interests.wanted(routing.filters())
+        wanted = [interests.wanted(routing.filters_from(child)) for child in self.children()]
+        proxied = interests.merged(wanted)
+        space = interests.space([own, proxied])
+        forwarded = interests.interest(space, proxied)
+        foreign = forwarded & ~interests.interest(space, own)
+        return space.phi(forwarded), space.phi(foreign)
 
     # Peer sampling
 
@@ -165,7 +183,7 @@ class Member(Overlay):
     def _hear(self, sender: NodeId, known: tuple[Known, ...]) -> None:
         """With sampling: others that a node knows."""
         if known:
-            address = known[0].contact.address
+            address = known[0][0].address
             for node in (sender, NOBODY):  # of a contact only the address may be known
                 self.lost.pop((node, address), None)
             self.view.hear(known, self.neighbours)

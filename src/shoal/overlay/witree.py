@@ -49,7 +49,7 @@ class WiTree(MAODV):
             self.passed[request.requester] = None
             if len(self.passed) > REMEMBERED:
                 del self.passed[next(iter(self.passed))]
-            self.host.broadcast(request)
+            self.pass_on(request)
 
     def on_rrep(self, sender: NodeId, message: Message) -> None:
         """RREP to another node: pass it on towards that one, if it is the best so far."""
@@ -74,8 +74,7 @@ class WiTree(MAODV):
 
     def foreign(self, sender: NodeId, message: Grph) -> None:
         """A leader that hears of a tree that prevails looks for a way into it."""
-        if self.leading and self.search is None:
-            self.seek("merge", LOCAL, -1)
+        self.sighted = self.leading
 
 
 register(

@@ -3,6 +3,7 @@
 A scenario is a run's configuration (TOML) without a routing. Every stack that can be built on its
 topology is simulated with the same seeds, and judged by what a deployment cares about: whether
 tables come out right, how many of the owed deliveries are made, and what that costs in messages.
+Where nodes can reach each other and make their links themselves, the candidates are :data:`STACKS`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,43 @@ from shoal.stack.registry import find
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+STACKS: Mapping[str, Mapping[str, Any]] = {
+    "LSTree + timed": {
+        "overlay": {"name": "lstree"},
+        "reconfiguration": {"name": "timed", "unsubscription_timer": 1.5},
+    },
+    "LSTree + informed-asymmetric": {
+        "overlay": {"name": "lstree"},
+        "reconfiguration": {"name": "informed-asymmetric"},
+    },
+    "DHTree + timed": {
+        "overlay": {"name": "dhtree"},
+        "reconfiguration": {"name": "timed", "unsubscription_timer": 1.5},
+    },
+    "graph + semi-probabilistic, threshold 0.5": {
+        "overlay": {"name": "graph"},
+        "routing": {"name": "semi-probabilistic", "horizon": 3, "threshold": 0.5},
+    },
+    "graph + semi-probabilistic, threshold 1": {
+        "overlay": {"name": "graph"},
+        "routing": {"name": "semi-probabilistic", "horizon": 3, "threshold": 1.0},
+    },
+    "DPS, leaders": {"overlay": None, "routing": {"name": "dps"}},
+    "DPS, leaders, generic traversal": {
+        "overlay": None,
+        "routing": {"name": "dps", "traversal": "generic"},
+    },
+    "DPS, epidemic": {
+        "overlay": None,
+        "routing": {"name": "dps", "communication": "epidemic"},
+    },
+    "DPS, epidemic, generic traversal": {
+        "overlay": None,
+        "routing": {"name": "dps", "traversal": "generic", "communication": "epidemic"},
+    },
+}
+"""Stacks for nodes that make their links themselves, by name; one more is one more entry."""
 
 DELIVERY_TOLERANCE = 0.005
 """Half a percentage point of delivery is given up for fewer messages, no more."""
@@ -86,6 +124,12 @@ def load_scenario(path: Path) -> dict[str, Any]:
 
 def candidates(scenario: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Every stack that can be built on the scenario's topology, by name."""
+    topology = scenario.get("topology", {})
+    if isinstance(topology, Mapping) and "overlay" not in scenario and _reaches(topology):
+        stacks = {name: dict(stack) for name, stack in STACKS.items()}
+        for chosen in stacks.values():
+            parse_config({**scenario, **chosen})
+        return stacks
     found: dict[str, dict[str, Any]] = {}
     reasons: list[str] = []
     for routing in protocols("routing"):
@@ -105,6 +149,12 @@ def candidates(scenario: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if not found:
         raise PipelineError(f"no stack can be built on this scenario: {reasons[0]}", "correct it")
     return found
+
+
+def _reaches(topology: Mapping[str, Any]) -> bool:
+    """Whether nodes make their links themselves."""
+    named = [p for p in protocols("topology") if p.name == topology.get("name")]
+    return any("reach" in p.provides and "links" not in p.provides for p in named)
 
 
 def _timers(repair: str, scenario: Mapping[str, Any]) -> dict[str, float]:

@@ -60,6 +60,15 @@ class Copies(Recovery):
         self.withheld = 0
         """Messages not sent because of what gossip or replies may cost."""
 
+    def hurry(self) -> None:
+        """There is something to do: rounds come as often as they can."""
+        self.pace.busy(self.host.now())
+        self.wake()
+
+    def wake(self) -> None:
+        """Something is due within a period."""
+        raise NotImplementedError
+
     # Sending
 
     def gossip(self, neighbour: NodeId, message: Message) -> bool:
@@ -101,6 +110,10 @@ class Copies(Recovery):
         since = self.host.now() - age
         return [kept.event for kept in self.buffer.matching(filter) if kept.time >= since]
 
+    def awaits(self, filter: Filter, publisher: NodeId, sequence: int) -> bool:
+        """See :class:`~shoal.stack.layer.Recovery`."""
+        return self.losses.awaits(filter, publisher, sequence, self.host.now())
+
     def came(self, event: Event, now: float) -> None:
         """The routing brought an event that is wanted: strike it from what is missing."""
         raise NotImplementedError
@@ -114,14 +127,14 @@ class Copies(Recovery):
         now = self.host.now()
         self.keep(event, now)
         self.came(event, now)
-        if self.delivered.first((event.publisher, event.sequence)):
+        if self.delivered.first(event.publisher, event.sequence):
             self.host.deliver(event, hops)
 
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
         """A copy that was asked for: deliver it, if it is wanted and was not delivered."""
         now = self.host.now()
         numbers = self.count(event, now)
-        if not self.losses.since(numbers, now - age) or not self.delivered.first(event.id):
+        if not self.losses.since(numbers, now - age) or not self.delivered.first(*event.id):
             return
         self.recovered += 1
         if self.host.watched:
@@ -150,12 +163,13 @@ class Copies(Recovery):
             for key in ids:
                 self.asked.pop(key, None)
                 self.asked[key] = now
+            self.wake()
             self.send_direct(message.gossiper.node, Request(tuple(ids), filters))
         return bool(ids)
 
     def on_request(self, sender: NodeId, message: Request) -> None:
         """Give copies of what matches; say what does not."""
-        self.pace.busy(self.host.now())
+        self.hurry()
         copies: list[Kept] = []
         declined: list[EventId] = []
         for key in message.ids:

@@ -132,8 +132,9 @@ class Counting(Copies):
             before = self.losses.noticed
             if self.losses.arrived(event, numbers, now, len(event.marks) < most):
                 self._to_follow[publisher] = None
+                self.wake()
             if self.losses.noticed > before:
-                self.pace.busy(now)
+                self.hurry()
         return numbers
 
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
@@ -141,6 +142,7 @@ class Counting(Copies):
         self.losses.want(filter, self.host.now() - age)
         for publisher in self.losses.streams:
             self._to_follow[publisher] = None
+        self.wake()
 
     def unsubscribed(self, filter: Filter) -> None:
         """It is missed no more."""
@@ -168,6 +170,7 @@ class Counting(Copies):
         ):
             streams[publisher] = {}
             self._to_follow[publisher] = None
+            self.wake()
 
     def _ask_for_numbers(self, now: float) -> None:
         """Ask publishers to number filters: newly heard ones, and all of them once a minute."""
@@ -273,7 +276,7 @@ class Counting(Copies):
                 self.unsure[sender] = None
                 self.host.gap(sender, 0, start.filter)
         if self.losses.noticed > before:
-            self.pace.busy(now)
+            self.hurry()
 
     def on_tally(self, sender: NodeId, message: Tally) -> None:
         """A publisher tells its last numbers."""
@@ -283,4 +286,4 @@ class Counting(Copies):
         for index, count, sequence in message.numbers:
             self.losses.told(sender, index, count, sequence, now, message.final)
         if self.losses.noticed > before:
-            self.pace.busy(now)
+            self.hurry()

@@ -26,9 +26,10 @@ import msgspec
 
 from shoal.recovery.budget import Pace
 from shoal.recovery.buffer import Kept
-from shoal.recovery.counting import HOPS, REFRESH, Counting
+from shoal.recovery.counting import HOPS, REFRESH
+from shoal.recovery.holding import Holding
 from shoal.recovery.messages import FILTERS, LONGEST, Compare, Digest, Reply, Request
-from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing
+from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing, Timer
 
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Filter
@@ -46,7 +47,7 @@ ROUNDS = 10_000
 """Gossip messages remembered, so that one that comes twice is passed on once."""
 
 
-class Gossip(Counting):
+class Gossip(Holding):
     """Everything of a recovery but the round itself: it keeps, counts, compares, gives copies."""
 
     def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
@@ -59,6 +60,9 @@ class Gossip(Counting):
         """Gossip messages that this node has begun."""
         self.compared: tuple[AnyFilter, ...] = ()
         """The filters of the last comparison: what its answers may be requested for."""
+        self._timer: Timer | None = None
+        self._every = 0.0
+        """Seconds between two ticks."""
         self._passed: dict[tuple[NodeId, int, int], None] = {}
         """Gossip messages that were here: kind, who began it and its number."""
 
@@ -76,7 +80,7 @@ class Gossip(Counting):
         super().start()
         now, period = self.host.now(), self.parameters.period
         self.comparing.due = now + self.comparing.period * self.chance.uniform(self.host.node, 1)
-        self.host.every(period, self.tick, period * self.chance.uniform(self.host.node, 0))
+        self._tick_every(period, period * self.chance.uniform(self.host.node, 0))
 
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
         """As usual; who has wanted it for a while may have missed something."""
@@ -86,19 +90,39 @@ class Gossip(Counting):
 
     # Rounds
 
+    def wake(self) -> None:
+        """Tick within a period."""
+        if self._every > self.parameters.period:
+            self._tick_every(self.parameters.period)
+
+    def _tick_every(self, seconds: float, first: float | None = None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._every = seconds
+        self._timer = self.host.every(seconds, self.tick, first)
+
+    def unhurried(self) -> float:
+        """Seconds between two ticks while nothing is missing, asked for or new."""
+        return max(self.parameters.period, self.parameters.tail / 2)
+
     def tick(self) -> None:
-        """Every ``period`` seconds: tidy up, and do what is due."""
+        """Every ``period`` seconds, less often where nothing is to do: tidy up, do what is due."""
         now = self.host.now()
         self.buffer.forget_old(now)
         for lost in self.losses.give_up(now - self.parameters.patience):
             self.unrecoverable += lost.count
             self.host.gap(lost.publisher, lost.count, lost.wanted.filter)
         self.forget_requests(now)
+        self.ask_others_to_hold(now)
         self.tell_numbers(now)
         if self.parameters.compare and self.comparing.comes(now):
             self.compare()
         if self.pace.comes(now):
             self.round(now)
+        if self.parameters.adaptive and not (self.losses.lost or self.asked or self._securing):
+            seconds = self.unhurried()
+            if seconds != self._every:
+                self._tick_every(seconds)
 
     def round(self, now: float) -> None:
         """A gossip round; each algorithm has its own."""

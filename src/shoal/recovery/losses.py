@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from shoal.recovery.numbering import LIFE
+
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Event, Filter
     from shoal.content.tables import FilterTable
@@ -25,6 +27,9 @@ MOST_LOSSES = 10_000
 """Losses that are kept; if there are more, the oldest are given up."""
 MOST_LATER = 4096
 """Events beyond the last number that are remembered; of more, the older half is forgotten."""
+
+UNANSWERED = 5.0
+"""Seconds for which events in order wait for their publisher's first numbers."""
 
 
 class Wanted:
@@ -153,6 +158,11 @@ class Losses:
             del indices[stream.index]
         stream.index = index
         if index >= 0:
+            for name, other in list(indices.items()):
+                if name >> LIFE != index >> LIFE:  # it has started again, and forgotten that one
+                    del indices[name]
+                    other.index = -1
+                    other.asked = float("-inf")
             indices[index] = stream
 
     # What came
@@ -328,6 +338,17 @@ class Losses:
                 if one.wanted.number in numbers:
                     return True
         return False
+
+    def awaits(self, filter: Filter, publisher: NodeId, sequence: int, now: float) -> bool:
+        """Whether a publisher's event before this one may still come, as far as is known."""
+        wanted = self.wanted.get(filter)
+        if wanted is None:
+            return False
+        for one in self.lost.get(publisher, ()):
+            if one.wanted is wanted and one.after < sequence:
+                return True
+        stream = self.streams.get(publisher, {}).get(wanted.number)
+        return stream is not None and stream.index < 0 and now < stream.since + UNANSWERED
 
     def give_up(self, before: float) -> list[Lost]:
         """What was noticed before a time, or is too much to remember: it is missing no more."""

@@ -196,6 +196,31 @@ class Request(Message, frozen=True, tag="recovery-request"):
         return False
 
 
+class Hold(Message, frozen=True, tag="recovery-hold"):
+    """From an event's publisher: keep this, and say so."""
+
+    event: Event
+    age: Age
+
+    def events(self) -> tuple[Event, ...]:
+        """The event."""
+        return (self.event,)
+
+    def involves(self) -> bool:
+        """Recovering events is not repairing routes."""
+        return False
+
+
+class Held(Message, frozen=True, tag="recovery-held"):
+    """To a publisher: the sender keeps its event of this number."""
+
+    sequence: Number
+
+    def involves(self) -> bool:
+        """Recovering events is not repairing routes."""
+        return False
+
+
 class Reply(Message, frozen=True, tag="recovery-reply"):
     """Copies of events, with their ages, and ids that were asked for and do not match."""
 

@@ -67,7 +67,7 @@ class Pull(Gossip):
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
         """As usual; asking was not in vain."""
         super().recover(event, age, giver)
-        self.pace.busy(self.host.now())
+        self.hurry()
 
     def ask_subscribers(self, lost: list[Lost], now: float) -> None:
         """Ask for what one filter lacks, among those who want the same."""

@@ -46,6 +46,7 @@ class Push(Gossip):
         if self.pace.period > WATCHFUL * self.pace.shortest:
             self.pace.period = WATCHFUL * self.pace.shortest
             self.pace.due = min(self.pace.due, self.host.now() + self.pace.period)
+            self.wake()
 
     def round(self, now: float) -> None:
         """Choose a filter, and tell what is held for it."""
@@ -64,6 +65,10 @@ class Push(Gossip):
                 hops = self.routing.next_hops(filter)
                 self.spread(hops, LOCAL, self.host.node, self.rounds, digest)
                 return
+
+    def unhurried(self) -> float:
+        """Rounds come also where nothing is missing."""
+        return min(super().unhurried(), max(self.pace.period, self.parameters.period))
 
     def _watchful(self) -> float:
         return WATCHFUL * self.pace.shortest

@@ -116,6 +116,10 @@ class Adaptive(SemiProbabilistic):
         self._known = -1
         self._costs: list[int] = [0]
 
+    def expected(self) -> float | None:
+        """What it aims at, as far as its budget allows."""
+        return 1.0 - self.target
+
     def handlers(self) -> dict[type[Message], Handler]:
         """Those of semi-probabilistic routing, and what neighbours say they miss."""
         handlers = super().handlers()

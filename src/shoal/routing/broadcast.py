@@ -46,6 +46,8 @@ class Broadcast(Routing):
         """What was last transmitted about each filter."""
         self.seen = Seen()
         self.chance = host.chance("rebroadcast")
+        self.jitter = parameters.jitter
+        self.jitter_chance = host.chance("rebroadcast jitter")
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Events and (un)subscriptions."""
@@ -79,7 +81,7 @@ class Broadcast(Routing):
             self.deliver(event, spread.hops)
         known = self._wanted_beyond(sender, event)
         if known or self._by_chance(event):
-            self._transmit(spread.onward(known))
+            self._transmit_later(spread.onward(known))
         else:
             self.host.stopped(event, "end", spread.hops, spread.deterministic)
 
@@ -94,6 +96,14 @@ class Broadcast(Routing):
     def _by_chance(self, event: Event) -> bool:
         draw = self.chance.uniform(event.publisher, event.sequence, self.host.node)
         return draw < self.threshold
+
+    def _transmit_later(self, spread: Spread) -> None:
+        if not self.jitter:
+            self._transmit(spread)
+            return
+        event = spread.event
+        wait = self.jitter_chance.uniform(event.publisher, event.sequence, self.host.node)
+        self.host.after(wait * self.jitter, lambda: self._transmit(spread))
 
     def _transmit(self, message: Message) -> None:
         self.host.broadcast(message)

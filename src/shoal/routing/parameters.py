@@ -54,6 +54,9 @@ class BroadcastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """phi: hops that a subscription travels; 0 is gossip alone."""
     threshold: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
     """tau: how likely an event is sent on where no subscriber is known; 1 is flooding."""
+    jitter: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
+    """Seconds, drawn at random up to this, that a node waits before it sends an event on; on the
+    air all that heard it would otherwise send at once."""
 
 
 class AdaptiveParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,7 +27,7 @@ links are drawn at random. Rules, for a dispatcher with l links:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -48,6 +48,9 @@ WHOLE = 1 << 16
 """Fanouts are counted in such parts of a link; a part of one is used by some events, by chance."""
 ROUNDING = 1
 """Among an event's draws at a node; the others are named by distances, and 1 is never drawn for."""
+MEASURED: Final = ((0, 0.5, 0.991), (2, 0.25, 0.998), (1, 0.5, 0.998), (3, 0.5, 0.999))
+"""Horizon, threshold, and the share of deliveries made at rest: 200 nodes of degree 5, each event
+wanted by one of them. Where none of 2,000 or 5,000 was missed, a bound that is 95% sure."""
 NOWHERE = (-2, -1, -1)
 """What a table says of a filter that nobody within the horizon wants."""
 
@@ -256,6 +259,15 @@ class SemiProbabilistic(Routing):
     def certain(self) -> bool:
         """Never: beyond the horizon events go at random."""
         return False
+
+    def expected(self) -> float | None:
+        """As measured with no more than these parameters; flooding reaches everybody."""
+        if min(self.ttl, self.ttl_deterministic, self.ttl_probabilistic) < UNLIMITED:
+            return None
+        if self.threshold >= 1.0:
+            return 1.0
+        found = [s for h, t, s in MEASURED if h <= self.horizon and t <= self.threshold]
+        return max(found) if found else None
 
     # Links
 

@@ -255,6 +255,17 @@ class SubscriptionForwarding(Routing):
                 self.forget(filter)
         self.host.send(neighbour, Unsubscribe(filter))  # type: ignore[arg-type]  # wire union
 
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """Say again what did not arrive, if it is so still."""
+        told = self.announced.get(to)
+        if told is None or not self.remembers:
+            return
+        kind = type(message)
+        if (kind is Subscribe and message.filter in told) or (
+            kind is Unsubscribe and message.filter not in told
+        ):
+            self.host.send(to, message)
+
     def covered(self, filter: Filter, told: dict[Filter, None]) -> bool:
         """Whether a filter that was told covers this one."""
         for other in self.cover_index.above(filter):  # compiled, the loop is faster

@@ -27,7 +27,7 @@ def plan_publications(
     """Draw times and contents of all events into a workload whose subscriptions are drawn."""
     start, end = parameters.publish_window or (0.0, duration)
     draw = _periodic if parameters.publishing == "periodic" else _poisson
-    node, k, seconds = draw(nodes, parameters.publish_rate, min(end, duration) - start, seed)
+    node, k, seconds = draw(nodes, parameters.rate(nodes), min(end, duration) - start, seed)
     times = np.rint((start + seconds) * NANOSECONDS).astype(np.int64)
     order = np.lexsort((node, times))
     order = order[times[order] < to_ns(min(end, duration))]

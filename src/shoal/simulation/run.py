@@ -14,11 +14,12 @@ import pyarrow as pa
 import shoal.overlay  # registers the overlays
 import shoal.recovery  # registers the recoveries
 import shoal.routing  # registers the routings
-import shoal.simulation.air.topologies  # registers radios that share the air
 import shoal.simulation.graph  # registers the random graphs
 import shoal.simulation.radio  # registers moving radios and recorded links
 import shoal.simulation.reference  # noqa: F401  # registers the tree of a settled hash table
-from shoal.routing import AdvertisementForwarding, SubscriptionForwarding
+from shoal.content import Event, Patterns
+from shoal.routing import AdvertisementForwarding, Forward, SubscriptionForwarding
+from shoal.simulation.air.topologies import OnAir, why_not_flooded  # registers them, too
 from shoal.simulation.columns import to_tables
 from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
 from shoal.simulation.full_mesh import FullMesh  # registers it, too
@@ -38,7 +39,7 @@ from shoal.simulation.workload import plan_workload
 from shoal.stack import LOCAL, Node, StackError
 
 if TYPE_CHECKING:
-    from shoal.content import Event, Filter
+    from shoal.content import Filter
     from shoal.simulation.dataplane.plane import DataPlane
 
 WORTH_ARRAYS = 50_000
@@ -143,6 +144,9 @@ class Simulation:
         config = self.config
         if config.data_plane == "objects":
             return None
+        if isinstance(self.topology, OnAir):
+            self._flood_on_air(self.topology)
+            return None
         events = len(self.workload.times)
         repairs = len(self.topology.plan) if isinstance(self.topology, AbstractTree) else 0
         if "tables" not in self.stack.routing.provides:
@@ -160,6 +164,15 @@ class Simulation:
         if config.data_plane == "arrays":
             raise StackError(f"data_plane = 'arrays' cannot be: {reason}; use 'auto'")
         return None
+
+    def _flood_on_air(self, topology: OnAir) -> None:
+        """Let the channel pass floods on by itself, where nobody wants to see how."""
+        reason = why_not_flooded(self.stack, self.config.record)
+        if reason is None:
+            sample = Forward(Event(0, 0, Patterns(())), 1)
+            topology.flood(sample, self.stack.parameters["routing"].jitter)
+        elif self.config.data_plane == "arrays":
+            raise StackError(f"data_plane = 'arrays' cannot be: {reason}; use 'auto'")
 
     # Applications
 
@@ -253,6 +266,8 @@ class Simulation:
                 "broken connections unnoticed"
             )
         self.recorder.close_bin()
+        if isinstance(self.topology, OnAir) and self.topology.medium.flooding is not None:
+            self.topology.medium.flooding.close()
         if "notes" in self.config.record:
             for node in self.network.nodes:
                 if node is not None:

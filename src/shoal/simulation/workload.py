@@ -102,6 +102,8 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Choose each event's patterns so that exactly this many others want it."""
     publish_rate: Rate = 1.0
     """Events per second and dispatcher."""
+    system_rate: Rate | None = None
+    """Events per second of all dispatchers together, in place of ``publish_rate``."""
     publishing: Literal["periodic", "poisson"] = "periodic"
     """Once in each period of 1 / rate, or at random with that rate."""
     publish_window: tuple[Seconds, Seconds] | None = None
@@ -118,6 +120,10 @@ class WorkloadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Explicit acts instead of the random workload."""
     content: ContentParameters | None = None
     """Filters and attributes in place of patterns."""
+
+    def rate(self, nodes: int) -> float:
+        """Events per second of each of so many dispatchers."""
+        return self.publish_rate if self.system_rate is None else self.system_rate / nodes
 
     def __post_init__(self) -> None:
         if self.patterns_per_subscriber > self.patterns:

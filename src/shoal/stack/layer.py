@@ -33,6 +33,10 @@ Handler: TypeAlias = Callable[[NodeId, Any], None]
 """Takes a message (of the type it is registered for) and the node it came from."""
 
 
+def kept_by_host(sender: NodeId, message: Any) -> None:
+    """The handler of a heartbeat: none is called, as the host keeps it."""
+
+
 class Reconfiguration(NamedTuple):
     """One link replaced by another, as the overlay knows it.
 
@@ -80,6 +84,9 @@ class Layer:
     def handlers(self) -> dict[type[Message], Handler]:
         """Which message types this layer takes, and with which method ``(sender, message)``."""
         return {}
+
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """On the air: a message that this layer sent to a node was given up after all attempts."""
 
     # The bottom layer only
 
@@ -140,6 +147,11 @@ class Routing(Layer):
     def unadvertise(self, filter: Filter) -> None:
         """This node's application no longer will."""
 
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """Say again what did not arrive, except events, while there is a link."""
+        if to in self.linked() and not message.events():
+            self.host.send(to, message)
+
     # Upwards
 
     def deliver(self, event: Event, hops: int) -> None:
@@ -179,6 +191,10 @@ class Routing(Layer):
     def certain(self) -> bool:
         """Whether every event reaches all who want it while nothing changes; tests ask."""
         return True
+
+    def expected(self) -> float | None:
+        """Share of the deliveries that is made while nothing changes; None if it is not known."""
+        return 1.0 if self.certain() else None
 
     # From the overlay
 
@@ -285,6 +301,17 @@ class Recovery(Layer):
     def held(self, filter: Filter, age: float) -> list[Event]:
         """The events kept at this node that match and are no older than so many seconds."""
         return []
+
+    def awaits(self, filter: Filter, publisher: NodeId, sequence: int) -> bool:
+        """Whether an event that matches may still come before a publisher's event."""
+        return False
+
+    def secure(self, event: Event, nodes: int, done: Callable[[int], None]) -> None:
+        """See to it that so many nodes hold an event that this node's application published.
+
+        Calls back with the number of those that do, at once if this recovery asks nobody.
+        """
+        done(1)
 
     def unsubscribed(self, filter: Filter) -> None:
         """This node's application no longer wants events that match."""

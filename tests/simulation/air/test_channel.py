@@ -46,6 +46,9 @@ class Ear(Routing):
     def on_word(self, sender: int, word: Word) -> None:
         self.heard.append((self.host.kernel.now, sender, word.text))  # type: ignore[attr-defined]
 
+    def linked(self) -> list[int]:
+        return []
+
     def unreachable(self, contact: Contact) -> None:
         self.lost.append((self.host.kernel.now, contact.node))  # type: ignore[attr-defined]
 

@@ -21,12 +21,14 @@ import shoal.pipeline.measure.dps_loads  # registers its measures
 import shoal.pipeline.measure.dps_traces  # registers its measures
 import shoal.pipeline.measure.graphs  # registers its measures
 import shoal.pipeline.measure.lstree_notes  # registers its measures
+import shoal.pipeline.measure.manet  # registers its measures
 import shoal.pipeline.measure.messages  # registers its measures
 import shoal.pipeline.measure.overlays  # registers its measures
 import shoal.pipeline.measure.peer_to_peer  # registers its measures
 import shoal.pipeline.measure.recovery  # registers its measures
 import shoal.pipeline.measure.reference_trees  # registers its measures
 import shoal.pipeline.measure.runs  # registers its measures
+import shoal.pipeline.measure.shopping  # registers its measures
 import shoal.pipeline.measure.trees  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim

@@ -27,8 +27,9 @@ Which = Literal["max", "median", "mean"]
 # How far events go
 
 
-def _percent(column: str) -> Column:
-    return 100 * F.try_divide(F.mean(column), F.max("dispatchers"))
+def _percent(column: str, since: float = 0.0) -> Column:
+    of_span = F.when(F.col("time") >= since, F.col(column))
+    return 100 * F.try_divide(F.mean(of_span), F.max("dispatchers"))
 
 
 @over("reach", unit="%")
@@ -44,9 +45,9 @@ def contacted_nodes() -> Column:
 
 
 @over("reach", unit="%")
-def false_positives() -> Column:
+def false_positives(since: float = 0.0) -> Column:
     """Nodes that are sent an event that no subscription of theirs matches, on average."""
-    return _percent("in_vain")
+    return _percent("in_vain", since)
 
 
 @over("reach", unit="%")
@@ -58,7 +59,7 @@ def unaccounted_nodes() -> Column:
 @measure(unit="%")
 def contacted_members(plan: DataFrame, tables: Tables) -> DataFrame:
     """Nodes contacted without the leaders of groups that an event does not match, on average."""
-    runs = plan.select("run_id").distinct()
+    runs = done(plan, tables)
     ends = with_rows(runs, tables["routes"]).where(F.col("why") == "no match")
     cut = ends.groupBy("run_id").agg(F.sum("count").alias("cut"))
     reach = with_rows(runs, tables["reach"]).groupBy("run_id")

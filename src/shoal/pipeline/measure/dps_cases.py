@@ -174,13 +174,11 @@ def subscriptions(run: Run) -> dict[tuple[int, str], None]:
 
 
 @case("notes", unit="subscriptions")
-def subscriptions_made(run: Run, which: str = "each") -> Value:
-    """Subscriptions of all nodes, or of each one; -1 if nodes differ."""
+def subscriptions_made(run: Run) -> Value:
+    """Subscriptions of each node; -1 if nodes differ."""
     made = Counter(n["node"] for n in run.notes if n["what"] == "subscribed")
-    if which == "all":
-        return sum(made.values())
     counts = set(made.values())
-    return counts.pop() if len(counts) == 1 else -1
+    return counts.pop() if len(counts) == 1 and len(made) == run.configuration["nodes"] else -1
 
 
 @case("notes", unit="share")
@@ -258,16 +256,24 @@ def _ordered(group: dict[str, Any], view: list[list[Any]]) -> bool:
 def wrong_roles(run: Run) -> Value:
     """Members that hold views for leaders only, and leaders that did not join in their turn.
 
-    The creator of a group leads it, and the next K_c that join are its co-leaders.
+    The creator of a group leads it, and the next K_c that join are its co-leaders. Where groups of
+    one label were merged, one of their creators leads.
     """
     kept = run.configuration["routing"]["coleaders"]
     wrong = 0
     forest = Forest(run)
     joiners = forest.joiners()
+    creators: dict[Key, set[int]] = defaultdict(set)
+    for _, node, leader, key in forest.joined:
+        if node == leader:
+            creators[key].add(node)
     for (attribute, text), leaders in forest.leaders.items():
         for node, group in leaders if text else ():
             first, *others = joiners[attribute, text]
-            wrong += node != first or set(group["coleaders"]) != set(others[:kept])
+            if len(creators[attribute, text]) > 1:
+                wrong += node not in creators[attribute, text]
+            else:
+                wrong += node != first or set(group["coleaders"]) != set(others[:kept])
     for node, leader, group in forest.rows:
         leads = node == leader or node in group["coleaders"]
         wrong += not leads and bool(group["members"] or group["predview"] or group["succviews"])

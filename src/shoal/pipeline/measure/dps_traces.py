@@ -10,16 +10,18 @@ from typing import Any
 from shoal.pipeline.measure.cases import Value, case
 from shoal.pipeline.measure.dps_cases import Forest, Key, subscriptions
 from shoal.pipeline.measure.run_view import Row, Run
-from shoal.routing.dps.messages import DOWN
+from shoal.routing.dps.messages import DOWN, START
 
 _FIELD = re.compile(r"\b(\w+)=(-?\d+|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 _TEXT = re.compile(r"text=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 _EVENT = re.compile(r"event=Event\(publisher=(\d+), sequence=(\d+), .*?\), attribute=")
+VALUES = re.compile(r"content=Attributes\(values=(\{.*?\})\)")
+"""The attributes of an event, within a message as it was printed."""
 CHANGES = ("leader", "sync", "created", "adopted", "subscribeto", "left", "gone")
 """Kinds of messages that change who leads a group or what is in a view."""
 
 
-def _fields(content: str) -> dict[str, Any]:
+def fields(content: str) -> dict[str, Any]:
     """The plain fields of a message as it was printed, the first of each name."""
     found: dict[str, Any] = {}
     event = _EVENT.search(content)
@@ -32,14 +34,19 @@ def _fields(content: str) -> dict[str, Any]:
 
 
 def _events(run: Run) -> list[tuple[Row, dict[str, Any]]]:
-    return [(row, _fields(row["content"])) for row in run.messages if row["kind"] == "event"]
+    return [(row, fields(row["content"])) for row in run.messages if row["kind"] == "event"]
 
 
 @case("messages", unit="copies")
-def repeated_copies(run: Run) -> Value:
-    """Copies of an event that a node got again as a member of the same group."""
+def repeated_copies(run: Run, since: float = 0.0) -> Value:
+    """Copies of an event that a node got again as a member of the same group.
+
+    What a publisher sends to a contact point on the way into a tree is not counted.
+    """
     copies = Counter(
-        (*said["event"], said["attribute"], said["at"], row["target"]) for row, said in _events(run)
+        (*said["event"], said["attribute"], said["at"], row["target"])
+        for row, said in _events(run)
+        if said["direction"] != START and row["time"] >= since
     )
     return sum(count - 1 for count in copies.values())
 
@@ -52,15 +59,15 @@ def passed_while_blocked(run: Run) -> Value:
     spans: dict[tuple[int, str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in run.messages:
         if row["kind"] == "creategroup":
-            said = _fields(row["content"])
+            said = fields(row["content"])
             above = literal_eval(re.findall(_TEXT, row["content"])[1])
             begun[row["source"], said["attribute"], above, said["text"]] = row["time"]
         elif row["kind"] == "created":
-            said = _fields(row["content"])
+            said = fields(row["content"])
             since = begun.get((row["target"], said["attribute"], said["at"], said["text"]))
             if since is not None:
                 key = (row["target"], said["attribute"], said["at"])
-                spans[key].append((since, row["time"] + delay))
+                spans[key].append((since, row["time"] + delay - 1e-6))  # times are rounded
     if not spans:
         return None
     passed = 0
@@ -71,11 +78,22 @@ def passed_while_blocked(run: Run) -> Value:
     return passed
 
 
-@case("notes", unit="groups")
+@case("messages", unit="groups")
 def groups_created_twice(run: Run) -> Value:
-    """Labels for which more than one node created a group."""
-    created = Counter(key for _, node, leader, key in Forest(run).joined if node == leader)
-    return sum(1 for (_, text), count in created.items() if text and count > 1)
+    """Groups that were created again below a predecessor that had them already."""
+    created: set[tuple[int, str, str]] = set()
+    twice = 0
+    for row in run.messages:
+        if row["kind"] not in ("created", "left"):
+            continue
+        said = fields(row["content"])
+        group = (row["target"], said["attribute"], said["text"])
+        if row["kind"] == "left":
+            created.discard(group)  # it has moved below another one
+        elif "accepted=True" in row["content"]:
+            twice += group in created
+            created.add(group)
+    return twice
 
 
 @case("messages", "notes", unit="messages")
@@ -109,6 +127,6 @@ def disturbed_afar(run: Run, since: float, levels: int = 3) -> Value:
     changed: set[Key] = set()
     for row in run.messages:
         if row["time"] >= since and row["kind"] in CHANGES:
-            said = _fields(row["content"])
+            said = fields(row["content"])
             changed.add((said["attribute"], said.get("at", said["text"])))
     return len(changed - near)

@@ -50,7 +50,7 @@ def _measured() -> Column:
     return (F.col("time") >= since - 1e-6) & (F.col("time") < until)
 
 
-def _traffic() -> Column:
+def measured_traffic() -> Column:
     """Whether a row of traffic counts: in the interval, and after the tree began to change."""
     return F.col(CHANGING) & _measured()
 
@@ -64,7 +64,7 @@ def _kinds(part: str) -> Sequence[str]:
     return parts.get(part, ())
 
 
-def _per_reconfiguration(plan: DataFrame, tables: Tables, amounts: DataFrame) -> DataFrame:
+def per_reconfiguration(plan: DataFrame, tables: Tables, amounts: DataFrame) -> DataFrame:
     """``run_id, amount`` divided by the links that came up."""
     links = with_rows(done(plan, tables), tables["links"]).where("change = 'up' AND time > 0")
     counts = links.where(_measured()).groupBy("run_id").agg(F.count("*").alias("links"))
@@ -79,7 +79,9 @@ def unit_cost(plan: DataFrame, tables: Tables, part: str = "all") -> DataFrame:
     wasted = F.when(F.col("kind") == "event", F.col("misrouted") if events else F.lit(0))
     amount = wasted.when(of_kind(kinds), F.col("cost")).otherwise(0.0)
     rows = run_rows(plan, tables, "traffic").groupBy("run_id")
-    return _per_reconfiguration(plan, tables, rows.agg(total(amount, _traffic()).alias("amount")))
+    return per_reconfiguration(
+        plan, tables, rows.agg(total(amount, measured_traffic()).alias("amount"))
+    )
 
 
 @measure(unit="ratio")
@@ -102,13 +104,13 @@ def activate_balance(plan: DataFrame, tables: Tables, against: str = "TDU") -> D
 @over("traffic", unit="bytes")
 def routing_bytes() -> Column:
     """Bytes of messages that repair tables, in the measured interval."""
-    return total("bytes", _traffic() & of_kind(ROUTING))
+    return total("bytes", measured_traffic() & of_kind(ROUTING))
 
 
 @over("traffic", unit="bytes")
 def overlay_bytes() -> Column:
     """Bytes of messages that maintain the overlay, in the measured interval."""
-    return total("bytes", _traffic() & ~of_kind((*ROUTING, "event")))
+    return total("bytes", measured_traffic() & ~of_kind((*ROUTING, "event")))
 
 
 @over("traffic", unit="messages")
@@ -126,7 +128,7 @@ def receivers_awake() -> Column:
 
 def _bins(plan: DataFrame, tables: Tables, kinds: Column) -> DataFrame:
     """Bytes per run and time bin, of some kinds of message."""
-    rows = run_rows(plan, tables, "traffic").where(_traffic() & kinds)
+    rows = run_rows(plan, tables, "traffic").where(measured_traffic() & kinds)
     width = F.get_json_object("configuration", "$.bin").cast("double")
     return rows.groupBy("run_id", "time", width.alias("width")).agg(F.sum("bytes").alias("bytes"))
 
@@ -149,7 +151,7 @@ def reconfiguration_peak(plan: DataFrame, tables: Tables, above: float = 0.0) ->
 def event_level(plan: DataFrame, tables: Tables) -> DataFrame:
     """Bytes per second of events, on average over the measured interval."""
     rows = run_rows(plan, tables, "traffic").groupBy("run_id")
-    events = total("bytes", _traffic() & (F.col("kind") == "event"))
+    events = total("bytes", measured_traffic() & (F.col("kind") == "event"))
     value = F.try_divide(events, F.max("until") - F.max("since"))
     return tidy(plan, rows.agg(value.alias("value")))
 
@@ -166,7 +168,8 @@ def bytes_over_time(plan: DataFrame, tables: Tables, events: bool = False) -> Da
 # Run by run
 
 
-def _within(run: Run, time: float) -> bool:
+def within(run: Run, time: float) -> bool:
+    """Whether a time lies in the measured interval of a run."""
     window = run.configuration["workload"].get("publish_window") or (0.0, float("inf"))
     return bool(window[0] <= time < window[1])
 
@@ -205,7 +208,7 @@ def _rejoinings(run: Run) -> list[Rejoining]:
         neighbours.setdefault(a, set()).add(b)
         neighbours.setdefault(b, set()).add(a)
         repair = change["repair"]
-        if repair is not None and _within(run, time):
+        if repair is not None and within(run, time):
             child = repair // REPAIRS
             new = b if child == a else a
             lost, broken_at, before = orphans.get(child, (LOCAL, time, frozenset()))

@@ -1,7 +1,8 @@
 """Measures of publish/subscribe trees: what notes say of them, and whether runs keep the rules.
 
-The notes are those of :mod:`shoal.simulation.static_tree` and :mod:`shoal.simulation.radio_range`.
-A case that counts faults compares what was recorded with what follows from places and intervals.
+The notes are those of :mod:`shoal.simulation.static_tree`. A case that counts faults compares what
+was recorded with what follows from places and intervals. Trees that nodes build by messages:
+:mod:`shoal.pipeline.measure.shopping`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from math import hypot
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
@@ -19,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 from shoal.overlay.shopparent_costs import actions
 from shoal.pipeline.measure.cases import Value, case
 from shoal.pipeline.measure.registry import over, setting
-from shoal.pipeline.measure.run_view import Row, Run
+from shoal.pipeline.measure.run_view import Run
 from shoal.simulation.radio_range import event_numbers
 from shoal.simulation.static_tree import StaticTreeParameters
 from shoal.simulation.topology import adjacency, distances
@@ -269,183 +270,3 @@ def subscription_faults(run: Run) -> Value:
         held[tree.parent[n], n] != effective[n] for n in tree.parent if tree.parent[n] >= 0
     )
     return float(faults + sum((n in tree.intervals) != bool(held[n, -1]) for n in tree.parent))
-
-
-# Trees that nodes build by messages
-
-
-def _changes(run: Run) -> list[Row]:
-    """Moves and failures, in order."""
-    return sorted((n for n in run.notes if n["what"] in ("moved", "failed")), key=_time)
-
-
-def _time(row: Row) -> Any:
-    return row["time"]
-
-
-def _settling(run: Run) -> Iterator[tuple[Row, float, float]]:
-    """Per move or failure: seconds to the last change of a parent, and to the next move."""
-    changes = _changes(run)
-    parents = [note["time"] for note in run.notes if note["what"] == "parent"]
-    ends = [change["time"] for change in changes[1:]] + [run.configuration["duration"]]
-    for change, end in zip(changes, ends, strict=True):
-        start = change["time"]
-        last = max((at for at in parents if start <= at < end), default=start)
-        yield change, last - start, end - start
-
-
-@case("notes", unit="periods")
-def settling(run: Run) -> Value:
-    """Periods from a move to the last change of a parent, on average."""
-    found = [seconds for _, seconds, _ in _settling(run)]
-    return sum(found) / len(found) / run.configuration["overlay"]["period"] if found else None
-
-
-@case("notes", unit="share")
-def settled(run: Run, quiet: float = 10.0) -> Value:
-    """The share of moves after which parents stay the same, for so many periods at least."""
-    quiet *= run.configuration["overlay"]["period"]
-    found = [seconds <= room - quiet for _, seconds, room in _settling(run)]
-    return sum(found) / len(found) if found else None
-
-
-@case("notes", unit="correlation")
-def settling_by_hops(run: Run, place: str = "old") -> Value:
-    """Rank correlation between a moving node's hops and the time to settle, over all moves.
-
-    Hops of its ``old`` place, before the move, or of its ``new`` one, once settled.
-    """
-    pairs = []
-    for change, seconds, room in _settling(run):
-        hops = change["peer"]
-        if place == "new":
-            hops = _hops_at(run, change["node"], change["time"] + room)
-        if hops >= 0:
-            pairs.append((float(hops), seconds))
-    hops_ranks, times = _ranks([p[0] for p in pairs]), _ranks([p[1] for p in pairs])
-    n = len(pairs)
-    if n < 3:
-        return None
-    mean = (n + 1) / 2
-    over = sum((h - mean) * (t - mean) for h, t in zip(hops_ranks, times, strict=True))
-    spread = sum((h - mean) ** 2 for h in hops_ranks) * sum((t - mean) ** 2 for t in times)
-    return over / spread**0.5 if spread else None
-
-
-def _hops_at(run: Run, node: int, before: float) -> int:
-    """Hops of a node to the root by the parents noted before a time; -1 if it has no way."""
-    parent: dict[int, int] = {}
-    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
-        if note["time"] < before:
-            parent[note["node"]] = note["peer"]
-    hops = 0
-    root = run.configuration["overlay"]["root"]
-    while node != root and hops <= len(parent):
-        node = parent.get(node, -1)
-        if node < 0:
-            return -1
-        hops += 1
-    return hops
-
-
-def _ranks(values: list[float]) -> list[float]:
-    """Ranks from 1 on; equal values share their mean rank."""
-    order = sorted(values)
-    first = {value: order.index(value) for value in set(values)}
-    count = {value: order.count(value) for value in set(values)}
-    return [first[value] + (count[value] + 1) / 2 for value in values]
-
-
-def _inspections(run: Run, what: str) -> dict[int, float]:
-    return {n["peer"]: float(n["value"]) for n in run.notes if n["what"] == what}
-
-
-@case("notes", unit="times")
-def times_fresh(run: Run) -> Value:
-    """What the tree costs after a move, against trees built afresh, on average."""
-    now, fresh = _inspections(run, "tree overhead"), _inspections(run, "fresh overhead")
-    ratios = [now[k] / fresh[k] for k in now if fresh[k]]
-    return sum(ratios) / len(ratios) if ratios else None
-
-
-@case("notes", unit="share")
-def inside_fresh(run: Run, slack: float = 1e-4) -> Value:
-    """The share of moves after which the tree costs no more than the worst tree built afresh."""
-    now, most = _inspections(run, "tree overhead"), _inspections(run, "fresh most")
-    least = _inspections(run, "fresh least")
-    inside = [least[k] / (1 + slack) <= now[k] <= most[k] * (1 + slack) for k in now]
-    return sum(inside) / len(inside) if inside else None
-
-
-@case("notes", unit="errors")
-def descendants_taken(run: Run) -> Value:
-    """Times a node takes one of its own descendants as its parent."""
-    parent: dict[int, int] = {}
-    faults = 0
-    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
-        node, above = note["node"], note["peer"]
-        seen = 0
-        while above >= 0 and above != node and seen <= len(parent):
-            above = parent.get(above, -1)
-            seen += 1
-        faults += above == node
-        parent[node] = note["peer"]
-    return float(faults)
-
-
-@case("messages", "notes", unit="errors")
-def unrouted_advertisements(run: Run) -> Value:
-    """Advertisements of nodes that have no parent at that time and are not the root."""
-    changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
-        changes[note["node"]].append((note["time"], note["peer"]))
-    faults = 0
-    for message in run.messages:
-        node = message["source"]
-        if message["kind"] == "parent-advertise" and node != run.configuration["overlay"]["root"]:
-            before = [peer for at, peer in changes[node] if at <= message["time"]]
-            faults += not before or before[-1] < 0
-    return float(faults)
-
-
-@case("notes", unit="code")
-def answering(run: Run, peer: int, since: float) -> Value:
-    """Who answers a node's probe: 2 to the power of each node's number, in sum."""
-    return float(
-        sum(
-            2**node
-            for node in {
-                n["node"]
-                for n in run.notes
-                if n["what"] == "answer" and n["peer"] == peer and n["time"] >= since
-            }
-        )
-    )
-
-
-@case("notes", unit="node")
-def parent_at(run: Run, node: int, at: float = 1e9) -> Value:
-    """A node's parent at a time; -1 for none."""
-    found = [n for n in run.notes if n["what"] == "parent" and n["node"] == node]
-    before = [n for n in sorted(found, key=_time) if n["time"] <= at]
-    return float(before[-1]["peer"]) if before else -1.0
-
-
-@case("notes", unit="periods")
-def delay_of(run: Run, what: str, node: int, since: float, peer: int | None = None) -> Value:
-    """Periods from a time until a node notes something; none if it never does."""
-    times = [
-        n["time"]
-        for n in run.notes
-        if n["what"] == what
-        and n["node"] == node
-        and n["time"] >= since
-        and (peer is None or n["peer"] == peer)
-    ]
-    return (min(times) - since) / run.configuration["overlay"]["period"] if times else None
-
-
-@case("notes", unit="notes")
-def times_noted(run: Run, what: str, since: float = 0.0, until: float = 1e9) -> Value:
-    """How often nodes note something in a span of time."""
-    return float(sum(n["what"] == what and since <= n["time"] < until for n in run.notes))

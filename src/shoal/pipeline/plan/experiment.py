@@ -201,7 +201,7 @@ def estimate(config: RunConfig) -> float:
     Only sizes tasks and the time left; a sweep corrects it by what earlier runs took.
     """
     nodes, workload = config.nodes, config.workload
-    events = nodes * config.duration * workload.publish_rate or len(workload.script)
+    events = nodes * config.duration * workload.rate(nodes) or len(workload.script)
     # Where routing keeps tables, events reach those who want them and the nodes on the way.
     reach = 1.0 if config.reconfiguration is None else 0.25 + 0.5 * workload.subscribers
     rate = config.topology.get("rate", 0.0)

@@ -23,7 +23,8 @@ def prepare_kernels(runs: Iterable[PlannedRun]) -> None:
     tried: set[str] = set()
     for run in runs:
         raw = msgspec.json.decode(run.configuration)
-        events = raw["nodes"] * raw["duration"] * raw["workload"]["publish_rate"]
+        config = parse_config(raw)
+        events = raw["nodes"] * raw["duration"] * config.workload.rate(raw["nodes"])
         stack = f"{raw['routing']} {raw['topology']['name']}"
         if stack in tried or events * raw["nodes"] < WORTH_ARRAYS:
             continue

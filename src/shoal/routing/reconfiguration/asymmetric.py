@@ -12,12 +12,15 @@ far end, and sends it ACTIVATE(P2) across the link; the far end holds P2 back in
 T_s each releases what is wanted still. There is no FLUSH: unsubscriptions wait for T_u, also at a
 lost node's other neighbours, whose links nothing replaces.
 
+On WiTree the near end may be another node than the one that repairs. With ``routed``, ACTIVATE(P1,
+P2) goes to it along the tree, on the path that the overlay names; it may be there before the link.
+
 An end that expects an ACTIVATE and gets none within T_s announces its table all the same.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, cast
+from typing import Annotated, ClassVar, Final, cast
 
 import msgspec
 
@@ -38,9 +41,13 @@ Filters = Annotated[tuple[AnyFilter, ...], msgspec.Meta(max_length=1 << 20)]
 class ActivateBoth(Message, frozen=True, tag="activate both"):
     """ACTIVATE(P1, P2), to the near end of the new link if that is another node."""
 
+    KIND: ClassVar[str] = "activate"
+
     filters: Filters
     far: NodeId
     far_filters: Filters
+    way: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=4096)] = ()
+    """Nodes still to be crossed, the near end last; empty out of band."""
 
     def weight(self) -> float:
         """One per pattern carried (Frey, Table 7.2)."""
@@ -50,14 +57,11 @@ class ActivateBoth(Message, frozen=True, tag="activate both"):
         """A payload per pattern carried."""
         return HEADER_BYTES + PAYLOAD_BYTES * (len(self.filters) + len(self.far_filters))
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``activate``."""
-        return "activate"
-
 
 class ActivateFar(Message, frozen=True, tag="activate far"):
     """ACTIVATE(P2), across the new link: announce your table, but hold these filters back."""
+
+    KIND: ClassVar[str] = "activate"
 
     filters: Filters
 
@@ -69,11 +73,6 @@ class ActivateFar(Message, frozen=True, tag="activate far"):
         """A payload per pattern carried."""
         return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters)
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``activate``."""
-        return "activate"
-
 
 class AsymmetricParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The two timers, in seconds."""
@@ -82,6 +81,9 @@ class AsymmetricParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     """T_u: how long unsubscriptions wait after a break."""
     subscription_timer: Seconds = 1.5
     """T_s: how long filters are held back from the other end of a new link."""
+    routed: bool = False
+    """Send ACTIVATE along the tree and not out of band: on the air a node reaches only those in
+    range."""
 
 
 class AsymmetricInformed(Timed):
@@ -90,10 +92,13 @@ class AsymmetricInformed(Timed):
     def __init__(self, routing: SubscriptionForwarding, parameters: AsymmetricParameters) -> None:
         super().__init__(routing, TimedParameters(parameters.unsubscription_timer))
         self.subscription_timer = parameters.subscription_timer
+        self.routed = parameters.routed
         self.lost: dict[int, dict[Filter, None]] = {}
         """Per repair going on here, what was wanted across the lost link."""
         self.tagged: dict[NodeId, Tagged] = {}
         """Per neighbour what is held back from it."""
+        self.early: dict[NodeId, ActivateBoth] = {}
+        """Per far end, an ACTIVATE that came before the link to it was there."""
         self.waiting: dict[NodeId, Timer] = {}
         """Neighbours over new links, of which ACTIVATE has not come yet."""
 
@@ -118,10 +123,13 @@ class AsymmetricInformed(Timed):
         self.routing.add_neighbour(neighbour)
         if reconfiguration is None:
             self.routing.announce_table(neighbour)
-        else:
-            self.waiting[neighbour] = self.host.after(
-                self.subscription_timer, lambda: self._activate(neighbour, ())
-            )
+            return
+        self.waiting[neighbour] = self.host.after(
+            self.subscription_timer, lambda: self._activate(neighbour, ())
+        )
+        early = self.early.pop(neighbour, None)
+        if early is not None:
+            self.on_activate_both(neighbour, early)
 
     def _stop_waiting(self, neighbour: NodeId) -> None:
         timer = self.waiting.pop(neighbour, None)
@@ -138,18 +146,29 @@ class AsymmetricInformed(Timed):
         table = self.routing.table
         p1 = tuple(filter for filter in lost if not table.sources(filter))
         p2 = tuple(filter for filter in table.filters() if filter not in lost)
-        activate = ActivateBoth(p1, far, p2)  # type: ignore[arg-type]  # wire union
-        if near == self.host.node:
+        path = reconfiguration.path
+        way = path[1 : path.index(near) + 1] if self.routed and near in path else ()
+        activate = ActivateBoth(p1, far, p2, way)  # type: ignore[arg-type]  # wire union
+        if near == self.host.node or way:
             self.on_activate_both(near, activate)
         else:
             self.host.send_direct(Contact(near), activate)
 
     def on_activate_both(self, sender: NodeId, message: Message) -> None:
-        """At the near end: hold P1 back, and tell the far end P2."""
+        """Pass it on along the tree; at the near end hold P1 back, and tell the far end P2."""
         activate = cast("ActivateBoth", message)
-        if activate.far in self.routing.neighbours:
-            self.host.send(activate.far, ActivateFar(activate.far_filters))
-            self._activate(activate.far, activate.filters)
+        far, way = activate.far, activate.way
+        if way:
+            onward = ActivateBoth(activate.filters, far, activate.far_filters, way[1:])
+            self.host.send(way[0], onward)
+        elif far in self.routing.neighbours:
+            self.host.send(far, ActivateFar(activate.far_filters))
+            self._activate(far, activate.filters)
+        else:
+            self.early.pop(far, None)
+            self.early[far] = activate
+            if len(self.early) > REPAIRS:
+                del self.early[next(iter(self.early))]
 
     def on_activate_far(self, sender: NodeId, message: Message) -> None:
         """At the far end: hold P2 back."""

@@ -1,10 +1,8 @@
-"""The radio channel and 802.11's distributed coordination function, on arrays. Compiled.
+"""The radio channel: who hears what becomes of a transmission. Compiled.
 
-A transmission is sensed by all nodes in range from its start to its end, without delay. A node with
-a frame to send waits until the channel has been idle for DIFS (EIFS after a frame that it could not
-read) and a random number of slots, which it counts while the channel is idle only. Nodes whose wait
-ends at the same instant transmit at the same instant. A receiver locks to the first frame that it
-hears; what overlaps with that is interference to it, and lost itself.
+A transmission is sensed by all nodes in range from its start to its end, without delay; nodes whose
+wait for the channel ends at the same instant transmit at the same instant. A receiver locks to the
+first frame that it hears; what overlaps with that is interference to it, and lost itself.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -14,262 +12,80 @@ from __future__ import annotations
 
 import math
 
+from shoal.simulation.air import state as s
+from shoal.simulation.air.arrays import inlined, kernel, unpack
+from shoal.simulation.air.flood import drop_first_pending, is_first, pass_on_later
 from shoal.simulation.air.movement import look
-from shoal.simulation.air.reception import below, decay, kernel, uniform
-from shoal.simulation.air.state import (
-    ACCESS_AT,
-    ACK_AIRTIME,
-    ACK_TIMEOUT,
-    ACKNOWLEDGEMENTS,
-    ACKNOWLEDGES,
-    AIRTIME,
-    ARRIVED,
-    ATTEMPTS,
-    BACKOFF_KEY,
-    BIN,
-    CAPTURE,
-    CAPTURE_OFF,
-    CAPTURE_STRONGEST,
-    COLLISIONS,
-    CROWDED,
-    DEAF,
-    DECAY,
-    DETECTION,
-    DIFS,
-    DONE,
-    DRAWN,
-    EARS,
-    EIFS,
-    EVENT,
-    EXPIRED,
-    EXPIRES,
-    FADED,
-    FADING,
-    FADING_KEY,
-    FLAGS,
-    FRAME,
-    FRAMES,
-    FREE,
-    FULL,
-    GARBLED,
-    GIVEN,
-    GIVEN_UP,
-    HEAD,
-    HEARD_SINCE,
-    HEARING,
-    IDLE_FROM,
-    LARGEST_WINDOW,
-    LIFETIME,
-    LIMIT,
-    LOCKED,
-    NEAR,
-    NEVER,
-    NEXT,
-    NEXT_LOOK,
-    NOBODY,
-    NODES,
-    NOISE,
-    NOW,
-    NUMBER,
-    PATH_LOSS,
-    POWER,
-    PREAMBLE,
-    PROPAGATION,
-    QUEUE,
-    QUEUE_DROPS,
-    QUEUED,
-    QUIET,
-    RATE,
-    RECEIVED,
-    RECEIVERS,
-    RECEPTION_KEY,
-    RECEPTIONS,
-    RESERVED,
-    RETRIES,
-    ROUTINE,
-    RUNS,
-    SENDER,
-    SENDING,
-    SENSED,
-    SIFS,
-    SIGNAL,
-    SIGNALS,
-    SLOT,
-    SLOTS,
-    SMALLEST_WINDOW,
-    SOURCE,
-    SPOILT,
-    STARTED,
-    STEP,
-    STRONGER,
-    TAIL,
-    TARGET,
-    TRANSMISSIONS,
-    UNREACHABLE,
-    UNSENT,
-    WAITING,
-    WINDOW,
+from shoal.simulation.air.queueing import (
+    become_busy,
+    become_idle,
+    drop_first,
+    finish,
+    put,
+    resume,
+    retry,
+    wake_at,
 )
+from shoal.simulation.air.reception import decay, uniform
 from shoal.simulation.air.timers import set_timer
 
+# Numba compiles global constants, not attributes of modules.
+NEVER, NOBODY, IDLE_FROM, ACCESS_AT = s.NEVER, s.NOBODY, s.IDLE_FROM, s.ACCESS_AT
+SIGNALS, RESERVED, SENDING, HEARING = s.SIGNALS, s.RESERVED, s.SENDING, s.HEARING
+HEARD_SINCE, SPOILT, HEAD, ATTEMPTS = s.HEARD_SINCE, s.SPOILT, s.HEAD, s.ATTEMPTS
+WAITING, ACKNOWLEDGES, GARBLED, NEAR = s.WAITING, s.ACKNOWLEDGES, s.GARBLED, s.NEAR
+EARS, RUNS, POWER, SIGNAL, DECAY, TARGET = s.EARS, s.RUNS, s.POWER, s.SIGNAL, s.DECAY, s.TARGET
+AIRTIME, EXPIRES, STARTED, FLAGS, NUMBER = s.AIRTIME, s.EXPIRES, s.STARTED, s.FLAGS, s.NUMBER
+EVENT, ARRIVED, QUIET, NOW, FREE = s.EVENT, s.ARRIVED, s.QUIET, s.NOW, s.FREE
+TRANSMISSIONS, NEXT_LOOK, RECEIVERS, FRAME = s.TRANSMISSIONS, s.NEXT_LOOK, s.RECEIVERS, s.FRAME
+SENDER, PENDING, LAST, DONE, RECEIVED = s.SENDER, s.PENDING, s.LAST, s.DONE, s.RECEIVED
+UNREACHABLE, CROWDED, FULL, NODES, SIFS = s.UNREACHABLE, s.CROWDED, s.FULL, s.NODES, s.SIFS
+ACK_AIRTIME, ACK_TIMEOUT, PREAMBLE = s.ACK_AIRTIME, s.ACK_TIMEOUT, s.PREAMBLE
+DETECTION, CAPTURE, PROPAGATION, FADING = s.DETECTION, s.CAPTURE, s.PROPAGATION, s.FADING
+STEP, BIN, FLOOD_AIRTIME, CAPTURE_OFF = s.STEP, s.BIN, s.FLOOD_AIRTIME, s.CAPTURE_OFF
+CAPTURE_STRONGEST, PATH_LOSS, GIVEN, NOISE = s.CAPTURE_STRONGEST, s.PATH_LOSS, s.GIVEN, s.NOISE
+SENSED, LOCKED, STRONGER, RATE = s.SENSED, s.LOCKED, s.STRONGER, s.RATE
+RECEPTION_KEY, FADING_KEY, EXPIRED = s.RECEPTION_KEY, s.FADING_KEY, s.EXPIRED
+SUBMITTED, FRAMES, ACKNOWLEDGEMENTS = s.SUBMITTED, s.FRAMES, s.ACKNOWLEDGEMENTS
+RECEPTIONS, COLLISIONS, DEAF, FADED = s.RECEPTIONS, s.COLLISIONS, s.DEAF, s.FADED
 
-@kernel
-def draw_slots(nodes, whole, keys, node):
-    """A new back-off."""
-    nodes[node, DRAWN] += 1
-    limit = nodes[node, WINDOW] + 1
-    nodes[node, SLOTS] = below(keys[BACKOFF_KEY], limit, node, nodes[node, DRAWN])
-
-
-@kernel
-def wake_at(nodes, heap, times, node, at):
-    """The node may transmit at a time; its timer need not be told of a later one."""
-    nodes[node, ACCESS_AT] = at
-    if at < times[node]:
-        set_timer(heap, times, node, at)
-
-
-@kernel
-def become_idle(nodes, whole, heap, times, node, now):
-    """The channel is free: go on counting slots after DIFS or EIFS."""
-    gap = whole[EIFS] if nodes[node, GARBLED] else whole[DIFS]
-    start = max(now, nodes[node, RESERVED]) + gap
-    nodes[node, IDLE_FROM] = start
-    if not nodes[node, WAITING] and nodes[node, HEAD] != NOBODY:
-        wake_at(nodes, heap, times, node, start + nodes[node, SLOTS] * whole[SLOT])
+LOGS, LOGGED, LOG_START, LOG_SENDER = s.LOGS, s.LOGGED, s.LOG_START, s.LOG_SENDER
+LOG_RECEIVER, LOG_INTACT, LOG_KIND = s.LOG_RECEIVER, s.LOG_INTACT, s.LOG_KIND
 
 
-@kernel
-def become_busy(nodes, whole, keys, node, now):
-    """The channel is taken: keep the slots that are left."""
-    passed = now - nodes[node, IDLE_FROM]
-    slots = nodes[node, SLOTS]
-    if passed > 0 and slots:
-        nodes[node, SLOTS] = slots - min(slots, passed // whole[SLOT])
-    nodes[node, IDLE_FROM] = NEVER
-    if not nodes[node, WAITING] and nodes[node, ACCESS_AT] != now:
-        nodes[node, ACCESS_AT] = NEVER
-        if nodes[node, SLOTS] == 0 and nodes[node, HEAD] != NOBODY:
-            draw_slots(nodes, whole, keys, node)
-
-
-@kernel
-def drop_first(nodes, frames, numbers, node):
-    """The first frame of a queue is done with: its row is free."""
-    frame = nodes[node, HEAD]
-    nodes[node, HEAD] = frames[frame, NEXT]
-    if nodes[node, HEAD] == NOBODY:
-        nodes[node, TAIL] = NOBODY
-    nodes[node, QUEUED] -= 1
-    nodes[node, ATTEMPTS] = 0
-    if not frames[frame, FLAGS] & ROUTINE:
-        numbers[UNSENT] -= 1
-    frames[frame, NEXT] = numbers[FREE]
-    numbers[FREE] = frame
-
-
-@kernel
-def finish(nodes, frames, numbers, whole, keys, node):
-    """A frame was sent, or given up: back off before the next."""
-    drop_first(nodes, frames, numbers, node)
-    nodes[node, WINDOW] = whole[SMALLEST_WINDOW]
-    nodes[node, WAITING] = 0
-    draw_slots(nodes, whole, keys, node)
-
-
-@kernel
-def resume(nodes, whole, heap, times, node, now):
-    """A back-off was drawn while the channel may be idle already."""
-    if nodes[node, IDLE_FROM] == NEVER:
-        nodes[node, ACCESS_AT] = NEVER
-        return
-    nodes[node, IDLE_FROM] = max(nodes[node, IDLE_FROM], now)
-    if nodes[node, HEAD] == NOBODY:
-        nodes[node, ACCESS_AT] = NEVER
-    else:
-        at = nodes[node, IDLE_FROM] + nodes[node, SLOTS] * whole[SLOT]
-        wake_at(nodes, heap, times, node, at)
-
-
-@kernel
-def submit(
-    nodes, frames, heap, times, numbers, whole, keys, counts, node, target, airtime, flags, now
-):
-    """Put a frame into a node's queue; its row, or NOBODY if the queue is full.
-
-    The caller has made sure that there is a free row.
-    """
-    if nodes[node, QUEUED] >= whole[QUEUE]:
-        counts[now // whole[BIN], QUEUE_DROPS] += 1
-        return NOBODY
-    frame = numbers[FREE]
-    numbers[FREE] = frames[frame, NEXT]
-    frames[frame, SOURCE] = node
-    frames[frame, TARGET] = target
-    frames[frame, AIRTIME] = airtime
-    frames[frame, EXPIRES] = now + whole[LIFETIME]
-    frames[frame, NEXT] = NOBODY
-    frames[frame, FLAGS] = flags
-    frames[frame, EVENT] = NOBODY
-    if not flags & ROUTINE:
-        numbers[UNSENT] += 1
-    nodes[node, QUEUED] += 1
-    if nodes[node, TAIL] != NOBODY:
-        frames[nodes[node, TAIL], NEXT] = frame
-        nodes[node, TAIL] = frame
-        return frame
-    nodes[node, HEAD] = frame
-    nodes[node, TAIL] = frame
-    if nodes[node, IDLE_FROM] == NEVER:
-        if nodes[node, SLOTS] == 0 and nodes[node, SENDING] == NOBODY:
-            draw_slots(nodes, whole, keys, node)
-    else:
-        at = nodes[node, IDLE_FROM] + nodes[node, SLOTS] * whole[SLOT]
-        wake_at(nodes, heap, times, node, max(at, now))
-    return frame
-
-
-@kernel
-def switch_off(nodes, frames, numbers, node):
-    """A node's radio is off: what it had to send is lost."""
-    while nodes[node, HEAD] != NOBODY and nodes[node, HEAD] != nodes[node, SENDING]:
-        drop_first(nodes, frames, numbers, node)
-    nodes[node, RUNS] = 0
-    nodes[node, WAITING] = 0
-    nodes[node, HEARING] = NOBODY
-    nodes[node, ACKNOWLEDGES] = NOBODY
-
-
-@kernel
-def judge(nodes, levels, frames, whole, real, node, interference, now):
+@inlined
+def judge(air, node, interference, now):
     """Add what interference has done to the frame that a receiver is locked to."""
-    noise = real[NOISE] + interference
+    nodes, levels = air.nodes, air.levels
+    noise = air.real[NOISE] + interference
     if noise > 0.0 and nodes[node, SPOILT] == 0:
-        frame = nodes[node, HEARING]
         ratio = levels[node, SIGNAL] / noise
-        preamble_end = frames[frame, STARTED] + whole[PREAMBLE]
-        levels[node, DECAY] += decay(ratio, real[RATE], nodes[node, HEARD_SINCE], now, preamble_end)
+        header_end = air.frames[nodes[node, HEARING], STARTED] + air.whole[PREAMBLE]
+        levels[node, DECAY] += decay(
+            ratio, air.real[RATE], nodes[node, HEARD_SINCE], now, header_end
+        )
     nodes[node, HEARD_SINCE] = now
 
 
-@kernel
-def lock(nodes, levels, node, frame, power, now):
+@inlined
+def lock(air, node, frame, power, now):
     """A receiver begins to read a frame."""
-    nodes[node, HEARING] = frame
-    nodes[node, HEARD_SINCE] = now
-    nodes[node, SPOILT] = 0
-    levels[node, SIGNAL] = power
-    levels[node, DECAY] = 0.0
+    air.nodes[node, HEARING] = frame
+    air.nodes[node, HEARD_SINCE] = now
+    air.nodes[node, SPOILT] = 0
+    air.levels[node, SIGNAL] = power
+    air.levels[node, DECAY] = 0.0
 
 
-@kernel
-def sense(nodes, levels, frames, whole, real, keys, counts, row, node, frame, power, now):
+@inlined
+def sense(air, row, node, frame, power, now):
     """A transmission begins at a node in range."""
+    nodes, levels, real, counts = air.nodes, air.levels, air.real, air.counts
     before = levels[node, POWER]
     levels[node, POWER] = before + power
     nodes[node, SIGNALS] += 1
     if nodes[node, IDLE_FROM] != NEVER and before + power >= real[SENSED]:
-        become_busy(nodes, whole, keys, node, now)
+        become_busy(air, node, now)
     if not nodes[node, RUNS]:
         return
     if nodes[node, SENDING] != NOBODY:
@@ -279,316 +95,257 @@ def sense(nodes, levels, frames, whole, real, keys, counts, row, node, frame, po
     if nodes[node, HEARING] == NOBODY:
         if power >= 1.0:
             if power >= real[LOCKED] * (real[NOISE] + before):
-                lock(nodes, levels, node, frame, power, now)
+                lock(air, node, frame, power, now)
             else:
                 counts[row, COLLISIONS] += 1
         return
-    signal = levels[node, SIGNAL]
-    if whole[CAPTURE] == CAPTURE_OFF:
+    if air.whole[CAPTURE] == CAPTURE_OFF:
         nodes[node, SPOILT] = 1
     else:
-        judge(nodes, levels, frames, whole, real, node, before - signal, now)
-        began = frames[nodes[node, HEARING], STARTED]
+        signal = levels[node, SIGNAL]
+        judge(air, node, before - signal, now)
+        began = air.frames[nodes[node, HEARING], STARTED]
         noise = real[NOISE] + before + power - signal
-        if now < began + whole[DETECTION] and signal < real[LOCKED] * noise:
+        if now < began + air.whole[DETECTION] and signal < real[LOCKED] * noise:
             nodes[node, SPOILT] = 2
         if (
-            whole[CAPTURE] == CAPTURE_STRONGEST
+            air.whole[CAPTURE] == CAPTURE_STRONGEST
             and power >= 1.0
             and power >= real[STRONGER] * (real[NOISE] + before)
         ):
             counts[row, COLLISIONS] += 1
-            lock(nodes, levels, node, frame, power, now)
+            lock(air, node, frame, power, now)
             return
     if power >= 1.0:
         counts[row, COLLISIONS] += 1
 
 
-@kernel
-def begin(
-    nodes,
-    levels,
-    frames,
-    near,
-    gain,
-    ears,
-    heap,
-    times,
-    numbers,
-    whole,
-    real,
-    keys,
-    counts,
-    row,
-    node,
-    frame,
-    now,
-):
+@inlined
+def begin(air, row, node, frame, now):
     """A node starts to transmit."""
-    number = numbers[TRANSMISSIONS]
-    numbers[TRANSMISSIONS] = number + 1
+    nodes, frames, gain, ears, whole = air.nodes, air.frames, air.gain, air.ears, air.whole
+    number = air.numbers[TRANSMISSIONS]
+    air.numbers[TRANSMISSIONS] = number + 1
     frames[frame, STARTED] = now
     frames[frame, NUMBER] = number
     if nodes[node, HEARING] != NOBODY:
         nodes[node, HEARING] = NOBODY
-        counts[row, DEAF] += 1
+        air.counts[row, DEAF] += 1
     nodes[node, SENDING] = frame
     nodes[node, IDLE_FROM] = NEVER
     if not nodes[node, WAITING]:
         nodes[node, ACCESS_AT] = NEVER
-    set_timer(heap, times, whole[NODES] + node, now + frames[frame, AIRTIME])
+    set_timer(air.heap, whole[NODES] + node, now + frames[frame, AIRTIME])
     count = nodes[node, NEAR]
     nodes[node, EARS] = count
     for k in range(count):
-        other = near[node, k]
-        power = 1.0
-        if whole[PROPAGATION] == PATH_LOSS:
-            power = gain[node, k]
-            if whole[FADING]:
-                power *= -math.log1p(-uniform(keys[FADING_KEY], number, other))
-        gain[whole[NODES] + node, k] = power if whole[PROPAGATION] != GIVEN else gain[node, k]
+        other = air.near[node, k]
         ears[node, k] = other
-        sense(nodes, levels, frames, whole, real, keys, counts, row, other, frame, power, now)
+        level = power = 1.0
+        if whole[PROPAGATION] == PATH_LOSS:
+            level = power = gain[node, k]
+            if whole[FADING]:
+                power *= -math.log1p(-uniform(air.keys[FADING_KEY], number, other))
+                level = power
+        elif whole[PROPAGATION] == GIVEN:
+            level = gain[node, k]
+        gain[whole[NODES] + node, k] = level
+        sense(air, row, other, frame, power, now)
 
 
-@kernel
-def end(
-    nodes,
-    levels,
-    frames,
-    gain,
-    ears,
-    heap,
-    times,
-    numbers,
-    whole,
-    real,
-    keys,
-    counts,
-    row,
-    node,
-    now,
-    out,
-):
-    """A transmission ends; how many nodes have a new frame, listed in ``out``."""
-    frame = nodes[node, SENDING]
+@inlined
+def hear_end(air, row, frame, other, level):
+    """The frame that a receiver was locked to ends; whether it is intact."""
+    nodes, keys = air.nodes, air.keys
+    nodes[other, HEARING] = NOBODY
+    intact = nodes[other, SPOILT] == 0
+    lost = COLLISIONS
+    if intact and air.levels[other, DECAY] > 0.0:
+        chance = uniform(keys[RECEPTION_KEY], air.frames[frame, NUMBER], other)
+        intact = chance < math.exp(-air.levels[other, DECAY])
+    if intact and air.whole[PROPAGATION] == GIVEN:
+        intact = uniform(keys[FADING_KEY], air.frames[frame, NUMBER], other) < level
+        lost = FADED
+    nodes[other, GARBLED] = not intact and nodes[other, SPOILT] != 2
+    if not intact:
+        air.counts[row, lost] += 1
+    return intact
+
+
+@inlined
+def is_new(air, row, sender, frame, other, now):
+    """An intact frame at a receiver: acknowledge it if need be; whether its node must have it."""
+    nodes, frames, whole = air.nodes, air.frames, air.whole
     target = frames[frame, TARGET]
-    is_ack = frame < whole[NODES]
+    if frame < whole[NODES]:  # an acknowledgement
+        if target == other and nodes[other, WAITING]:
+            finish(air, other)
+            resume(air, other, now)
+        return False
+    air.counts[row, RECEPTIONS] += 1
+    if target == NOBODY:
+        return True
+    if target != other:
+        until = now + whole[SIFS] + whole[ACK_AIRTIME]
+        nodes[other, RESERVED] = max(nodes[other, RESERVED], until)
+        return False
+    nodes[other, ACKNOWLEDGES] = sender
+    set_timer(air.heap, whole[NODES] + other, now + whole[SIFS])
+    known = frames[frame, FLAGS] & ARRIVED
+    frames[frame, FLAGS] |= ARRIVED
+    return not known
+
+
+@inlined
+def write_down(air, node, frame, other, intact):
+    """What became of a frame at a node in range of its sender."""
+    place = air.numbers[LOGGED]
+    air.numbers[LOGGED] = place + 1
+    air.log[place, LOG_START] = air.frames[frame, STARTED]
+    air.log[place, LOG_SENDER] = node
+    air.log[place, LOG_RECEIVER] = other
+    air.log[place, LOG_INTACT] = intact
+    kind = 0 if air.frames[frame, TARGET] == NOBODY else 1
+    air.log[place, LOG_KIND] = 2 if frame < air.whole[NODES] else kind
+
+
+@inlined
+def end(air, row, node, now):
+    """A transmission ends; how many nodes have a new frame, listed in ``out``."""
+    nodes, levels, frames, whole = air.nodes, air.levels, air.frames, air.whole
+    frame = nodes[node, SENDING]
     nodes[node, SENDING] = NOBODY
-    set_timer(heap, times, whole[NODES] + node, NEVER)
+    set_timer(air.heap, whole[NODES] + node, NEVER)
     received = 0
     given = whole[PROPAGATION] == GIVEN
     for k in range(nodes[node, EARS]):
-        other = ears[node, k]
-        level = gain[whole[NODES] + node, k]
-        power = 1.0 if given else level
+        other = air.ears[node, k]
+        level = air.gain[whole[NODES] + node, k]
         before = levels[other, POWER]
         nodes[other, SIGNALS] -= 1
-        levels[other, POWER] = before - power if nodes[other, SIGNALS] else 0.0
+        after = before - (1.0 if given else level)
+        levels[other, POWER] = after if nodes[other, SIGNALS] else 0.0
         hearing = nodes[other, HEARING]
         if hearing != NOBODY:
-            interference = before - levels[other, SIGNAL]
-            judge(nodes, levels, frames, whole, real, other, max(0.0, interference), now)
-        if hearing == frame:
-            nodes[other, HEARING] = NOBODY
-            intact = nodes[other, SPOILT] == 0
-            lost = COLLISIONS
-            if intact and levels[other, DECAY] > 0.0:
-                chance = uniform(keys[RECEPTION_KEY], frames[frame, NUMBER], other)
-                intact = chance < math.exp(-levels[other, DECAY])
-            if intact and given:
-                intact = uniform(keys[FADING_KEY], frames[frame, NUMBER], other) < level
-                lost = FADED
-            nodes[other, GARBLED] = not intact and nodes[other, SPOILT] != 2
-            if not intact:
-                counts[row, lost] += 1
-            elif is_ack:
-                if target == other and nodes[other, WAITING]:
-                    finish(nodes, frames, numbers, whole, keys, other)
-                    resume(nodes, whole, heap, times, other, now)
-            else:
-                counts[row, RECEPTIONS] += 1
-                if target == NOBODY:
-                    out[received] = other
-                    received += 1
-                elif target == other:
-                    nodes[other, ACKNOWLEDGES] = node
-                    set_timer(heap, times, whole[NODES] + other, now + whole[SIFS])
-                    if not frames[frame, FLAGS] & ARRIVED:
-                        frames[frame, FLAGS] |= ARRIVED
-                        out[received] = other
-                        received += 1
-                else:
-                    until = now + whole[SIFS] + whole[ACK_AIRTIME]
-                    nodes[other, RESERVED] = max(nodes[other, RESERVED], until)
+            judge(air, other, max(0.0, before - levels[other, SIGNAL]), now)
+        intact = hearing == frame and hear_end(air, row, frame, other, level)
+        if whole[LOGS] and (given or level >= 1.0):
+            write_down(air, node, frame, other, intact)
+        if intact and is_new(air, row, node, frame, other, now):
+            air.out[received] = other
+            received += 1
         if (
             nodes[other, IDLE_FROM] == NEVER
             and nodes[other, SENDING] == NOBODY
-            and levels[other, POWER] < real[SENSED]
+            and levels[other, POWER] < air.real[SENSED]
         ):
-            become_idle(nodes, whole, heap, times, other, now)
-    if not is_ack:
-        numbers[FRAME] = frame
-        numbers[SENDER] = node
-        if target == NOBODY or not nodes[node, RUNS]:
-            finish(nodes, frames, numbers, whole, keys, node)
+            become_idle(air, other, now)
+    if frame >= whole[NODES]:
+        air.numbers[FRAME] = frame
+        air.numbers[SENDER] = node
+        if frames[frame, TARGET] == NOBODY or not nodes[node, RUNS]:
+            finish(air, node)
         else:
             nodes[node, WAITING] = 1
-            wake_at(nodes, heap, times, node, now + whole[ACK_TIMEOUT])
-    if levels[node, POWER] < real[SENSED]:
-        become_idle(nodes, whole, heap, times, node, now)
+            wake_at(air, node, now + whole[ACK_TIMEOUT])
+    if levels[node, POWER] < air.real[SENSED]:
+        become_idle(air, node, now)
     return received
 
 
-@kernel
-def retry(nodes, frames, heap, times, numbers, whole, keys, counts, row, node, now):
-    """No acknowledgement came: try again after a longer back-off; whether to tell it is vain."""
-    frame = nodes[node, HEAD]
-    vain = nodes[node, ATTEMPTS] >= whole[LIMIT]
-    if vain:
-        counts[row, GIVEN_UP] += 1
-        numbers[FRAME] = frame
-        numbers[SENDER] = node
-        finish(nodes, frames, numbers, whole, keys, node)
-        vain = not frames[frame, FLAGS] & QUIET
-    else:
-        counts[row, RETRIES] += 1
-        nodes[node, WAITING] = 0
-        nodes[node, WINDOW] = min(2 * nodes[node, WINDOW] + 1, whole[LARGEST_WINDOW])
-        draw_slots(nodes, whole, keys, node)
-    resume(nodes, whole, heap, times, node, now)
-    return vain
+@inlined
+def access(air, row, node, now):
+    """A node's turn on the channel has come: transmit the first frame that is not too old."""
+    nodes, frames = air.nodes, air.frames
+    while (
+        nodes[node, HEAD] != NOBODY
+        and frames[nodes[node, HEAD], EXPIRES] < now
+        and nodes[node, ATTEMPTS] == 0
+    ):
+        drop_first(air, node)
+        air.counts[row, EXPIRED] += 1
+    if nodes[node, HEAD] != NOBODY:
+        nodes[node, ATTEMPTS] += 1
+        air.counts[row, FRAMES] += 1
+        begin(air, row, node, nodes[node, HEAD], now)
+
+
+@inlined
+def acknowledge(air, row, node, now):
+    """Send the acknowledgement that is due."""
+    to = air.nodes[node, ACKNOWLEDGES]
+    air.nodes[node, ACKNOWLEDGES] = NOBODY
+    set_timer(air.heap, air.whole[NODES] + node, NEVER)
+    if to != NOBODY:
+        air.frames[node, TARGET] = to
+        air.counts[row, ACKNOWLEDGEMENTS] += 1
+        begin(air, row, node, node, now)
 
 
 @kernel
-def advance(
-    nodes,
-    levels,
-    frames,
-    near,
-    gain,
-    ears,
-    heap,
-    times,
-    numbers,
-    whole,
-    real,
-    keys,
-    counts,
-    out,
-    places,
-    legs,
-    until,
-):
+def advance(memory, until):
     """Let everything happen up to and including a time; stop early where a node must act."""
+    air = unpack(memory)
+    nodes, heap, numbers, whole, pending = air.nodes, air.heap, air.numbers, air.whole, air.pending
     count = whole[NODES]
     row, row_end = 0, 0
     while True:
         timer = heap[0, 0]
-        now = times[timer]
+        now = heap[2, timer]
+        floods = numbers[PENDING] > 0 and pending[0, 0] <= now
+        if floods:
+            now = pending[0, 0]
         if now > until:
-            numbers[NOW] = max(numbers[NOW], until)
             return DONE
+        numbers[NOW] = now
         if now >= row_end:
             row = now // whole[BIN]
             row_end = (row + 1) * whole[BIN]
-            if row >= counts.shape[0]:
+            if row >= air.counts.shape[0]:
                 return FULL
+        if floods:
+            if numbers[FREE] == NOBODY:
+                return FULL
+            node, event = pending[0, 2], pending[0, 3]
+            drop_first_pending(pending, numbers)
+            numbers[LAST] = now
+            air.counts[row, SUBMITTED] += 1
+            put(air, row, node, NOBODY, whole[FLOOD_AIRTIME], 0, event, now)
+            continue
         if numbers[NEXT_LOOK] <= now:
             at = now - now % whole[STEP]
-            if look(nodes, near, gain, places, legs, whole, real, at) > near.shape[1]:
+            if look(air, at) > air.near.shape[1]:
                 return CROWDED
             numbers[NEXT_LOOK] = at + whole[STEP]
         if timer < count:
             if nodes[timer, ACCESS_AT] != now:
-                set_timer(heap, times, timer, nodes[timer, ACCESS_AT])
+                set_timer(heap, timer, nodes[timer, ACCESS_AT])
                 continue
-            numbers[NOW] = now
             nodes[timer, ACCESS_AT] = NEVER
-            set_timer(heap, times, timer, NEVER)
-            if nodes[timer, WAITING]:
-                if retry(nodes, frames, heap, times, numbers, whole, keys, counts, row, timer, now):
+            set_timer(heap, timer, NEVER)
+            if not nodes[timer, WAITING]:
+                access(air, row, timer, now)
+            elif retry(air, row, timer, now):
+                numbers[LAST] = now
+                if not air.frames[numbers[FRAME], FLAGS] & QUIET:
                     return UNREACHABLE
-                continue
-            while (
-                nodes[timer, HEAD] != NOBODY
-                and frames[nodes[timer, HEAD], EXPIRES] < now
-                and nodes[timer, ATTEMPTS] == 0
-            ):
-                drop_first(nodes, frames, numbers, timer)
-                counts[row, EXPIRED] += 1
-            frame = nodes[timer, HEAD]
-            if frame == NOBODY:
-                continue
-            nodes[timer, ATTEMPTS] += 1
-            counts[row, FRAMES] += 1
-            begin(
-                nodes,
-                levels,
-                frames,
-                near,
-                gain,
-                ears,
-                heap,
-                times,
-                numbers,
-                whole,
-                real,
-                keys,
-                counts,
-                row,
-                timer,
-                frame,
-                now,
-            )
             continue
         node = timer - count
-        numbers[NOW] = now
         if nodes[node, SENDING] == NOBODY:
-            set_timer(heap, times, timer, NEVER)
-            to = nodes[node, ACKNOWLEDGES]
-            nodes[node, ACKNOWLEDGES] = NOBODY
-            if to != NOBODY:
-                frames[node, TARGET] = to
-                counts[row, ACKNOWLEDGEMENTS] += 1
-                begin(
-                    nodes,
-                    levels,
-                    frames,
-                    near,
-                    gain,
-                    ears,
-                    heap,
-                    times,
-                    numbers,
-                    whole,
-                    real,
-                    keys,
-                    counts,
-                    row,
-                    node,
-                    node,
-                    now,
-                )
+            acknowledge(air, row, node, now)
             continue
-        received = end(
-            nodes,
-            levels,
-            frames,
-            gain,
-            ears,
-            heap,
-            times,
-            numbers,
-            whole,
-            real,
-            keys,
-            counts,
-            row,
-            node,
-            now,
-            out,
-        )
-        if received:
+        if numbers[PENDING] + nodes[node, EARS] > pending.shape[0]:
+            return FULL
+        if whole[LOGS] and numbers[LOGGED] + nodes[node, EARS] > air.log.shape[0]:
+            return FULL
+        event = air.frames[nodes[node, SENDING], EVENT]
+        received = end(air, row, node, now)
+        if received == 0:
+            continue
+        numbers[LAST] = now
+        if event == NOBODY:
             numbers[RECEIVERS] = received
             return RECEIVED
+        for k in range(received):
+            if is_first(air.seen, event, air.out[k]):
+                pass_on_later(air, air.out[k], event, now)

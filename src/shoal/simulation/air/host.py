@@ -21,6 +21,13 @@ class AirHost(SimHost):
     def __init__(self, network: Network, medium: Medium, node: NodeId, seed: int) -> None:
         super().__init__(network, node, seed)
         self.medium = medium
+        self._named: list[NodeId] = []
+        """Whom the event that was sent last is for."""
+        self._chance = Chance(seed, "event jitter")
+
+    def heard_at(self, node: NodeId) -> float:
+        """See :class:`~shoal.stack.host.Host`."""
+        return self.medium.heard_at(self.node, node)
 
     def open(self, contact: Contact) -> None:
         """Refused: on the air there are no connections to open."""
@@ -36,10 +43,29 @@ class AirHost(SimHost):
         """One frame for a node in range, acknowledged and repeated.
 
         If no attempt gets through, the bottom layer is told by ``unreachable`` when the last has
-        failed.
+        failed. An event sent to several neighbours at one instant is one frame, as ``send_all``
+        would send it.
         """
-        if not self.clock.stopped:
+        if self.clock.stopped:
+            return
+        if not self.medium.broadcasts or not message.events():
             self.medium.send(self.node, to, message)
+        elif message is self._frame and self.kernel.now == self._framed_at:
+            self._named.append(to)
+        else:
+            self._frame, self._framed_at = message, self.kernel.now
+            self._broadcast_to([to], message)
+
+    def _broadcast_to(self, named: list[NodeId], message: Message) -> None:
+        """Soon, one frame for these; whoever else received the event may be about to send, too."""
+        self._named = named
+        event = message.events()[0]
+        wait = self._chance.uniform(event.publisher, event.sequence, self.node)
+        delay = wait * self.medium.parameters.event_jitter
+        self.after(delay, lambda: self._transmit_to(tuple(named), message))
+
+    def _transmit_to(self, named: tuple[NodeId, ...], message: Message) -> None:
+        self.medium.send(self.node, NOBODY, message, named)
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
         """Events go out as one frame that names its receivers, or as ``event_transport`` says."""
@@ -49,7 +75,7 @@ class AirHost(SimHost):
         if not addressees:
             return
         if self.medium.broadcasts and message.events():
-            self.medium.send(self.node, NOBODY, message, addressees)
+            self._broadcast_to(list(addressees), message)
             return
         for node in addressees:
             self.medium.send(self.node, node, message)

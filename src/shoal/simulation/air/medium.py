@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from heapq import heappop
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from shoal.simulation.air import channel
+from shoal.simulation.air import channel, queueing
 from shoal.simulation.air import state as s
-from shoal.simulation.kernel import Between, Channel, Fan, to_ns
+from shoal.simulation.air.arrays import pack
+from shoal.simulation.air.settings import FIRST_ROOM, first_arrays
+from shoal.simulation.kernel import NANOSECONDS, Between, Channel, Fan
+from shoal.simulation.network import FANS_KEPT
 from shoal.stack import StackError
-from shoal.stack.chance import key_of
 from shoal.stack.host import NodeId
 from shoal.stack.message import Contact, Message
 
 if TYPE_CHECKING:
+    from shoal.simulation.air.flooding import Flooding
     from shoal.simulation.air.parameters import MediumParameters
     from shoal.simulation.network import Network
 
 FAR: Final = 1 << 61
 """Later than everything that happens."""
-FIRST_ROOM: Final = 64
-"""Frames and neighbours that there is room for at the beginning."""
-WEAKEST: Final = 0.05
-"""Path loss: signals below this share of the weakest frame that can be received are ignored."""
-DETECTION: Final = 4_000
-"""Nanoseconds of a preamble in which a receiver locks to it."""
-MARGIN: Final = 10 ** (4 / 10)
-"""Signal to interference, 4 dB, from which on a receiver locks to a preamble."""
-CAPTURE_MARGIN: Final = 10.0
-"""The same from which on it leaves one frame for another (10 dB)."""
+
+
+RETRY: Final = 500_000_000
+"""Nanoseconds until a layer is told that a message could not even be queued."""
 
 
 class Medium(Between):
@@ -58,149 +55,118 @@ class Medium(Between):
         self.broadcasts = parameters.event_transport == "broadcast"
         self.next_at = 0
         """When something happens on the channel next, or earlier."""
-        self.letters: list[tuple[Message, tuple[NodeId, ...] | None]] = []
+        self.letters: list[tuple[Message, tuple[NodeId, ...] | None] | None] = []
         """Per row of ``frames``: the message, and for whom it is if not for all who hear it."""
-        self._sizes: dict[type[Message], int] = {}
+        self.flooding: Flooding | None = None
+        """What the channel passes on by itself, if it does."""
+        self.last_heard: list[dict[NodeId, int]] = [{} for _ in range(nodes)]
+        """Per node when it last received a frame of each other."""
         self._unsent = 0
         self._lost = 0
+        self._room = 0
+        """Time until which there is room to count what happens."""
+        self._free = 0
+        """Frames that there is room for still, or more."""
         self._anyone = [Fan([]) for _ in range(nodes)]
         """What the recorder is told of a broadcast's receivers: only who sends."""
         for node, fan in enumerate(self._anyone):
             fan.source = node
-        self.near: Any = np.zeros((nodes, 0), np.int64)
-        self.gain: Any = np.zeros((2 * nodes, 0))
-        self.ears: Any = np.zeros((nodes, 0), np.int64)
-        self._make_arrays(parameters, nodes, seed, legs, bounds, heard)
+        self.memory: Any = None
+        self.air: Any = None
+        self._lay_out(
+            first_arrays(parameters, nodes, seed, self.recorder.bin_ns, legs, bounds, heard)
+        )
+        self._more_frames()
         network.kernel.between = self
         network.recorder.air = self.counted
 
-    def _make_arrays(
-        self,
-        parameters: MediumParameters,
-        nodes: int,
-        seed: int,
-        legs: Any,
-        bounds: Any,
-        heard: list[dict[NodeId, float]] | None,
-    ) -> None:
-        self.nodes = np.zeros((nodes, s.NODE_FIELDS), np.int64)
-        for field in (s.SENDING, s.HEARING, s.HEAD, s.TAIL, s.ACKNOWLEDGES):
-            self.nodes[:, field] = s.NOBODY
-        self.nodes[:, s.ACCESS_AT] = s.NEVER
-        self.nodes[:, s.WINDOW] = parameters.window
-        self.levels = np.zeros((nodes, s.LEVEL_FIELDS))
-        self.frames = np.zeros((nodes, s.FRAME_FIELDS), np.int64)
-        self.frames[:, s.SOURCE] = np.arange(nodes)
-        self.frames[:, s.AIRTIME] = parameters.ack_airtime()
-        self.heap = np.array([np.arange(2 * nodes)] * 2)
-        self.times = np.full(2 * nodes, s.NEVER, np.int64)
-        self.numbers = np.zeros(s.NUMBERS, np.int64)
-        self.numbers[s.FREE] = s.NOBODY
-        self.counts = np.zeros((FIRST_ROOM, len(s.COUNTS)), np.int64)
-        self.out = np.zeros(nodes, np.int64)
-        self.places = np.full((nodes, 2), np.nan)
-        self.legs = np.zeros((0, 6)) if legs is None else legs
-        if bounds is not None:
-            self.nodes[:, s.LEG] = bounds[:-1]
-            self.nodes[:, s.LAST_LEG] = bounds[1:]
-        self.whole = self._whole(parameters, nodes, heard is not None)
-        self.real = self._real(parameters)
-        purposes = ("back-off", "reception", "fading", "flooding jitter")
-        self.keys = np.array([key_of(seed, purpose) for purpose in purposes], np.uint64)
-        self._widen(min(nodes, FIRST_ROOM))
-        self._more_frames()
-        if heard is not None:
-            self.numbers[s.NEXT_LOOK] = s.NEVER
-            self._widen(max(map(len, heard), default=1) or 1)
-            for node, others in enumerate(heard):
-                self.nodes[node, s.NEAR] = len(others)
-                self.near[node, : len(others)] = list(others)
-                self.gain[node, : len(others)] = list(others.values())
-
-    def _whole(self, parameters: MediumParameters, nodes: int, given: bool) -> Any:
-        slot, sifs = round(parameters.slot * 1e3), round(parameters.sifs * 1e3)
-        difs, ack = sifs + 2 * slot, parameters.ack_airtime()
-        slowest_ack = round(parameters.preamble * 1e3 + 112_000)
-        whole = np.zeros(s.WHOLE, np.int64)
-        propagation = {"disc": s.DISC, "path loss": s.PATH_LOSS}[parameters.propagation]
-        for field, value in {
-            s.NODES: nodes,
-            s.SLOT: slot,
-            s.SIFS: sifs,
-            s.DIFS: difs,
-            s.EIFS: sifs + slowest_ack + difs if parameters.eifs else difs,
-            s.SMALLEST_WINDOW: parameters.window,
-            s.LARGEST_WINDOW: parameters.largest_window,
-            s.LIMIT: parameters.attempts,
-            s.QUEUE: parameters.queue,
-            s.ACK_AIRTIME: ack,
-            s.ACK_TIMEOUT: sifs + ack + slot,
-            s.PREAMBLE: round(parameters.preamble * 1e3),
-            s.DETECTION: DETECTION,
-            s.CAPTURE: ("off", "first", "strongest").index(parameters.capture),
-            s.PROPAGATION: s.GIVEN if given else propagation,
-            s.FADING: parameters.fading != "none",
-            s.STEP: to_ns(parameters.step),
-            s.BIN: self.recorder.bin_ns,
-            s.LIFETIME: to_ns(parameters.lifetime),
-        }.items():
-            whole[field] = value
-        return whole
-
-    def _real(self, parameters: MediumParameters) -> Any:
-        real = np.zeros(s.REAL)
-        fades = parameters.propagation == "path loss"
-        farthest = parameters.range * WEAKEST ** (-1 / parameters.exponent)
-        for field, value in {
-            s.NOISE: 10 ** (parameters.noise / 10) if fades else 0.0,
-            s.SENSED: 10 ** (parameters.sense / 10) if fades else 0.5,
-            s.LOCKED: MARGIN,
-            s.STRONGER: CAPTURE_MARGIN,
-            s.RATE: parameters.rate,
-            s.REACH: parameters.range,
-            s.EXPONENT: parameters.exponent,
-            s.FARTHEST: farthest if fades else parameters.range,
-        }.items():
-            real[field] = value
-        return real
-
     # Room
 
-    def _widen(self, width: int) -> None:
-        """Room for so many neighbours of a node."""
-        old, ears = self.gain, self.ears
-        self.near = np.zeros((self.count, width), np.int64)
-        self.gain = np.zeros((2 * self.count, width))
-        self.ears = np.zeros((self.count, width), np.int64)
-        self.gain[:, : old.shape[1]] = old  # of transmissions under way
-        self.ears[:, : ears.shape[1]] = ears
+    def _lay_out(self, arrays: s.Air) -> None:
+        """Let the channel use these arrays from now on."""
+        self.memory, self.air = pack(arrays)
+        self._room = len(arrays.counts) * self.recorder.bin_ns
+
+    def grow(self, **arrays: Any) -> None:
+        """Replace some arrays by larger ones."""
+        self._lay_out(self.air._replace(**arrays))
 
     def _more_frames(self) -> None:
         """Twice as many rows for frames."""
-        before = len(self.frames)
+        before = len(self.air.frames)
         more = np.zeros((max(FIRST_ROOM, before), s.FRAME_FIELDS), np.int64)
         more[:, s.NEXT] = np.arange(before + 1, before + 1 + len(more))
-        more[-1, s.NEXT] = s.NOBODY
-        self.frames = np.concatenate([self.frames, more])
-        self.numbers[s.FREE] = before
-        nothing: tuple[Any, None] = (None, None)
-        self.letters += [nothing] * (len(self.frames) - len(self.letters))
+        more[-1, s.NEXT] = self.air.numbers[s.FREE]
+        self.air.numbers[s.FREE] = before
+        self.grow(frames=np.concatenate([self.air.frames, more]))
+        self.letters += [None] * (len(self.air.frames) - len(self.letters))
+
+    def _more_neighbours(self) -> None:
+        """Room for twice as many neighbours of a node."""
+        air = self.air
+        self.grow(
+            near=widened(air.near, self.count),
+            gain=widened(air.gain, self.count),
+            ears=widened(air.ears, self.count),
+        )
+
+    def _more_room(self, now: int) -> None:
+        """Room for whatever lacks it."""
+        air = self.air
+        if air.numbers[s.FREE] == s.NOBODY:
+            self._more_frames()
+        if air.numbers[s.PENDING] + self.count > len(air.pending):
+            self.grow(pending=np.concatenate([air.pending, np.zeros_like(air.pending)]))
+        if air.whole[s.LOGS] and air.numbers[s.LOGGED] + self.count > len(air.log):
+            self._more_log()
+        self._more_bins(now)
+
+    def _more_log(self) -> None:
+        """Twice as many rows to write down what becomes of frames."""
+        log = self.air.log
+        more = np.zeros((max(FIRST_ROOM, self.count, len(log)), s.LOG_FIELDS), np.int64)
+        self.grow(log=np.concatenate([log, more]))
 
     def _more_bins(self, now: int) -> None:
-        rows = max(2 * len(self.counts), now // self.recorder.bin_ns + 1)
-        counts = np.zeros((rows, len(s.COUNTS)), np.int64)
-        counts[: len(self.counts)] = self.counts
-        self.counts = counts
+        """Room to count what happens up to a time and for as long again."""
+        counts = self.air.counts
+        bins = now // self.recorder.bin_ns + 1
+        if bins > len(counts):
+            more = np.zeros((bins, counts.shape[1]), np.int64)
+            self.grow(counts=np.concatenate([counts, more]))
+
+    def watch(self) -> None:
+        """From now on write down what becomes of every frame at every node in range."""
+        self.air.whole[s.LOGS] = 1
+
+    def watched(self) -> Any:
+        """What was written down since this was last asked: rows as in ``state.LOG_FIELDS``."""
+        rows = self.air.log[: self.air.numbers[s.LOGGED]].copy()
+        self.air.numbers[s.LOGGED] = 0
+        return rows
 
     # What nodes put in
 
     def turn(self, node: NodeId, on: bool) -> None:
         """A node's radio is switched on or off."""
         if on:
-            self.nodes[node, s.RUNS] = 1
-        else:
-            channel.switch_off(self.nodes, self.frames, self.numbers, node)
-            self._settle()
+            self.air.nodes[node, s.RUNS] = 1
+            return
+        if self.flooding is not None:
+            self.flooding.write()
+        frames = self.air.frames
+        frame = int(self.air.nodes[node, s.HEAD])
+        while frame != s.NOBODY:
+            if frames[frame, s.FLAGS] & (s.LASTING | s.QUIET) == s.LASTING:
+                self._tell_later(node, int(frames[frame, s.TARGET]), self.letters[frame][0])
+            frame = int(frames[frame, s.NEXT])
+        queueing.switch_off(self.memory, node)
+        self._settle()
+
+    def _tell_later(self, node: NodeId, target: NodeId, message: Message) -> None:
+        """A message cannot be sent now; its layer may try again a little later."""
+        later = self.kernel.now + RETRY
+        self.kernel.call_at(later, partial(self._undelivered, node, target, message))
 
     def send(
         self,
@@ -211,30 +177,49 @@ class Medium(Between):
         quiet: bool = False,
     ) -> None:
         """Queue a frame: for a target, or (NOBODY) for whoever hears it, or ``to`` alone."""
-        kernel = self.kernel
+        now = self.kernel.now
         if target == s.NOBODY:
             fan = self._anyone[node] if to is None else self.fan(node, to)
         else:
             fan = self.fan(node, (target,))
         self.recorder.sent(fan, -1, 1, message)
-        if kernel.now // self.recorder.bin_ns >= len(self.counts):
-            self._more_bins(kernel.now)
-        if self.numbers[s.FREE] == s.NOBODY:
+        if now >= self._room:
+            self._more_bins(now)
+        if self.air.numbers[s.FREE] == s.NOBODY:
             self._more_frames()
         flags = s.QUIET if quiet else 0
-        if type(message).routine():
+        if target != s.NOBODY and not message.events():
+            flags |= s.LASTING
+        routine = type(message).routine()
+        if routine:
             flags |= s.ROUTINE
         airtime = self.parameters.airtime(self.size_of(node, message))
-        frame = channel.submit(
-            *(self.nodes, self.frames, self.heap, self.times, self.numbers),
-            *(self.whole, self.keys, self.counts),
-            *(node, target, airtime, flags, kernel.now),
-        )
-        if frame != s.NOBODY:
-            self.letters[frame] = (message, to)
-            if kernel.now < self.next_at:
-                self.next_at = kernel.now
-            self._settle()
+        event = s.NOBODY
+        if self.flooding is not None:
+            event = self.flooding.begin(node, message)
+        frame = s.NOBODY
+        if self.air.nodes[node, s.RUNS]:
+            frame = queueing.submit(self.memory, node, target, airtime, flags, event, now)
+        if frame == s.NOBODY:
+            if flags & s.LASTING and not quiet:
+                self._tell_later(node, target, message)
+            return
+        self.letters[frame] = (message, to)
+        if now < self.next_at:
+            self.next_at = now
+        if not routine:
+            self._unsent += 1
+            self.kernel.waiting += 1
+
+    def _undelivered(self, sender: NodeId, target: NodeId, message: Message) -> None:
+        """Tell the layer that sent a message that it did not arrive."""
+        node = self.network.nodes[sender]
+        if node is not None:
+            node.layers[type(message)].undelivered(target, message)
+
+    def heard_at(self, node: NodeId, sender: NodeId) -> float:
+        """When a node last received a frame of another, in seconds; -1 if never."""
+        return self.last_heard[node].get(sender, -NANOSECONDS) / NANOSECONDS
 
     def size_of(self, node: NodeId, message: Message) -> int:
         """Bytes of a message; refused if the medium does not take so many."""
@@ -252,7 +237,7 @@ class Medium(Between):
         fans = self.network.hosts[node].fans
         fan = fans.get(to)
         if fan is None:
-            if len(fans) >= 64:
+            if len(fans) >= FANS_KEPT:
                 fans.clear()
             fan = Fan([Channel(node, other, {}) for other in to])
             fans[to] = fan
@@ -264,7 +249,7 @@ class Medium(Between):
         """See :class:`~shoal.simulation.kernel.Between`."""
         while self._step(until):
             self._instant(until)
-        self._count_lost()
+        self._write()
 
     def run_to_rest(self, until: int) -> bool:
         """See :class:`~shoal.simulation.kernel.Between`."""
@@ -273,69 +258,88 @@ class Medium(Between):
             if not self._step(until):
                 break
             self._instant(until)
-        self._count_lost()
+        if self.flooding is not None:
+            kernel.now = max(kernel.now, int(self.air.numbers[s.LAST]))
+        self._write()
         return kernel.at_rest()
-
-    def _count_lost(self) -> None:
-        """Messages that were not sent, or in vain, are lost."""
-        lost = int(self.counts[:, [s.GIVEN_UP, s.QUEUE_DROPS, s.EXPIRED]].sum())
-        self.kernel.lost += lost - self._lost
-        self._lost = lost
 
     def _instant(self, until: int) -> None:
         """Let the kernel's next instant happen if its turn has come."""
-        instants = self.kernel.instants
-        if instants and instants[0] <= self.next_at and instants[0] <= until:
-            self.kernel.instant(heappop(instants))
+        at = self.kernel.next_instant()
+        if 0 <= at <= self.next_at and at <= until:
+            self.kernel.instant()
 
     def _step(self, until: int) -> bool:
         """Let the channel go on to the kernel's next instant or a reception; False at the end."""
         kernel = self.kernel
-        at = kernel.instants[0] if kernel.instants else FAR
+        at = kernel.next_instant()
+        if at < 0:
+            at = FAR
         if self.next_at >= at or self.next_at > until:
             return at <= until
-        outcome = channel.advance(
-            *(self.nodes, self.levels, self.frames, self.near, self.gain, self.ears, self.heap),
-            *(self.times, self.numbers, self.whole, self.real, self.keys, self.counts, self.out),
-            *(self.places, self.legs, min(at - 1, until)),
-        )
+        outcome = channel.advance(self.memory, min(at - 1, until))
+        air = self.air
         self._settle()
         if outcome == s.DONE:
-            self.next_at = int(self.times[self.heap[0, 0]])
+            self.next_at = int(air.heap[2, air.heap[0, 0]])
+            if air.numbers[s.PENDING]:
+                self.next_at = min(self.next_at, int(air.pending[0, 0]))
             return at <= until or self.next_at <= until
         if outcome == s.CROWDED:
-            self._widen(min(self.count, 2 * self.near.shape[1]))
+            self._more_neighbours()
         elif outcome == s.FULL:
-            self._more_bins(int(self.times[self.heap[0, 0]]))
+            self._more_room(int(air.numbers[s.NOW]))
         else:
-            kernel.now = int(self.numbers[s.NOW])
+            kernel.now = int(air.numbers[s.NOW])
             self._hand_up(outcome)
         return True
 
     def _hand_up(self, outcome: int) -> None:
         """Give a frame to the nodes that received it, or tell its sender that it is lost."""
-        message, to = self.letters[self.numbers[s.FRAME]]
-        sender = int(self.numbers[s.SENDER])
+        numbers = self.air.numbers
+        frame = int(numbers[s.FRAME])
+        letter = self.letters[frame]
+        assert letter is not None
+        message, to = letter
+        sender = int(numbers[s.SENDER])
         nodes = self.network.nodes
         if outcome == s.UNREACHABLE:
             node = nodes[sender]
-            target = int(self.frames[self.numbers[s.FRAME], s.TARGET])
             if node is not None:
+                target = int(self.air.frames[frame, s.TARGET])
                 node.unreachable(Contact(target))
+                self._undelivered(sender, target, message)
             return
         kind = type(message)
-        for receiver in self.out[: self.numbers[s.RECEIVERS]].tolist():
+        now, last_heard = self.kernel.now, self.last_heard
+        for receiver in self.air.out[: numbers[s.RECEIVERS]].tolist():
             node = nodes[receiver]
+            last_heard[receiver][sender] = now
             if node is not None and (to is None or receiver in to):
                 self.kernel.handled += 1
                 node.layers[kind].receive(sender, message)
 
-    def counted(self) -> Any:
-        """What happened so far: a row per time bin, a column per entry of ``state.COUNTS``."""
-        return self.counts
-
     def _settle(self) -> None:
         """Frames that wait keep the network from being at rest."""
-        unsent = int(self.numbers[s.UNSENT])
+        unsent = int(self.air.numbers[s.UNSENT] + self.air.numbers[s.PENDING])
         self.kernel.waiting += unsent - self._unsent
         self._unsent = unsent
+
+    def counted(self) -> Any:
+        """What happened so far: a row per time bin, a column per entry of ``state.COUNTS``."""
+        return self.air.counts[:, : len(s.COUNTS)]
+
+    def _write(self) -> None:
+        """Messages that were not sent, or in vain, are lost; tell the recorder of floods."""
+        lost = int(self.air.counts[:, [s.GIVEN_UP, s.QUEUE_DROPS, s.EXPIRED]].sum())
+        self.kernel.lost += lost - self._lost
+        self._lost = lost
+        if self.flooding is not None:
+            self.flooding.write()
+
+
+def widened(table: Any, most: int) -> Any:
+    """A table with twice as many columns, of which the first are as they were."""
+    wide = np.zeros((len(table), min(most, 2 * table.shape[1])), table.dtype)
+    wide[:, : table.shape[1]] = table
+    return wide

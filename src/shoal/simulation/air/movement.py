@@ -14,22 +14,16 @@ import math
 
 import numpy as np
 
-from shoal.simulation.air.reception import kernel
-from shoal.simulation.air.state import (
-    EXPONENT,
-    FARTHEST,
-    GIVEN,
-    LAST_LEG,
-    LEG,
-    NEAR,
-    NOBODY,
-    PATH_LOSS,
-    PROPAGATION,
-    REACH,
-)
+from shoal.simulation.air import state as s
+from shoal.simulation.air.arrays import inlined, kernel
+
+# Numba compiles global constants, not attributes of modules.
+NOBODY, NEAR, LEG, LAST_LEG, PROPAGATION = s.NOBODY, s.NEAR, s.LEG, s.LAST_LEG, s.PROPAGATION
+PATH_LOSS, GIVEN, REACH, EXPONENT = s.PATH_LOSS, s.GIVEN, s.REACH, s.EXPONENT
+FARTHEST = s.FARTHEST
 
 
-@kernel
+@inlined
 def locate(nodes, places, legs, now):
     """Where all nodes are at a time; NaN where they are absent. Time does not go back."""
     for node in range(places.shape[0]):
@@ -48,11 +42,13 @@ def locate(nodes, places, legs, now):
 
 
 @kernel
-def look(nodes, near, gain, places, legs, whole, real, now):
+def look(air, now):
     """Work out who senses whom; the largest number of neighbours, which may be too many."""
+    nodes, near, gain, places, whole = air.nodes, air.near, air.gain, air.places, air.whole
+    real, grid = air.real, air.grid
     if whole[PROPAGATION] == GIVEN:
         return 0
-    locate(nodes, places, legs, now)
+    locate(nodes, places, air.legs, now)
     count = places.shape[0]
     reach = real[FARTHEST]
     left, low, right, high = np.inf, np.inf, -np.inf, -np.inf
@@ -66,30 +62,34 @@ def look(nodes, near, gain, places, legs, whole, real, now):
         for node in range(count):
             nodes[node, NEAR] = 0
         return 0
-    size = max(reach, max(right - left, high - low) / 200.0)
+    # Lists of the nodes in each cell: the first in a cell, the next behind each, and its cell.
+    first, behind, cell = grid[: -3 * count], grid[-3 * count : -2 * count], grid[-2 * count :]
+    size = reach
+    while (np.int64((right - left) / size) + 1) * (np.int64((high - low) / size) + 1) > len(first):
+        size *= 2.0
     across = np.int64((right - left) / size) + 1
     up = np.int64((high - low) / size) + 1
-    first = np.full(across * up, NOBODY, np.int64)
-    behind = np.empty(count, np.int64)
-    cell = np.empty((count, 2), np.int64)
+    for at in range(across * up):
+        first[at] = NOBODY
     for node in range(count - 1, -1, -1):  # so that lists of cells are in order
         if places[node, 0] == places[node, 0]:
-            cell[node, 0] = np.int64((places[node, 0] - left) / size)
-            cell[node, 1] = np.int64((places[node, 1] - low) / size)
-            at = cell[node, 1] * across + cell[node, 0]
+            cell[2 * node] = np.int64((places[node, 0] - left) / size)
+            cell[2 * node + 1] = np.int64((places[node, 1] - low) / size)
+            at = cell[2 * node + 1] * across + cell[2 * node]
             behind[node] = first[at]
             first[at] = node
     most = 0
     for node in range(count):
         found = 0
         if places[node, 0] == places[node, 0]:
-            for row in range(max(0, cell[node, 1] - 1), min(up, cell[node, 1] + 2)):
-                for column in range(max(0, cell[node, 0] - 1), min(across, cell[node, 0] + 2)):
+            x, y = cell[2 * node], cell[2 * node + 1]
+            for row in range(max(0, y - 1), min(up, y + 2)):
+                for column in range(max(0, x - 1), min(across, x + 2)):
                     other = first[row * across + column]
                     while other != NOBODY:
-                        x = places[other, 0] - places[node, 0]
-                        y = places[other, 1] - places[node, 1]
-                        apart = x * x + y * y
+                        east = places[other, 0] - places[node, 0]
+                        north = places[other, 1] - places[node, 1]
+                        apart = east * east + north * north
                         if other != node and apart <= reach * reach:
                             if found < near.shape[1]:
                                 near[node, found] = other
@@ -102,7 +102,7 @@ def look(nodes, near, gain, places, legs, whole, real, now):
     return most
 
 
-@kernel
+@inlined
 def strength(real, metres):
     """The power received at a distance, relative to the weakest frame that can be received."""
     return (real[REACH] / max(metres, 1.0)) ** real[EXPONENT]

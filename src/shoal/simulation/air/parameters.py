@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -65,6 +64,9 @@ class MediumParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     event_transport: Literal["broadcast", "unicast"] = "broadcast"
     """Events for several neighbours: one frame that names them all and is not acknowledged, or one
     acknowledged frame for each."""
+    event_jitter: Seconds = 0.01
+    """Seconds, drawn at random up to this, that an event waits before it is broadcast to
+    neighbours: others that received it would send it on at the same moment."""
     step: Annotated[float, msgspec.Meta(ge=1e-3, le=1e6)] = 0.1
     """Seconds between two looks at where nodes are."""
     joining: Seconds = 0.0
@@ -75,8 +77,6 @@ class MediumParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         if self.rate not in RATES:
             known = ", ".join(f"{rate:g}" for rate in RATES)
             raise StackError(f"rate: {self.rate:g} bit/s is no rate of 802.11b; one of: {known}")
-        if not math.isfinite(self.range):
-            raise StackError(f"range: {self.range} is no distance; give metres")
         if self.largest_window < self.window:
             raise StackError(
                 f"largest_window: {self.largest_window} is smaller than window, {self.window}"

@@ -10,31 +10,24 @@ and the union bounds of CCK (5.5 and 11 Mbit/s) of IEEE 802.15.2, annex C.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 
-from shoal.content.compiled import compiler
+from shoal.simulation.air.arrays import inlined, kernel
 from shoal.simulation.draws import mix_words
-from shoal.stack.chance import FIRST, GAMMA, SECOND
 
-kernel = compiler(
-    Path(__file__).parent,
-    ("state", "reception", "timers", "channel", "movement", "../draws"),
-    *(GAMMA, FIRST, SECOND),
-)
 mix = kernel(mix_words)
 _LOW, _S11, _S32 = np.uint64(0xFFFF_FFFF), np.uint64(11), np.uint64(32)
 
 
-@kernel
+@inlined
 def uniform(key, first, second):
     """``Chance.uniform`` of two counters."""
     word = mix(mix(mix(key ^ np.uint64(first)) ^ np.uint64(second)))
     return np.float64(word >> _S11) * (1.0 / 9007199254740992.0)
 
 
-@kernel
+@inlined
 def below(key, limit, first, second):
     """``Chance.below`` of two counters, for limits below 2^32."""
     bits = mix(mix(mix(key ^ np.uint64(first)) ^ np.uint64(second)))
@@ -42,13 +35,13 @@ def below(key, limit, first, second):
     return np.int64(((bits >> _S32) * wide + (((bits & _LOW) * wide) >> _S32)) >> _S32)
 
 
-@kernel
+@inlined
 def tail(x):
     """The share of a normal distribution beyond x."""
     return 0.5 * math.erfc(x / math.sqrt(2.0))
 
 
-@kernel
+@inlined
 def bit_error_rate(ratio, rate):
     """The share of wrong bits at a ratio of signal to noise and interference."""
     if rate <= 1e6:
@@ -72,7 +65,7 @@ def bit_error_rate(ratio, rate):
     return min(0.5, wrong * 128.0 / 255.0)
 
 
-@kernel
+@inlined
 def decay(ratio, rate, start, end, preamble_end):
     """Minus the logarithm of the chance that a frame's bits from start to end are right.
 

@@ -1,12 +1,66 @@
 """The arrays that the radio channel lives in: what each column and number is.
 
 Times are whole nanoseconds. ``NEVER`` stands for a time that does not come, ``NOBODY`` for no frame
-and no node.
+and no node. All arrays are parts of one, the memory: a call that passes one array is quick.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+
+class Air(NamedTuple):
+    """All arrays, by name."""
+
+    nodes: Any
+    """Per node its transmitter, receiver and queue."""
+    levels: Any
+    """Per node what its receiver senses."""
+    frames: Any
+    """Per frame what is known of it."""
+    near: Any
+    """Per node who senses its transmissions."""
+    gain: Any
+    """With what power, or how surely; and the same of the transmissions under way."""
+    ears: Any
+    """Per node who senses the transmission under way."""
+    heap: Any
+    """Timers: the heap, the place of each in it, and the time of each."""
+    numbers: Any
+    whole: Any
+    real: Any
+    keys: Any
+    counts: Any
+    """What happened, per time bin."""
+    out: Any
+    """Who received the last frame."""
+    places: Any
+    """Per node where it is, in metres."""
+    grid: Any
+    """Room to sort nodes by where they are."""
+    legs: Any
+    """Where nodes go; see :mod:`~shoal.simulation.air.movement`."""
+    events: Any
+    """Flooding on arrays; see :mod:`~shoal.simulation.air.flood`."""
+    seen: Any
+    pending: Any
+    log: Any
+    """What became of each frame at each node in range, if that is written down."""
+
+
+KINDS: Final[dict[str, Any]] = {
+    "levels": np.float64,
+    "gain": np.float64,
+    "real": np.float64,
+    "places": np.float64,
+    "legs": np.float64,
+    "keys": np.uint64,
+    "events": np.uint64,
+    "seen": np.uint64,
+}
+"""The arrays that do not hold signed whole numbers."""
 
 NEVER: Final = 1 << 62
 NOBODY: Final = -1
@@ -35,7 +89,8 @@ EARS: Final = 19  # how many sense the one under way
 RUNS: Final = 20  # whether its radio is on
 LEG: Final = 21  # the part of its track that it is on
 LAST_LEG: Final = 22  # one behind its last
-NODE_FIELDS: Final = 23
+BUSY_SINCE: Final = 23  # when the channel was taken
+NODE_FIELDS: Final = 24
 
 # Its row in ``levels``.
 POWER: Final = 0  # all that it senses, relative to the weakest frame that can be received
@@ -52,13 +107,13 @@ STARTED: Final = 4  # when its transmission began
 NEXT: Final = 5  # the one behind it in the queue, or in the list of free rows
 FLAGS: Final = 6
 NUMBER: Final = 7  # of its transmission
-EVENT: Final = 8  # flooding on arrays: the event
-HOPS: Final = 9  # and how far it has come
-FRAME_FIELDS: Final = 10
+EVENT: Final = 8  # flooding on arrays: the event; NOBODY: a frame that nodes handle
+FRAME_FIELDS: Final = 9
 
 ROUTINE: Final = 1  # the network is at rest in spite of it
 ARRIVED: Final = 2  # it has reached its target, which must not get it again
 QUIET: Final = 4  # nobody asks whether it arrived
+LASTING: Final = 8  # it waits in the queue for as long as it takes
 
 # ``numbers``
 NOW: Final = 0
@@ -69,9 +124,19 @@ NEXT_LOOK: Final = 4  # when positions are looked at next
 RECEIVERS: Final = 5  # entries in ``ears_out``
 FRAME: Final = 6  # the frame that they received, or that was given up
 SENDER: Final = 7
-TIMERS: Final = 8  # entries in the heap of flooding's timers
-PUBLISHED: Final = 9  # events published so far, by flooding on arrays
+PENDING: Final = 8  # flooding on arrays: events that nodes are about to pass on
+POSTED: Final = 9  # and how many there have been
+LAST: Final = 10  # when a node last did something
+LOGGED: Final = 11  # rows of ``log``
 NUMBERS: Final = 16
+
+# A row of ``log``.
+LOG_START: Final = 0
+LOG_SENDER: Final = 1
+LOG_RECEIVER: Final = 2
+LOG_INTACT: Final = 3
+LOG_KIND: Final = 4  # 0: a broadcast, 1: a frame for one node, 2: an acknowledgement
+LOG_FIELDS: Final = 5
 
 # What ``advance`` returns.
 DONE: Final = 0  # all is done up to the time given
@@ -100,10 +165,9 @@ FADING: Final = 15
 STEP: Final = 16  # between two looks at positions
 BIN: Final = 17
 LIFETIME: Final = 18  # of a frame in the queue
-JITTER: Final = 19  # the longest, of flooding on arrays
-FLOOD_AIRTIME: Final = 20
-LOGS: Final = 21  # whether every transmission is written down
-WHOLE: Final = 22
+FLOOD_AIRTIME: Final = 19  # of flooding on arrays
+LOGS: Final = 20  # whether what becomes of every frame is written down in ``log``
+WHOLE: Final = 21
 
 CAPTURE_OFF: Final = 0
 CAPTURE_FIRST: Final = 1
@@ -122,13 +186,13 @@ RATE: Final = 4  # bit/s
 REACH: Final = 5  # metres
 EXPONENT: Final = 6
 FARTHEST: Final = 7  # metres beyond which nothing is sensed
-REAL: Final = 8
+JITTER: Final = 8  # nanoseconds, the longest, of flooding on arrays
+REAL: Final = 9
 
 # ``keys``: of the draws of chance.
 BACKOFF_KEY: Final = 0
 RECEPTION_KEY: Final = 1
 FADING_KEY: Final = 2
-JITTER_KEY: Final = 3
 
 # Columns of ``counts``, one row per time bin.
 COUNTS: Final = (
@@ -146,3 +210,4 @@ COUNTS: Final = (
 FRAMES, ACKNOWLEDGEMENTS, RECEPTIONS, COLLISIONS, DEAF, FADED, RETRIES, GIVEN_UP = range(8)
 QUEUE_DROPS: Final = 8
 EXPIRED: Final = 9
+SUBMITTED: Final = 10  # by flooding on arrays; the last column, which is not in the tables

@@ -2,8 +2,8 @@
 
 Timer n is node n's next access to the channel (or the end of its wait for an acknowledgement);
 timer ``nodes + n`` the end of its transmission (or the start of its acknowledgement). ``heap[0]``
-holds the timers as a binary heap, ``heap[1]`` the place of each. Equal times: the smaller timer
-first.
+holds the timers as a binary heap, ``heap[1]`` the place of each, ``heap[2]`` its time. Equal times:
+the smaller timer first.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,20 +11,20 @@ first.
 
 from __future__ import annotations
 
-from shoal.simulation.air.reception import kernel
+from shoal.simulation.air.arrays import inlined
 
 
-@kernel
-def set_timer(heap, times, timer, at):
+@inlined
+def set_timer(heap, timer, at):
     """A timer's time is another."""
-    before = times[timer]
-    times[timer] = at
+    before = heap[2, timer]
+    heap[2, timer] = at
     place = heap[1, timer]
     if at < before:
         while place > 0:
             above = (place - 1) >> 1
             other = heap[0, above]
-            if times[other] < at or (times[other] == at and other < timer):
+            if heap[2, other] < at or (heap[2, other] == at and other < timer):
                 break
             heap[0, place] = other
             heap[1, other] = place
@@ -38,10 +38,12 @@ def set_timer(heap, times, timer, at):
             other = heap[0, child]
             if child + 1 < size:
                 right = heap[0, child + 1]
-                if times[right] < times[other] or (times[right] == times[other] and right < other):
+                if heap[2, right] < heap[2, other] or (
+                    heap[2, right] == heap[2, other] and right < other
+                ):
                     child += 1
                     other = right
-            if times[other] > at or (times[other] == at and other > timer):
+            if heap[2, other] > at or (heap[2, other] == at and other > timer):
                 break
             heap[0, place] = other
             heap[1, other] = place

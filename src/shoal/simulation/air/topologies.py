@@ -6,16 +6,17 @@ Nodes on them have no connections. Overlays for radios say themselves what a lin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoal.routing import AirFlooding
+from shoal.simulation.air.flooding import Flooding, tap
 from shoal.simulation.air.host import AirHost, AirLinks
-from shoal.simulation.air.medium import Medium
 from shoal.simulation.air.parameters import (
     AirMeshParameters,
     AirParameters,
@@ -43,6 +44,12 @@ from shoal.simulation.radio import (
 from shoal.simulation.topology import connected
 from shoal.stack import Chance, StackError, register
 
+if TYPE_CHECKING:
+    from shoal.stack.host import Host
+    from shoal.stack.message import Message
+    from shoal.stack.node import Node
+    from shoal.stack.registry import Stack
+
 
 class OnAir:
     """Nodes with radios on one channel; they start within the first seconds."""
@@ -57,6 +64,9 @@ class OnAir:
         tracks: Sequence[Sequence[Point]] | None,
         heard: list[dict[int, float]] | None = None,
     ) -> None:
+        # Here, as the compiled channel takes a second to load.
+        from shoal.simulation.air.medium import Medium
+
         try:
             parameters.check()
         except StackError as error:
@@ -84,6 +94,30 @@ class OnAir:
         """A node starts, or starts again."""
         self.medium.turn(node, True)
         self.network.start_node(node, ())
+
+    def flood(self, sample: Message, jitter: float) -> None:
+        """Let the channel pass on by itself what comes in such messages."""
+        flooding = Flooding(self.medium, sample, jitter, self.chance.seed)
+        make = self.network.make_node
+        assert make is not None
+        self.network.make_node = partial(_tapped, make, flooding)
+
+
+def _tapped(make: Callable[[Host], Node], flooding: Flooding, host: Host) -> Node:
+    node = make(host)
+    tap(node, flooding)
+    return node
+
+
+def why_not_flooded(stack: Stack, record: Iterable[str]) -> str | None:
+    """Why the channel cannot pass events on by itself; None if it can."""
+    if stack.routing.make is not AirFlooding:
+        return f"on the air, routing '{stack.routing.name}' has no rule on arrays"
+    if stack.recovery is not None:
+        return f"recovery '{stack.recovery.name}' works on the objects of events"
+    for table in sorted({"deliveries", "messages", "notes", "loads", "reach"} & set(record)):
+        return f"{table} are written down by objects"
+    return None
 
 
 def as_legs(tracks: Sequence[Sequence[Point]]) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ line of text. Steps overlap freely. Then the trouble ends, the network heals and
 * :mod:`~shoal.simulation.chaos.mesh`: nodes that start, crash and are cut off, for every overlay
   that builds itself and every routing on it.
 * :mod:`~shoal.simulation.chaos.dps`: the same for DPS, with filters of every kind.
+* :mod:`~shoal.simulation.chaos.air`: radios that fail and fade, for every overlay on the air.
 * :mod:`~shoal.simulation.chaos.recovery`: links that lose events, for every recovery on every
   routing and overlay.
 * :mod:`~shoal.simulation.chaos.trials`: all stacks there are; random histories, and shorter ones.

@@ -43,6 +43,10 @@ class MeshHistory(History):
     def __init__(self, subject: Subject, ground: dict[str, Any]) -> None:
         notice = NOTICE if ground["notices"] else None
         super().__init__(subject, ground, {"name": "full-mesh", "notice": notice})
+        self.take_over()
+
+    def take_over(self) -> None:
+        """Nodes are started, stopped and hindered by the steps of the history."""
         self.steps |= {
             "start": self._start,
             "crash": self._crash,
@@ -136,10 +140,7 @@ class MeshHistory(History):
         for node in self.running().values():
             assert isinstance(node, PausableNode)
             self._go_on(node)
-        self._start(str(FIRST))
-        for host in self.network.hosts:
-            for peer in host.channels:
-                self._late(f"{host.node}-{peer} 0")
+        self.mend()
         self._wait(str(self.scale))
         self.rest()
         wrong = None if self.parted else self.wrong()
@@ -148,6 +149,13 @@ class MeshHistory(History):
             raise InvariantViolation(
                 f"{self.heals_within:g} s after the last failure ({now:.6f} s) {wrong}"
             )
+
+    def mend(self) -> None:
+        """Node 0 runs, and no connection is slow any more."""
+        self._start(str(FIRST))
+        for host in self.network.hosts:
+            for peer in host.channels:
+                self._late(f"{host.node}-{peer} 0")
 
     def wrong(self) -> str | None:
         """What is wrong with the nodes that run, if anything is."""

@@ -104,6 +104,10 @@ class PausableLayer(Layer):
         """See :class:`~shoal.stack.layer.Layer`."""
         self.gate.do(partial(self.layer.receive, sender, message))
 
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """See :class:`~shoal.stack.layer.Layer`."""
+        self.gate.do(partial(self.layer.undelivered, to, message))
+
 
 class PausableNode(Node):
     """A node that can be stopped for a while."""
@@ -129,7 +133,8 @@ def _waits(name: str) -> Callable[..., None]:
 
 for _name in (
     *("now", "contact", "open", "close", "send", "send_all", "broadcast", "send_direct"),
-    *("deliver", "gap", "stopped", "link_changed", "parent_changed", "note"),
+    *("heard", "last_beat"),
+    *("deliver", "gap", "stopped", "heard_at", "link_changed", "parent_changed", "note"),
 ):
     setattr(PausableHost, _name, _asks_real(_name))
 for _name in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shoal.simulation.chaos.air import AirHistory, air_ground
 from shoal.simulation.chaos.dps import DpsHistory
 from shoal.simulation.chaos.history import History, ImpossibleStep, Subject, failure
 from shoal.simulation.chaos.mesh import MeshHistory, mesh_ground
@@ -42,13 +43,15 @@ def subjects() -> list[Subject]:
 def recovery_subjects() -> list[Subject]:
     """Every recovery on every overlay and routing, with one way to repair tables.
 
-    Links that people configure are left out: those of a given tree or graph stand for them.
+    Links that people configure are left out: those of a given tree or graph stand for them. So are
+    overlays on the air, whose radios lose events in histories of their own.
     """
     return [
         subject._replace(recovery=recovery.name)
         for subject in subjects()
         for recovery in protocols("recovery")
         if subject.overlay != "links"
+        and _topology(subject) != "air"
         and subject.reconfiguration in ("", "strawman")
         and subject[3:5] == (False, "")
     ]
@@ -57,7 +60,7 @@ def recovery_subjects() -> list[Subject]:
 def _can_be(subject: Subject) -> bool:
     overlay, routing, repair = (Choice(name) if name else None for name in subject[:3])
     assert routing is not None
-    if overlay and not find("overlay", overlay.name).needs & {"links", "reach"}:
+    if overlay and not find("overlay", overlay.name).needs & {"links", "reach", "air"}:
         return False  # it stands on something else than a simulated network
     try:
         build(overlay, routing, repair, topology=Choice(_topology(subject)))
@@ -68,8 +71,8 @@ def _can_be(subject: Subject) -> bool:
 
 def _topology(subject: Subject) -> str:
     """The ground that a subject's overlay stands on."""
-    given = subject.overlay and "links" in find("overlay", subject.overlay).needs
-    return "abstract-tree" if given else "full-mesh"
+    needs = find("overlay", subject.overlay).needs if subject.overlay else frozenset[str]()
+    return "abstract-tree" if "links" in needs else "air" if "air" in needs else "full-mesh"
 
 
 def begin(subject: Subject, seed: int) -> History:
@@ -78,17 +81,19 @@ def begin(subject: Subject, seed: int) -> History:
         return play(subject, recovery_ground(seed, subject), [])
     if _topology(subject) == "abstract-tree":
         return play(subject, tree_ground(seed), [])
+    if _topology(subject) == "air":
+        return play(subject, air_ground(seed), [])
     needs = find("overlay", subject.overlay).needs if subject.overlay else frozenset[str]()
     return play(subject, mesh_ground(seed, "notice" in needs), [])
 
 
 def play(subject: Subject, ground: Mapping[str, Any], log: list[str]) -> History:
     """The network after the steps of a log."""
-    make: type[RecoveryHistory | TreeHistory | MeshHistory] = MeshHistory
+    makers: dict[str, type[TreeHistory | AirHistory | MeshHistory | RecoveryHistory]]
+    makers = {"abstract-tree": TreeHistory, "air": AirHistory, "full-mesh": MeshHistory}
+    make = makers[_topology(subject)]
     if subject.recovery:
         make = RecoveryHistory
-    elif _topology(subject) == "abstract-tree":
-        make = TreeHistory
     elif subject.routing == "dps":
         make = DpsHistory
     history = make(subject, dict(ground))

@@ -1,0 +1,123 @@
+"""A bad wire in front of a broker: it cuts connections, delays what passes, and drops events.
+
+Only whole messages between brokers that carry events are dropped. A connection that loses anything
+else ends, in TCP; that is what :meth:`Proxy.cut` is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from shoal.live.wire import LENGTH, Splitter, parse_address
+from shoal.stack import Message
+
+LARGEST: Final = 1 << 30
+
+
+def _kinds(kind: type[Message]) -> Iterator[type[Message]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _kinds(below)
+
+
+def with_events() -> frozenset[bytes]:
+    """How messages begin, on a wire, that carry events from broker to broker."""
+    found = set()
+    for kind in _kinds(Message):
+        config = msgspec.structs.fields(kind) and kind.__struct_config__
+        if kind.events is not Message.events and config and isinstance(config.tag, str):
+            found.add(msgspec.msgpack.encode(config.tag))
+    return frozenset(found)
+
+
+class Proxy:
+    """Passes connections on to a broker; its faults can be set at any time."""
+
+    def __init__(self, target: str, seed: str = "", *, frames: bool = True) -> None:
+        self._target = parse_address(target)
+        self._chance = random.Random(seed)
+        self._frames = frames
+        """Whether frames of Shoal pass; of anything else, bytes do, and nothing can be dropped."""
+        self._events = with_events()
+        self._writers: dict[asyncio.StreamWriter, None] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._server: asyncio.Server | None = None
+        self.address = ""
+        self.loss = 0.0
+        """The share of messages with events that is dropped."""
+        self.delay = 0.0
+        """Seconds by which everything waits."""
+        self.refuses = False
+        """Whether new connections are closed at once."""
+        self.dropped = 0
+
+    async def start(self, address: str = "127.0.0.1:0") -> Proxy:
+        """Listen."""
+        self._server = await asyncio.start_server(self._accept, *parse_address(address))
+        host, port = self._server.sockets[0].getsockname()[:2]
+        self.address = f"{host}:{port}"
+        return self
+
+    def cut(self) -> None:
+        """Every connection breaks, with what was on its way."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def stop(self) -> None:
+        """Cut everything, and listen no more."""
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[task] = None
+        writers = [writer]
+        try:
+            if not self.refuses:
+                there, onward = await asyncio.open_connection(*self._target)
+                writers.append(onward)
+                self._writers |= dict.fromkeys(writers)
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._pass_on(reader, onward))
+                    both.create_task(self._pass_on(there, writer))
+        except* OSError:
+            pass
+        finally:
+            for one in writers:
+                self._writers.pop(one, None)
+                one.transport.abort()
+            self._tasks.pop(task, None)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        splitter = Splitter(LARGEST)
+        while data := await reader.read(1 << 16):
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            if writer.is_closing():
+                break
+            if not self._frames:
+                writer.write(data)
+            for frame in splitter.feed(data) if self._frames else ():
+                if self.loss and self._lost(bytes(frame[1:40])):
+                    self.dropped += 1
+                else:
+                    writer.write(LENGTH.pack(len(frame)))
+                    writer.write(bytes(frame))
+            await writer.drain()
+        with contextlib.suppress(OSError):
+            writer.write_eof()
+        raise ConnectionError("closed")  # the other direction ends as well
+
+    def _lost(self, head: bytes) -> bool:
+        return self._chance.random() < self.loss and any(map(head.startswith, self._events))

@@ -1,0 +1,329 @@
+"""A virtual world for brokers: many in one process, links in memory, time that costs nothing.
+
+Brokers are those of :mod:`shoal.live.broker`, unchanged; the event loop below them is another::
+
+    with VirtualLoop() as loop:
+        loop.run(story(loop))
+
+Its clock jumps to whatever is due next, so ten minutes of silence take no longer than one. Its
+connections are pairs of ends in memory with the habits of TCP: bytes arrive in order after
+:attr:`VirtualLoop.delay` seconds, a dead process breaks its connections, a stopped one leaves them
+silent, and what crosses a cut waits until that is healed. Who opens a connection is known from the
+context it runs in: brokers are started by :meth:`VirtualLoop.start`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final, TypeVar
+
+from shoal.live.broker import Broker
+from shoal.live.settings import Settings
+
+T = TypeVar("T")
+_here: contextvars.ContextVar[Place | None] = contextvars.ContextVar("place", default=None)
+END: Final = None
+"""In place of bytes: the connection's other end is gone."""
+
+
+class Place:
+    """Where a broker runs: its process, as far as others notice it."""
+
+    def __init__(self) -> None:
+        self.broker: Broker | None = None
+        self.alive = True
+        self.stopped = False
+        self.side = 0
+        """Places on different sides of a cut do not hear each other."""
+        self.ends: dict[End, None] = {}
+        """Its ends of connections."""
+        self.waiting: list[asyncio.Handle] = []
+        """What it would do if it were not stopped."""
+
+
+class Door:
+    """A listening socket: who has connected and is not accepted yet."""
+
+    def __init__(self, place: Place | None) -> None:
+        self.place = place
+        self.came: deque[End] = deque()
+        self.waiter: asyncio.Future[tuple[Any, Any]] | None = None
+
+    def look(self) -> None:
+        """Let somebody in, if somebody came and the broker waits for that."""
+        stopped = self.place is not None and self.place.stopped
+        if self.came and self.waiter is not None and not self.waiter.done() and not stopped:
+            self.waiter.set_result((self.came.popleft(), None))
+
+
+class End(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, loop: VirtualLoop, place: Place | None, name: tuple[str, int]) -> None:
+        super().__init__({"peername": name})
+        self._loop = loop
+        self.place = place
+        self.other: End
+        self.protocol: asyncio.Protocol | None = None
+        self._context = contextvars.copy_context()
+        self._coming: deque[bytes | None] = deque()
+        """What is on its way here, in order."""
+        self._reading = True
+        self._closing = False
+        if place is not None:
+            place.ends[self] = None
+
+    def begin(self, protocol: asyncio.Protocol) -> None:
+        """From now on this protocol uses it."""
+        self.protocol = protocol
+        self._context = contextvars.copy_context()
+        protocol.connection_made(self)
+        self.look()
+
+    # What a protocol asks for
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """See :class:`asyncio.Transport`."""
+        if not self._closing:
+            self.other.comes(bytes(data))
+
+    def close(self) -> None:
+        """See :class:`asyncio.Transport`."""
+        if not self._closing:
+            self.other.comes(END)
+            self._lost()
+
+    def abort(self) -> None:
+        """See :class:`asyncio.Transport`."""
+        self.close()
+
+    def is_closing(self) -> bool:
+        """See :class:`asyncio.Transport`."""
+        return self._closing
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """See :class:`asyncio.Transport`. Nothing is ever too much."""
+
+    def get_write_buffer_size(self) -> int:
+        """See :class:`asyncio.Transport`."""
+        return 0
+
+    def pause_reading(self) -> None:
+        """See :class:`asyncio.Transport`."""
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        """See :class:`asyncio.Transport`."""
+        self._reading = True
+        self.look()
+
+    # What the other end sends
+
+    def comes(self, data: bytes | None) -> None:
+        """Bytes, or the end, are on their way here."""
+        self._coming.append(data)
+        self._loop.call_later(self._loop.delay, self._arrive, context=self._context)
+
+    def look(self) -> None:
+        """Take what has waited."""
+        for _ in range(len(self._coming)):
+            self._loop.call_soon(self._arrive, context=self._context)
+
+    def _arrive(self) -> None:
+        deaf = self.protocol is None or not self._reading or self._loop.apart(self, self.other)
+        if self._closing or not self._coming or deaf:
+            return
+        data = self._coming.popleft()
+        if data is END:
+            self._lost()
+        elif self.protocol is not None:
+            self.protocol.data_received(data)
+
+    def _lost(self) -> None:
+        self._closing = True
+        if self.place is not None:
+            self.place.ends.pop(self, None)
+        if self.protocol is not None:
+            self._loop.call_soon(self.protocol.connection_lost, None, context=self._context)
+
+
+class _Jumping(selectors.DefaultSelector):
+    """Waits for nothing: the clock jumps instead."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        ready = super().select(0)
+        if not ready:
+            if timeout is None:
+                raise RuntimeError("nothing is due any more, and somebody waits for it")
+            self.now += max(0.0, timeout)
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time and connections are virtual."""
+
+    def __init__(self, delay: float = 0.001) -> None:
+        self._jumping = _Jumping()
+        super().__init__(self._jumping)
+        self.delay = delay
+        """Seconds that bytes take from end to end."""
+        self.places: dict[int, Place] = {}
+        """By the port that a broker listens on."""
+        self._doors: dict[int, Door] = {}
+
+    def time(self) -> float:
+        """Seconds since the world began."""
+        return self._jumping.now
+
+    def run(self, story: Coroutine[Any, Any, T]) -> T:
+        """Run a story to its end."""
+        asyncio.set_event_loop(self)
+        try:
+            return self.run_until_complete(story)
+        finally:
+            for place in self.places.values():
+                if place.broker is not None:
+                    place.broker.lobby.close()
+            for task in asyncio.all_tasks(self):
+                task.cancel()
+            self.run_until_complete(asyncio.sleep(0))
+            asyncio.set_event_loop(None)
+
+    def __enter__(self) -> VirtualLoop:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # Brokers and what becomes of them
+
+    async def start(self, settings: Settings) -> Broker:
+        """Start a broker in a place of its own."""
+        place = Place()
+
+        async def start() -> Broker:
+            _here.set(place)
+            return await Broker(settings).start()
+
+        broker = place.broker = await asyncio.create_task(start())
+        self.places[_port(broker)] = place
+        return broker
+
+    def kill(self, broker: Broker) -> None:
+        """SIGKILL: it does nothing more, and its connections break."""
+        place = self.places.pop(_port(broker))
+        place.alive = False
+        broker.running = False
+        broker.host.closed = True
+        broker.lobby.close()
+        self._doors.pop(_port(broker), None)
+        for task in list(broker._tasks):
+            task.cancel()
+        for end in list(place.ends):
+            end.protocol = None
+            end.close()
+
+    def stop_process(self, broker: Broker) -> None:
+        """SIGSTOP: it does nothing until it goes on, and others hear nothing of it."""
+        place = self.places[_port(broker)]
+        place.stopped = True
+        due: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]  # asyncio's own heap
+        place.waiting = [handle for handle in due if _owner(handle) is place]
+        due[:] = [handle for handle in due if _owner(handle) is not place]
+        heapq.heapify(due)
+        ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]  # likewise
+        place.waiting += [handle for handle in ready if _owner(handle) is place]
+        rest = [handle for handle in ready if _owner(handle) is not place]
+        ready.clear()
+        ready.extend(rest)
+
+    def go_on(self, broker: Broker) -> None:
+        """SIGCONT: what was due meanwhile happens now."""
+        place = self.places[_port(broker)]
+        place.stopped = False
+        for handle in place.waiting:
+            if isinstance(handle, asyncio.TimerHandle):
+                heapq.heappush(self._scheduled, handle)  # type: ignore[attr-defined]  # asyncio's own heap
+            else:
+                self._ready.append(handle)  # type: ignore[attr-defined]  # likewise
+        place.waiting = []
+        self._doors[_port(broker)].look()
+        for end in list(place.ends):
+            end.look()
+
+    def cut(self, away: Iterable[Broker]) -> None:
+        """Cut these brokers off from all others; nobody: heal the cut."""
+        far = {_port(broker) for broker in away}
+        for port, place in self.places.items():
+            place.side = int(port in far)
+        for place in self.places.values():
+            for end in list(place.ends):
+                end.look()
+
+    def apart(self, one: End, other: End) -> bool:
+        """Whether nothing gets from one end to the other just now."""
+        a, b = one.place, other.place
+        return a is not None and b is not None and (a.stopped or a.side != b.side)
+
+    # What asyncio asks for
+
+    async def getaddrinfo(self, host: Any, port: Any, **rest: Any) -> Any:
+        """Addresses are what they look like."""
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
+
+    async def run_in_executor(self, executor: Any, function: Callable[..., T], *args: Any) -> T:  # type: ignore[override]  # no thread: time stands still meanwhile
+        """Do it here and now."""
+        return function(*args)
+
+    async def sock_accept(self, sock: socket.socket) -> tuple[Any, Any]:
+        """Wait for the next connection at a listening socket."""
+        port = sock.getsockname()[1]
+        door = self._doors.setdefault(port, Door(_here.get()))
+        door.waiter = self.create_future()
+        door.look()
+        return await door.waiter
+
+    async def connect_accepted_socket(  # type: ignore[override]  # as below
+        self, factory: Any, sock: Any, **rest: Any
+    ) -> Any:
+        """The accepting end of a connection."""
+        protocol = factory()
+        sock.begin(protocol)
+        return sock, protocol
+
+    async def create_connection(  # type: ignore[override]  # of its many arguments these are used
+        self, factory: Any, host: Any = None, port: Any = None, **rest: Any
+    ) -> Any:
+        """Connect to a broker of this world."""
+        here = _here.get()
+        await asyncio.sleep(self.delay)
+        door = self._doors.get(port)
+        if door is None:
+            raise ConnectionRefusedError(111, "nobody listens there")
+        if here is not None and door.place is not None and here.side != door.place.side:
+            await self.create_future()  # nothing ever answers
+        near = End(self, here, (host, port))
+        far = End(self, door.place, (host, 0))
+        near.other, far.other = far, near
+        door.came.append(far)
+        door.look()
+        protocol = factory()
+        near.begin(protocol)
+        return near, protocol
+
+
+def _port(broker: Broker) -> int:
+    return int(broker.address.rpartition(":")[2])
+
+
+def _owner(handle: asyncio.Handle) -> Place | None:
+    context: contextvars.Context = handle._context  # type: ignore[attr-defined]  # of asyncio
+    return context.get(_here)

@@ -1,0 +1,158 @@
+"""Measures of routing on the air (Frey, chapter 16).
+
+The measured interval is the workload's publish window, as in
+:mod:`~shoal.pipeline.measure.peer_to_peer`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
+
+from shoal.overlay.maodv_search import REPAIRS
+from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.peer_to_peer import (
+    ROUTING,
+    measured_traffic,
+    per_reconfiguration,
+    unit_cost,
+    within,
+)
+from shoal.pipeline.measure.registry import TIDY, Tables, measure, of_kind, over, run_rows, total
+from shoal.pipeline.measure.run_view import Run
+from shoal.simulation.topology import distances
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+BEACONS = ("hello", "beat", "beacon")
+"""Signs of life, which the thesis does not mention among an overlay's messages."""
+
+
+def _overlay_kinds(beacons: bool) -> Column:
+    others = (*ROUTING, "event") if beacons else (*ROUTING, "event", *BEACONS)
+    return ~of_kind(others)
+
+
+@over("traffic", unit="messages")
+def transmissions() -> Column:
+    """Messages of all kinds in the measured interval."""
+    return total("count", measured_traffic())
+
+
+@over("traffic", unit="share")
+def overlay_share(kinds: Sequence[str], beacons: bool = True) -> Column:
+    """Share of some kinds in the overlay's bytes, with or without the beacons."""
+    every = total("bytes", measured_traffic() & _overlay_kinds(beacons))
+    return F.try_divide(total("bytes", measured_traffic() & of_kind(kinds)), every)
+
+
+@over("traffic", unit="ratio")
+def overlay_to_routing(beacons: bool = True) -> Column:
+    """The overlay's bytes against those that repair tables."""
+    overlay = total("bytes", measured_traffic() & _overlay_kinds(beacons))
+    return F.try_divide(overlay, total("bytes", measured_traffic() & of_kind(ROUTING)))
+
+
+@measure(unit="bytes")
+def unit_bytes(
+    plan: DataFrame, tables: Tables, part: str = "overlay", beacons: bool = True
+) -> DataFrame:
+    """Bytes of the overlay, or of routing, per overlay reconfiguration."""
+    kinds = _overlay_kinds(beacons) if part == "overlay" else of_kind(ROUTING)
+    rows = run_rows(plan, tables, "traffic").groupBy("run_id")
+    amounts = rows.agg(total("bytes", measured_traffic() & kinds).alias("amount"))
+    return per_reconfiguration(plan, tables, amounts)
+
+
+@measure(unit="points")
+def informed_advantage(plan: DataFrame, tables: Tables) -> DataFrame:
+    """What Informed Link Activation saves more than Timed, in points of Strawman's cost."""
+    costs = unit_cost(plan, tables)
+    at = ["experiment", "at", "seed"]
+    by = {
+        label: costs.where(F.col("variant") == label)
+        .withColumn("at", F.coalesce("x", F.lit(0.0)))
+        .select(*at, F.col("value").alias(label))
+        for label in ("SM", "TDU")
+    }
+    mine = costs.where("variant = 'ILA'").withColumn("at", F.coalesce("x", F.lit(0.0)))
+    both = mine.join(by["SM"], at).join(by["TDU"], at)
+    points = F.try_divide(100 * (F.col("TDU") - F.col("value")), F.col("SM"))
+    return both.withColumn("value", points).select(*TIDY)
+
+
+# Run by run
+
+
+class Replacement(NamedTuple):
+    """A lost link and the one that an overlay put in its place."""
+
+    orphan: int
+    lost: int
+    """The orphan's parent."""
+    ends: tuple[int, int]
+    """Of the new link."""
+    took: float
+    """Seconds from the loss, as the orphan noticed it, to the new link."""
+    path: int | None
+    """Links from the orphan to the lost parent, or to its nearest former neighbour if it is gone,
+    once the new link is there; None if none leads there."""
+
+
+def _replacements(run: Run) -> list[Replacement]:
+    """The repairs of the measured interval."""
+    losses: dict[int, tuple[int, float]] = {}
+    counts: dict[int, int] = {}
+    for note in sorted(run.notes, key=lambda note: note["time"]):
+        if note["what"] == "parent lost":
+            node = note["node"]
+            counts[node] = counts.get(node, 0) + 1
+            losses[node * REPAIRS + counts[node] % REPAIRS] = (note["peer"], note["time"])
+    links: dict[int, dict[int, None]] = {}
+    before: dict[int, tuple[float, list[int]]] = {}
+    found: list[Replacement] = []
+    nodes = range(run.configuration["nodes"])
+    for change in run.links:
+        a, b, time, repair = change["a"], change["b"], change["time"], change["repair"]
+        if change["change"] == "down":
+            for end in (a, b):  # a node that crashes loses all its links at one instant
+                if before.get(end, (-1.0, []))[0] != time:
+                    before[end] = (time, list(links.get(end, ())))
+            links.get(a, {}).pop(b, None)
+            links.get(b, {}).pop(a, None)
+            continue
+        links.setdefault(a, {})[b] = None
+        links.setdefault(b, {})[a] = None
+        if repair in losses and within(run, time):
+            orphan = repair // REPAIRS
+            lost, at = losses[repair]
+            targets = [lost] if links.get(lost) else before.get(lost, (0.0, []))[1]
+            near = distances([links.get(n, {}) for n in nodes], orphan)
+            path = min((near[t] for t in targets if t != orphan and t in near), default=None)
+            found.append(Replacement(orphan, lost, (a, b), time - at, path))
+    return found
+
+
+@case("links", "notes", unit="s")
+def reconnection_time(run: Run, quantile: float = 0.0) -> Value:
+    """Seconds from the loss of a parent to the link that replaces it: the least, or a quantile."""
+    took = sorted(replacement.took for replacement in _replacements(run))
+    return took[max(0, math.ceil(quantile * len(took)) - 1)] if took else None
+
+
+@case("links", "notes", unit="share")
+def shared_ends(run: Run) -> Value:
+    """Share of the links that replace another one with which they have an end in common."""
+    shared = [r.orphan in r.ends or r.lost in r.ends for r in _replacements(run)]
+    return sum(shared) / len(shared) if shared else None
+
+
+@case("links", "notes", unit="links")
+def replacement_path(run: Run) -> Value:
+    """Links from one end of a lost link to the other once it is replaced, on average."""
+    lengths = [r.path for r in _replacements(run) if r.path is not None]
+    return sum(lengths) / len(lengths) if lengths else None

@@ -1,0 +1,126 @@
+"""Floods that the channel passes on by itself, told to the recorder as nodes would have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoal.simulation.air import state as s
+from shoal.simulation.air.settings import FIRST_ROOM
+from shoal.stack.chance import key_of, mix
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Routing
+
+if TYPE_CHECKING:
+    from shoal.content import Event, Filter
+    from shoal.routing import AirFlooding
+    from shoal.simulation.air.medium import Medium
+    from shoal.stack.message import Message
+    from shoal.stack.node import Node
+
+
+class Flooding:
+    """Events that the channel passes on as :class:`~shoal.routing.AirFlooding` would."""
+
+    def __init__(self, medium: Medium, sample: Message, jitter: float, seed: int) -> None:
+        self.medium = medium
+        self.recorder = medium.recorder
+        self.sample = sample
+        self.key = key_of(seed, "flooding jitter")
+        self.events: list[Event] = []
+        """The events published, as numbered in the channel's arrays."""
+        self.written: Any = medium.air.seen.copy()
+        """Who had each event when the recorder was last told."""
+        air = medium.air
+        size = medium.size_of(LOCAL, sample)
+        air.whole[s.FLOOD_AIRTIME] = medium.parameters.airtime(size)
+        air.real[s.JITTER] = jitter
+        medium.flooding = self
+
+    def begin(self, node: NodeId, message: Message) -> int:
+        """A node has published an event; its number."""
+        number = len(self.events)
+        air = self.medium.air
+        if number >= len(air.events):
+            room = max(FIRST_ROOM, number)
+            more = np.zeros((room, air.seen.shape[1]), np.uint64)
+            words = np.concatenate([air.events, np.zeros(room, np.uint64)])
+            self.medium.grow(events=words, seen=np.concatenate([air.seen, more]))
+            self.written = np.concatenate([self.written, more])
+            air = self.medium.air
+        event = message.events()[0]
+        self.events.append(event)
+        air.events[number] = mix(mix(self.key ^ event.publisher) ^ event.sequence)
+        bit = np.uint64(1 << (node & 63))
+        air.seen[number, node >> 6] |= bit
+        self.written[number, node >> 6] |= bit  # a publisher delivers to itself
+        return number
+
+    def write(self, node: NodeId = LOCAL, table: Any = None) -> None:
+        """Tell the recorder who got what since it was last told.
+
+        ``node`` is about to want something else, and the oracle knows that already; its ``table``
+        is as it was.
+        """
+        count = len(self.events)
+        seen = self.medium.air.seen[:count]
+        oracle = self.recorder.oracle
+        assert oracle is not None
+        news = seen & ~self.written[:count]
+        for number in np.nonzero(news.any(axis=1))[0].tolist():
+            event = self.events[number]
+            wanted = oracle.wanted_by(event.content)
+            if node != LOCAL:
+                bit = 1 << node
+                wanted = wanted | bit if table.match(event.content) else wanted & ~bit
+            record = self.recorder.published[event.publisher][event.sequence]
+            record.received |= int.from_bytes(news[number].tobytes(), "little") & wanted
+        self.written[:count] = seen
+
+    def close(self) -> None:
+        """The run is over: add what the channel passed on to the traffic that nodes began."""
+        counts, sample = self.medium.air.counts, self.sample
+        self.medium.kernel.handled = int(counts[:, s.RECEPTIONS].sum())
+        total = counts[:, s.SUBMITTED].copy()
+        for row in self.recorder.traffic:
+            total[row[1]] += row[2]
+        kind, weight, size = type(sample).kind(), sample.weight(), sample.size()
+        self.recorder.traffic[:] = [
+            (kind, number, sent, 0, sent * weight, sent * size, 0)
+            for number, sent in enumerate(total.tolist())
+            if sent
+        ]
+
+
+class Tap(Routing):
+    """Stands before a node's routing: deliveries up to now follow from what it wanted up to now."""
+
+    def __init__(self, host: Host, routing: AirFlooding, flooding: Flooding) -> None:
+        super().__init__(host)
+        self.routing = routing
+        self.flooding = flooding
+
+    def publish(self, event: Event) -> None:
+        """Pass on."""
+        self.routing.publish(event)
+
+    def subscribe(self, filter: Filter) -> None:
+        """Write down what was received, and pass on."""
+        self.flooding.write(self.host.node, self.routing.table)
+        self.routing.subscribe(filter)
+
+    def unsubscribe(self, filter: Filter) -> None:
+        """Write down what was received, and pass on."""
+        self.flooding.write(self.host.node, self.routing.table)
+        self.routing.unsubscribe(filter)
+
+    def filters(self) -> list[Filter]:
+        """Pass on."""
+        return self.routing.filters()
+
+
+def tap(node: Node, flooding: Flooding) -> None:
+    """Let a node's application speak to its routing by way of a tap."""
+    routing: Any = node.routing
+    node.put_before_routing(Tap(node.host, routing, flooding))
