@@ -95,6 +95,8 @@ COMPILED = [
     "src/shoal/simulation/network.py",
     "src/shoal/simulation/connections.py",
     "src/shoal/simulation/player.py",
+    "src/shoal/simulation/air/host.py",
+    "src/shoal/simulation/air/medium.py",
     "src/shoal/simulation/dataplane/mirror.py",
 ]
 

@@ -50,6 +50,8 @@ class Searcher(Member):
         """Addresses among them under which nobody has answered so far."""
         self._retry: Timer | None = None
         """Set while some of them are to be tried again."""
+        self._met_until = -1.0
+        """Until when they are tried again although all have answered."""
         self.last: Search | None = None
         """The search that ended last, but for those that found no other tree."""
         self.outcome = ""
@@ -273,7 +275,8 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
-        self.unmet.pop(contact.address, None)
+        if self.unmet.pop(contact.address, contact) is None:
+            self._met_until = self.host.now() + self.parameters.merge_period
         self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
@@ -345,7 +348,8 @@ class Searcher(Member):
     def _nobody(self, search: Search) -> None:
         """Be root: for the first time, or still."""
         self._end_search("no candidate is left: root")
-        if self.unmet and self._retry is None:  # perhaps they are about to start
+        soon = bool(self.unmet) or self.host.now() < self._met_until
+        if soon and self._retry is None:  # they are about to start, or to hear of this tree
             self._retry = self.host.after(self.parameters.early_merge, self._meet)
         if search.cause == "merge":
             return
@@ -364,7 +368,7 @@ class Searcher(Member):
             self._growing = self.host.every(self.parameters.merge_period, self.grow)
 
     def _meet(self) -> None:
-        """Try again to meet the nodes to begin with, and nobody else."""
+        """Try the nodes to begin with again, and nobody else."""
         self._retry = None
         if self.root and self.search is None:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
