@@ -127,19 +127,19 @@ DEPENDABILITY = (
         Experiment(
             f"crashes-{p:g}",
             f"Figure 3(a): {p:g} crashes per step",
-            merged(STEPS, {"duration": END}, crashing(p, 1000, END)),
+            merged(STEPS, crashing(p, 1000, END)),
             SIX if p < P[-1] else {**SIX, "root leader, no co-leaders": NO_COLEADERS},
             seeds=3,
             quick_seeds=2,
             quick_values=None if p == 0.25 else (),
-            quick=merged({"duration": SETTLED + 400.0, "nodes": 200}, crashing(p, 200, END)),
+            quick=merged({"nodes": 200}, crashing(p, 200, SETTLED + 400.0)),
         )
         for p in P
     ),
     Experiment(
         "subscriptions",
         "Figure 3(a) with fewer and more subscriptions per node, 0.25 crashes per step",
-        merged(STEPS, {"duration": END}, crashing(0.25, 1000, END)),
+        merged(STEPS, crashing(0.25, 1000, END)),
         {name: SIX[name] for name in GENERIC},
         axis="workload.content.subscriptions",
         values=(1, 3, 6),

@@ -7,7 +7,6 @@ PARENTREQUEST; 4, it decides (:mod:`~shoal.overlay.lstree_member`); 5, attach to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
@@ -26,7 +25,7 @@ from shoal.overlay.lstree_messages import (
 from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Layer, Reconfiguration, Routing
+from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 2**20
@@ -390,17 +389,3 @@ class Searcher(Member):
         self.colour = BLANK
         self.depth = 0.0
         self._seek("join", LOCAL, -1)
-
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """There is one root, and each node has the parent's colour and is not above its limit."""
-        if self.search is not None and self.search.cause != "merge":
-            return "it looks for a parent"
-        if self.parent == LOCAL:
-            others = [n for n, layer in running.items() if cast("Member", layer).root]
-            return None if others == [self.node] else f"it is root, beside {others}"
-        above = cast("Member", running[self.parent])
-        if self.colour != above.colour:
-            return f"its colour is {self.colour}, that of its parent {above.colour}"
-        if above.depth >= self.depth:
-            return f"its depth is {self.depth}, that of its parent {above.depth}"
-        return None
