@@ -1,8 +1,9 @@
 """``shoal bench recovery``: a node on the way is killed and comes back; what still arrives?
 
-A publisher sends a steady stream to a subscriber, over a broker in the middle (Zenoh: its router),
-which is killed with SIGKILL a third of the way through and started again a second later. Shoal runs
-with no recovery and with combined pull; Zenoh with its plain, and with its advanced publisher and
+A publisher sends a steady stream to a subscriber, over a broker in the middle (Zenoh: its router).
+Once that is killed with SIGKILL a third of the way through and started again a second later; once
+it stays, and the wire between it and the subscriber's side is cut every second. Shoal runs with no
+recovery and with combined pull; Zenoh with its plain, and with its advanced publisher and
 subscriber (cache, miss detection, heartbeat), where ``eclipse-zenoh`` is installed. Publisher and
 subscriber are in this process, so that delays are of one clock. *Late* is what took longer than
 half a second. The cost where nothing is lost is measured as deliveries per second of processor
@@ -24,19 +25,25 @@ from typing import Any
 
 from shoal.live.client import connect
 from shoal.live.processes import BrokerProcess, free_port
+from shoal.live.proxy import Proxy
 
 RATE = 200.0
 DOWN = 1.0
 LATE = 0.5
 QUIET = 5.0
 """Seconds without a delivery after which none is expected."""
+CUTTING = 1.0
+"""Seconds from one cut of a wire to the next."""
+OPTIONS = {"no_recovery": (), "recovered": ("--recovery=combined-pull",)}
 CHAIN = ("--overlay=links", "--routing=subscription-forwarding", "--reconfiguration=strawman")
 
 
 def run(quick: bool = False) -> Iterator[dict[str, float]]:
     events = 1200 if quick else 4000
-    for label, options in (("no_recovery", ()), ("recovered", ("--recovery=combined-pull",))):
+    for label, options in OPTIONS.items():
         yield _summary(f"shoal_{label}", events, asyncio.run(_shoal(events, options)))
+        found = asyncio.run(_shoal(events, options, cut=True))
+        yield _summary(f"shoal_{label}_cut", events, found)
     try:
         import_module("zenoh")
     except ImportError:
@@ -44,11 +51,13 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
     else:
         for label, advanced in (("plain", False), ("advanced", True)):
             yield _summary(f"zenoh_{label}", events, _zenoh(events, advanced))
+            found = _zenoh(events, advanced, cut=True)
+            yield _summary(f"zenoh_{label}_cut", events, found)
     rounds = 1 if quick else 5
     costs: dict[str, list[float]] = {"no_recovery": [], "recovered": []}
     for _ in range(rounds):  # in turn
-        costs["no_recovery"].append(asyncio.run(_cost(5 * events, ())))
-        costs["recovered"].append(asyncio.run(_cost(5 * events, ("--recovery=combined-pull",))))
+        for label, options in OPTIONS.items():
+            costs[label].append(asyncio.run(_cost(5 * events, options)))
     medians = {label: sorted(found)[len(found) // 2] for label, found in costs.items()}
     yield {f"shoal_{label}_deliveries_per_cpu_second": rate for label, rate in medians.items()}
     yield {"shoal_recovered_to_no_recovery_rate": medians["recovered"] / medians["no_recovery"]}
@@ -73,17 +82,34 @@ def _summary(label: str, events: int, delays: dict[int, list[float]]) -> dict[st
 
 
 def _chain(options: tuple[str, ...]) -> list[BrokerProcess]:
-    brokers: list[BrokerProcess] = []
-    for name in ("a", "b", "c"):
-        links = [f"--link={brokers[-1].address}"] if brokers else []
-        brokers.append(BrokerProcess(name, [*CHAIN, *options, *links]))
-        brokers[-1].listens()
+    brokers = [_broker("a", options)]
+    for name in ("b", "c"):
+        brokers.append(_broker(name, options, brokers[-1].address))
     return brokers
 
 
-async def _shoal(events: int, options: tuple[str, ...]) -> dict[int, list[float]]:
-    """Delays per event, with the middle broker killed."""
-    brokers = _chain(options)
+def _broker(name: str, options: tuple[str, ...], link: str = "") -> BrokerProcess:
+    started = BrokerProcess(name, [*CHAIN, *options, *([f"--link={link}"] if link else [])])
+    started.listens()
+    return started
+
+
+async def _cut(proxy: Proxy) -> None:
+    """Cut a wire again and again."""
+    while True:
+        await asyncio.sleep(CUTTING)
+        proxy.cut()
+
+
+async def _shoal(
+    events: int, options: tuple[str, ...], cut: bool = False
+) -> dict[int, list[float]]:
+    """Delays per event, with the middle broker killed or the wire from it cut."""
+    brokers = [_broker("a", options)]
+    brokers.append(_broker("b", options, brokers[0].address))
+    wire = await Proxy(brokers[1].address).start()
+    cutting: asyncio.Task[None] | None = None
+    brokers.append(await asyncio.to_thread(_broker, "c", options, wire.address))
     delays: dict[int, list[float]] = {}
     sent: dict[int, float] = {}
     try:
@@ -100,20 +126,25 @@ async def _shoal(events: int, options: tuple[str, ...]) -> dict[int, list[float]
                     delays.setdefault(number, []).append(time.monotonic() - sent[number])
 
             collecting = asyncio.create_task(collect())
+            if cut:
+                cutting = asyncio.create_task(_cut(wire))
             began = time.monotonic()
             for number in range(events):
-                if number == events // 3:
+                if number == events // 3 and not cut:
                     brokers[1].signal(signal.SIGKILL)
                     brokers[1].process.wait()
                     asyncio.get_running_loop().call_later(DOWN, brokers[1].start)
                 await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
                 sent[number] = time.monotonic()
                 await publisher.publish(n=number)
+            if cutting is not None:
+                cutting.cancel()
             await _until_quiet(delays, events)
             collecting.cancel()
     finally:
         for broker in brokers:
             broker.close()
+        await wire.stop()
     return delays
 
 
@@ -190,11 +221,38 @@ def _session(port: int) -> Any:
     return zenoh.open(config)
 
 
-def _zenoh(events: int, advanced: bool) -> dict[int, list[float]]:
-    """Delays per event, with the router killed."""
+class _Wire:
+    """A proxy in a thread of its own, cut again and again once that is asked for."""
+
+    def __init__(self, port: int) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._proxy = Proxy(f"127.0.0.1:{port}", frames=False)
+        self._run(self._proxy.start())
+        self.port = int(self._proxy.address.rpartition(":")[2])
+        self._cutting: Any = None
+
+    def _run(self, work: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def cut(self) -> None:
+        self._cutting = asyncio.run_coroutine_threadsafe(_cut(self._proxy), self._loop)
+
+    def heal(self) -> None:
+        if self._cutting is not None:
+            self._cutting.cancel()
+
+    def stop(self) -> None:
+        self._run(self._proxy.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+def _zenoh(events: int, advanced: bool, cut: bool = False) -> dict[int, list[float]]:
+    """Delays per event, with the router killed or the wire from it cut."""
     ext: Any = import_module("zenoh.ext")
     port = free_port()
     router = [_router(port)]
+    wire = _Wire(port)
     delays: dict[int, list[float]] = {}
     sent: dict[int, float] = {}
 
@@ -203,7 +261,7 @@ def _zenoh(events: int, advanced: bool) -> dict[int, list[float]]:
         delays.setdefault(number, []).append(time.monotonic() - sent[number])
 
     try:
-        with _session(port) as source, _session(port) as sink:
+        with _session(port) as source, _session(wire.port) as sink:
             if advanced:
                 subscriber = ext.declare_advanced_subscriber(
                     sink, "bench/n", collect, recovery=ext.RecoveryConfig(heartbeat=True)
@@ -219,19 +277,23 @@ def _zenoh(events: int, advanced: bool) -> dict[int, list[float]]:
                 subscriber = sink.declare_subscriber("bench/n", collect)
                 publisher = source.declare_publisher("bench/n")
             time.sleep(1.0)
+            if cut:
+                wire.cut()
             began = time.monotonic()
             for number in range(events):
-                if number == events // 3:
+                if number == events // 3 and not cut:
                     router[-1].kill()
                     router[-1].wait()
                     threading.Timer(DOWN, lambda: router.append(_router(port))).start()
                 time.sleep(max(0.0, began + number / RATE - time.monotonic()))
                 sent[number] = time.monotonic()
                 publisher.put(str(number).encode())
+            wire.heal()
             asyncio.run(_until_quiet(delays, events))
             del subscriber
     finally:
         for one in router:
             one.kill()
             one.wait()
+        wire.stop()
     return delays

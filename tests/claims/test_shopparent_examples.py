@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from shoal.overlay.shopparent_costs import (
@@ -122,6 +125,26 @@ def test_figure_2_is_drawn() -> None:
     assert "node 2: receives 1, processes 1, forwards 0, overhead 0" in star
     assert "node 2: receives 2, processes 1, forwards 1, overhead 2" in chain
     assert chain.count("<line") == 3 + 2  # neighbours, and the links of the tree
+
+
+def drawn(figure: int, **topology: object) -> str:
+    """A figure of the paper, from its example file."""
+    path = Path(__file__).parents[2] / "examples" / f"shopparent-figure{figure}.toml"
+    raw = tomllib.loads(path.read_text())
+    raw["topology"] |= {"detail": True, **topology}
+    tables = simulate(parse_config({**raw, "record": ["notes"]})).tables
+    return tree_picture(list(tables["notes"].to_pylist()))
+
+
+def test_the_examples_draw_figures_2_and_3() -> None:
+    assert "3 nodes, total overhead 6" in drawn(2)
+    assert "3 nodes, total overhead 4" in drawn(2, parents=[-1, 0, 0])
+    picked = drawn(3)
+    assert "5 nodes, total overhead 35" in picked
+    assert "node 5: receives 10, processes 5, forwards 10, overhead 15" in picked
+    other = drawn(3, parents=[-1, 0, 1, 2, 0])
+    assert "5 nodes, total overhead 50" in other
+    assert "node 3: receives 10, processes 0, forwards 10, overhead 20" in other
 
 
 def test_a_run_without_a_tree_is_not_drawn() -> None:

@@ -10,6 +10,9 @@ import pytest
 from fleet import Fleet
 from live_world import run, until
 
+from shoal.routing.dps.dps import HEALING
+from shoal.routing.dps.parameters import DpsParameters
+
 KINDS = 5
 """Broker n wants the events of kind n % KINDS."""
 
@@ -35,6 +38,7 @@ def test_groups_heal_after_leaders_co_leaders_and_a_whole_group_are_killed(
     communication: str, brokers: int
 ) -> None:
     async def story() -> None:
+        loop = asyncio.get_running_loop()
         fleet = Fleet()
         try:
             first = fleet.add(["--routing", "dps", f"--set=routing.communication={communication}"])
@@ -52,25 +56,27 @@ def test_groups_heal_after_leaders_co_leaders_and_a_whole_group_are_killed(
             everybody = list(range(brokers))
             batches = itertools.count(1000, 1000)
 
-            async def whole(numbers: list[int]) -> None:
+            async def whole(numbers: list[int], since: float) -> None:
                 """Until one batch arrives; then the next one does so at once, exactly once each."""
 
                 async def one() -> bool:
                     return await delivered(fleet, numbers, next(batches))
 
                 await until(one, "a whole batch is delivered")
+                heartbeats = (loop.time() - since) / DpsParameters().interval[1]
+                assert heartbeats <= HEALING, "healed within the stated number of heartbeats"
                 base = next(batches)
                 complete = await delivered(fleet, numbers, base)
                 assert complete or communication == "epidemic"
                 for number in numbers:
                     assert all(count == 1 for count in fleet.got[number].values())
 
-            await whole(everybody)
+            await whole(everybody, loop.time())
             # The owner of the tree, who leads kind 0, and one of its members; all of kind 1.
             victims = [0, 5, *range(1, brokers, KINDS)]
             for number in victims:
                 fleet.processes[number].signal(signal.SIGKILL)
-            await whole([n for n in everybody if n not in victims])
+            await whole([n for n in everybody if n not in victims], loop.time())
         finally:
             await fleet.close()
 

@@ -381,6 +381,26 @@ def test_messages_out_of_band(monkeypatch: pytest.MonkeyPatch) -> None:
     run(story())
 
 
+def test_connections_out_of_band_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.live.out_of_band.OPEN", 2)
+
+    async def story() -> None:
+        async with Network(5, shape="tree") as network:
+            *others, one = network.brokers
+            far = [other for other in others if other.node not in one.links][-3:]
+            assert len(far) == 3
+            message = Unsubscribe(AttributeFilter("x = 1"))
+            for other in far:
+                there = Contact(other.node, other.me.address)
+                one.host.send_direct(there, message)
+                await until(lambda other=other: len(other.out_of_band) == 1, "it has arrived")
+            await until(lambda: len(one.out_of_band) == 2, "one too many was closed")
+            kept = {peer.node for peer in one.out_of_band.peers()}
+            assert kept == {other.node for other in far[1:]}
+
+    run(story())
+
+
 def test_a_node_known_by_its_address_alone_is_told_out_of_band() -> None:
     async def story() -> None:
         async with Network(3, shape="tree") as network:

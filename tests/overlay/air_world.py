@@ -157,7 +157,7 @@ class AirWorld:
 
     def run(self, timer: AirTimer) -> None:
         if timer.period:
-            timer.due += timer.period
+            timer.due = self.now + timer.period
         else:
             timer.on = False
         timer.callback()

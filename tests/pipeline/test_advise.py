@@ -64,8 +64,9 @@ def test_every_stack_that_can_be_built_is_a_candidate() -> None:
 def test_stacks_for_nodes_that_make_their_links_themselves() -> None:
     scenario = load_scenario(Path(__file__).parents[2] / "examples" / "network.toml")
     assert candidates(scenario).keys() == STACKS.keys()
-    chosen = {stack["overlay"]["name"] for stack in STACKS.values() if "overlay" in stack}
+    chosen = {stack["overlay"]["name"] for stack in STACKS.values() if stack.get("overlay")}
     assert chosen >= {"lstree", "dhtree", "graph"}
+    assert sum(stack.get("routing", {}).get("name") == "dps" for stack in STACKS.values()) == 4
     on_tree = candidates({**scenario, "overlay": {"name": "lstree"}})
     assert "subscription-forwarding + strawman" in on_tree
     with pytest.raises(StackError, match="joinin"):

@@ -22,7 +22,9 @@ def chaos(
     minutes: Annotated[float, typer.Option(min=0.01, help="How long to go on.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The first seed; each round takes the next.")] = 0,
     steps: Annotated[int, typer.Option(min=1, help="Steps in each history.")] = 40,
-    overlay: Annotated[str | None, typer.Option(help="Only this overlay.")] = None,
+    overlay: Annotated[
+        str | None, typer.Option(help="Only this overlay; with --live, that of the brokers.")
+    ] = None,
     routing: Annotated[str | None, typer.Option(help="Only this routing.")] = None,
     reconfiguration: Annotated[str | None, typer.Option(help="Only this protocol.")] = None,
     recovery: Annotated[
@@ -61,7 +63,8 @@ def chaos(
     With `--live`, brokers run as processes of this machine. Every few seconds one is killed,
     stopped for a while or told to stop, and comes back. Honest clients publish and subscribe
     beside hostile ones, and a table says what became of every event (exit code 1 if one came twice
-    or to the wrong client, or if a broker ended by itself).
+    or to the wrong client, or if a broker ended by itself). With `--promise recovered`, connections
+    between brokers are also cut, delayed and lose events, and no event may be lost without a gap.
 
     Examples:
 

@@ -46,7 +46,7 @@ STRUCTURE = (
             },
         },
         seeds=100,
-        quick_seeds=10,
+        quick_seeds=5,
     ),
     Experiment(
         "nested",
@@ -54,7 +54,7 @@ STRUCTURE = (
         merged(POPULATION, content("W4", subscriptions=2, event_every=4.0)),
         FOUR,
         seeds=100,
-        quick_seeds=5,
+        quick_seeds=4,
     ),
     Experiment(
         "sizes",
@@ -69,6 +69,7 @@ STRUCTURE = (
         axis_label="nodes",
         seeds=3,
         quick_seeds=2,
+        quick={"duration": 800.0, "workload": {"subscribe_window": [100.0, 300.0]}},
     ),
     Experiment(
         "traced",
@@ -292,7 +293,7 @@ WORKED = (
         ),
         FOUR,
         seeds=20,
-        quick_seeds=10,
+        quick_seeds=5,
     ),
     _one(
         "branch",

@@ -123,6 +123,7 @@ class LiveChaos:
         seconds = time.monotonic() - began
         found = outcome(self.publications, self.listeners, seconds)
         found.faults, found.crashed = dict(self.faults), self._crashed
+        found.promise = self.promise
         return found
 
     # Beginning and end
@@ -171,12 +172,16 @@ class LiveChaos:
             self._attackers.kill()
         self._stopping = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ENDING):
+            recovered = self.promise == "recovered"
+            async with asyncio.timeout(STATED if recovered else ENDING):
                 await asyncio.wait([faults])
                 self._check([faults])
                 began = time.monotonic()
                 while not self._complete() and time.monotonic() - max(began, self._heard()) < QUIET:
                     await asyncio.sleep(0.2)
+                    progress(self)
+                while recovered and outcome(self.publications, self.listeners, 0.0).lost:
+                    await asyncio.sleep(1.0)  # until it is there, or its subscribers are told
                     progress(self)
 
     def _heard(self) -> float:

@@ -10,8 +10,8 @@
   doubt a pair is lost. With a recovery, a gap may name the broker of publication and how many
   events are missing; it then stands for as many that this broker accepted, and no others.
 * *open gaps*: gaps after which that was never confirmed; each hides losses until the end.
-* *lost*: owed pairs that did not arrive without the subscriber being told. The network promises
-  best effort: what a killed broker had in its memory can be lost so.
+* *lost*: owed pairs that did not arrive without the subscriber being told. Under best effort, what
+  a killed broker had in its memory can be lost so; with the promise ``recovered``, nothing may.
 * *duplicated*: deliveries of an event to a subscriber beyond the first, as it sees them.
 * *misdelivered*: deliveries of what the subscriber did not ask for, or nobody honest published.
 * *unsure*: publications that got no answer; they are neither owed nor wrong if they arrive.
@@ -20,9 +20,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
+
+from shoal.live.messages import Promise
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -39,13 +41,18 @@ class Outcome(msgspec.Struct, kw_only=True):
     misdelivered: int = 0
     seconds: float = 0.0
     faults: dict[str, int] = msgspec.field(default_factory=dict)
+    promise: Promise = "best effort"
     crashed: list[str] = msgspec.field(default_factory=list)
     """Brokers that ended without being told to, with their last words."""
 
     @property
     def right(self) -> bool:
-        """Nothing twice, nothing to the wrong client, and no broker gave up by itself."""
-        return not (self.duplicated or self.misdelivered or self.crashed)
+        """Nothing twice, nothing to the wrong client, and no broker gave up by itself.
+
+        With the promise ``recovered``, also nothing lost without a gap.
+        """
+        lost = self.lost if self.promise == "recovered" else 0
+        return not (self.duplicated or self.misdelivered or self.crashed or lost)
 
 
 @dataclass
@@ -110,7 +117,8 @@ def outcome(
     for listener in listeners:
         owed = {n: event for n, event in sent.items() if event.kind == listener.kind}
         missing = [event for n, event in owed.items() if n not in listener.got]
-        told = [event for event in missing if any(gap.holds(event) for gap in listener.gaps)]
+        gaps = [replace(gap) for gap in listener.gaps]  # they count down
+        told = [event for event in missing if any(gap.holds(event) for gap in gaps)]
         found.open_gaps += sum(gap.end == float("inf") for gap in listener.gaps)
         found.owed += len(owed)
         found.delivered += len(owed) - len(missing)

@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from shoal.live.dialling import dial
-from shoal.live.errors import LiveError
+from shoal.live.errors import LiveError, RefusedError
+from shoal.live.peers import SELF
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -18,6 +19,9 @@ UNSENT: Final = 1024
 """Messages that wait for one broker to answer; more are lost, as if it did not."""
 DIALLED: Final = 64
 """Brokers that are dialled at a time to be sent something out of band."""
+OPEN = 256
+"""Connections out of band that a broker keeps after dialling; for one more, the one that was
+unused the longest is closed."""
 
 
 class OutOfBand:
@@ -26,7 +30,7 @@ class OutOfBand:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._peers: dict[tuple[NodeId, bool], Peer] = {}
-        """Connections by node, and by whether this end dialled."""
+        """Connections by node, and by whether this end dialled; the latest used last."""
         self._unsent: dict[str, list[Message]] = {}
         """Messages to be sent per address that is being dialled."""
 
@@ -44,6 +48,9 @@ class OutOfBand:
         self._peers[key] = peer
         if before is not None:
             before.connection.close("a newer connection takes over")
+        dialled = [other for (_, here), other in self._peers.items() if here]
+        for other in dialled[: max(0, len(dialled) - OPEN)]:
+            other.connection.close("unused the longest of too many connections")
 
     def ended(self, peer: Peer) -> None:
         """A connection is gone."""
@@ -53,7 +60,7 @@ class OutOfBand:
 
     def send(self, to: Contact, message: Message) -> None:
         """Send a message, over a new connection if there is none."""
-        peer = self._peers.get((to.node, True)) or self._peers.get((to.node, False))
+        peer = self._used(to.node, True) or self._used(to.node, False)
         address = self._broker.peers.address_of(to)
         if peer is not None:
             peer.send(message)
@@ -62,9 +69,18 @@ class OutOfBand:
         elif address in self._unsent:
             if len(self._unsent[address]) < UNSENT:
                 self._unsent[address].append(message)
-        elif len(self._unsent) < DIALLED and address not in self._broker.peers.own:
+        elif address in self._broker.peers.own:
+            self._broker.peers.say(address, RefusedError("self", SELF))
+        elif len(self._unsent) < DIALLED:
             self._unsent[address] = [message]
             self._broker.spawn(self._dial(to.node, address))
+
+    def _used(self, node: NodeId, dialled: bool) -> Peer | None:
+        """The connection to a node, if there is one, as the latest used."""
+        peer = self._peers.pop((node, dialled), None)
+        if peer is not None:
+            self._peers[node, dialled] = peer
+        return peer
 
     async def _dial(self, node: NodeId, address: str) -> None:
         expect = None if node < 0 else node

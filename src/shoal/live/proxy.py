@@ -39,9 +39,11 @@ def with_events() -> frozenset[bytes]:
 class Proxy:
     """Passes connections on to a broker; its faults can be set at any time."""
 
-    def __init__(self, target: str, seed: str = "") -> None:
+    def __init__(self, target: str, seed: str = "", *, frames: bool = True) -> None:
         self._target = parse_address(target)
         self._chance = random.Random(seed)
+        self._frames = frames
+        """Whether frames of Shoal pass; of anything else, bytes do, and nothing can be dropped."""
         self._events = with_events()
         self._writers: dict[asyncio.StreamWriter, None] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -102,7 +104,11 @@ class Proxy:
         while data := await reader.read(1 << 16):
             if self.delay:
                 await asyncio.sleep(self.delay)
-            for frame in splitter.feed(data):
+            if writer.is_closing():
+                break
+            if not self._frames:
+                writer.write(data)
+            for frame in splitter.feed(data) if self._frames else ():
                 if self.loss and self._lost(bytes(frame[1:40])):
                     self.dropped += 1
                 else:

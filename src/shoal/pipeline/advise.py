@@ -51,6 +51,19 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
         "overlay": {"name": "graph"},
         "routing": {"name": "semi-probabilistic", "horizon": 3, "threshold": 1.0},
     },
+    "DPS, leaders": {"overlay": None, "routing": {"name": "dps"}},
+    "DPS, leaders, generic traversal": {
+        "overlay": None,
+        "routing": {"name": "dps", "traversal": "generic"},
+    },
+    "DPS, epidemic": {
+        "overlay": None,
+        "routing": {"name": "dps", "communication": "epidemic"},
+    },
+    "DPS, epidemic, generic traversal": {
+        "overlay": None,
+        "routing": {"name": "dps", "traversal": "generic", "communication": "epidemic"},
+    },
 }
 """Stacks for nodes that make their links themselves, by name; one more is one more entry."""
 

@@ -113,7 +113,7 @@ class StaticTree:
             args = (self.near, self.own, self.axis, self.work, parameters.root)
             best = optimum(*args, seconds=parameters.seconds)
             least, bound = best.overhead, best.bound
-            note("optimum", 0, least)
+            note("optimum", 0, least)  # proven if the gap is 0
             note("gap", 0, best.gap)
             if parameters.metric == "OPT":
                 tree = self._empty()

@@ -16,6 +16,7 @@ from shoal.routing.dps.messages import (
     Publish,
     Report,
 )
+from shoal.routing.dps.traversal import MAX_HOPS
 from shoal.simulation.chaos import Subject
 from shoal.simulation.chaos.dps import DpsHistory
 from shoal.simulation.invariants import InvariantViolation
@@ -280,3 +281,54 @@ def test_a_node_that_lies_about_labels_is_found_out(message: object) -> None:
     chaos.check_structure()
     chaos.check_delivery()
     assert set(parents(chaos)) == {"x > 2", "x > 4"}
+
+
+def test_a_request_in_a_cycle_ends_and_finds_its_place_from_the_root() -> None:
+    chaos = world("subscribe 0 x > 2", "subscribe 1 x > 4", variant=("generic", "leader"))
+    routings = chaos.routings()
+    for node, mine, other, there in ((0, "x > 2", "x > 4", 1), (1, "x > 4", "x > 2", 0)):
+        routings[node].groups["x", mine].predview = (Pointer(other, Contact(there)),)
+    sent = chaos.simulation.recorder
+    routings[1].receive(5, FindGroup("x", "x > 4", "x < 9", Contact(5), 0, 1))
+    chaos.step("subscribe 5 x < 9")
+    chaos.step("wait 10")
+    sent.close_bin()
+    forwarded = sum(row[2] for row in sent.traffic if row[0] == "findgroup")
+    assert MAX_HOPS / 2 < forwarded < 2 * MAX_HOPS
+    chaos.step("wait 60")
+    chaos.check_structure()
+    chaos.check_delivery()
+    assert parents(chaos) == {"x > 2": "", "x > 4": "x > 2", "x < 9": ""}
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+def test_a_request_that_meets_a_dead_end_is_made_again(variant: tuple[str, str]) -> None:
+    """The node that it is sent to has crashed, and so has the owner on the way."""
+    chaos = world("subscribe 0 x > 1", "subscribe 1 x > 2", "subscribe 2 x > 2", variant=variant)
+    chaos.step("subscribe 3 x > 3")
+    chaos.step("crash 0")
+    chaos.step("crash 1")
+    chaos.step("wait 0.1")
+    assert ("x", "x > 3") in chaos.routings()[3].searches.joining
+    chaos.step("wait 120")
+    chaos.step("start 0")
+    chaos.step("wait 30")
+    chaos.check_structure()
+    chaos.check_delivery()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+def test_filters_that_are_no_simple_conjunction(variant: tuple[str, str]) -> None:
+    """Of everything, of nothing, and of one attribute with two types: delivered as they say."""
+    chaos = world(
+        *("subscribe 0 TRUE", "subscribe 1 FALSE", "subscribe 2 x > 2", "subscribe 3 x = 'b'"),
+        *("subscribe 4 EXISTS x", "subscribe 5 NOT EXISTS x", "subscribe 6 x = y"),
+        variant=variant,
+    )
+    routings = chaos.routings()
+    assert not routings[1].groups
+    assert set(routings[0].groups) == {("", "")}
+    assert parents(chaos) == {"x > 2": "", "x = 'b'": ""}
+    chaos.step("wait 30")
+    chaos.check_structure()
+    chaos.check_delivery()

@@ -174,13 +174,11 @@ def subscriptions(run: Run) -> dict[tuple[int, str], None]:
 
 
 @case("notes", unit="subscriptions")
-def subscriptions_made(run: Run, which: str = "each") -> Value:
-    """Subscriptions of all nodes, or of each one; -1 if nodes differ."""
+def subscriptions_made(run: Run) -> Value:
+    """Subscriptions of each node; -1 if nodes differ."""
     made = Counter(n["node"] for n in run.notes if n["what"] == "subscribed")
-    if which == "all":
-        return sum(made.values())
     counts = set(made.values())
-    return counts.pop() if len(counts) == 1 else -1
+    return counts.pop() if len(counts) == 1 and len(made) == run.configuration["nodes"] else -1
 
 
 @case("notes", unit="share")

@@ -74,7 +74,7 @@ class _Picture:
             *self._legend(),
         ]
         for a, b in sorted(self.edges):
-            parts.append(self._line(a, b, "#dddddd", 1.0))
+            parts.append(self._line(a, b, "#b4b4b4", 1.0))
         for node, parent in sorted(self.parents.items()):
             if parent >= 0:
                 parts.append(self._line(parent, node, "#222222", 2.4))

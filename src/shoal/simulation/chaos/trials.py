@@ -43,13 +43,15 @@ def subjects() -> list[Subject]:
 def recovery_subjects() -> list[Subject]:
     """Every recovery on every overlay and routing, with one way to repair tables.
 
-    Links that people configure are left out: those of a given tree or graph stand for them.
+    Links that people configure are left out: those of a given tree or graph stand for them. So are
+    overlays on the air, whose radios lose events in histories of their own.
     """
     return [
         subject._replace(recovery=recovery.name)
         for subject in subjects()
         for recovery in protocols("recovery")
         if subject.overlay != "links"
+        and _topology(subject) != "air"
         and subject.reconfiguration in ("", "strawman")
         and subject[3:5] == (False, "")
     ]
