@@ -16,7 +16,6 @@ from setuptools import Extension, find_packages, setup
 # cut short by Ctrl-C for a lack of memory, and aborts.
 COMPILED = [
     "src/shoal/content/tables.py",
-    "src/shoal/content/language/evaluate.py",
     "src/shoal/content/index/index.py",
     "src/shoal/content/index/lanes.py",
     "src/shoal/content/index/levels.py",
@@ -96,6 +95,8 @@ COMPILED = [
     "src/shoal/simulation/network.py",
     "src/shoal/simulation/connections.py",
     "src/shoal/simulation/player.py",
+    "src/shoal/simulation/air/host.py",
+    "src/shoal/simulation/air/medium.py",
     "src/shoal/simulation/dataplane/mirror.py",
 ]
 

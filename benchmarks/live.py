@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -297,6 +298,40 @@ async def chain(filters: list[str], event: Any, events: int) -> tuple[float, flo
             broker.stop()
 
 
+async def tree(brokers: int = 24) -> dict[str, float]:
+    """Seconds until brokers with default timers are one tree: started, and without their root."""
+    running: list[Broker] = []
+    try:
+        for n in range(brokers):
+            running.append(Broker(*(("--join", running[n // 3].address) if n else ())))
+        began = time.monotonic()
+        async with AsyncExitStack() as stack:
+            buses = {b: await stack.enter_async_context(connect(b.address)) for b in running}
+
+            async def one_tree() -> Broker:
+                while True:
+                    states = [(await bus.inspect(), broker) for broker, bus in buses.items()]
+                    roots = [b for s, b in states if s.overlay["parent"] == "none (root)"]
+                    links = sum(len(state.links) for state, _ in states)
+                    if len(roots) == 1 and links == 2 * (len(states) - 1):
+                        return roots[0]
+                    await asyncio.sleep(0.01)
+
+            root = await one_tree()
+            started = time.monotonic() - began
+            await buses.pop(root).close()
+            root.process.kill()
+            began = time.monotonic()
+            await one_tree()
+            return {
+                f"tree_of_{brokers}_seconds": started,
+                f"tree_of_{brokers}_without_root_seconds": time.monotonic() - began,
+            }
+    finally:
+        for broker in running:
+            broker.stop()
+
+
 async def idle(subscriptions: int, distinct: int) -> float:
     """Bytes that an idle subscription takes beyond the index, if there are so many filters.
 
@@ -349,6 +384,7 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
         "chain_of_5_events_per_cpu_second_of_busiest": each,
         "chain_share_per_core": each / content["content_events_per_cpu_second"],
     }
+    yield run_loop(tree())
     many = 20_000 if quick else 100_000
     yield {
         "idle_subscription_bytes": run_loop(idle(many, 5000)),

@@ -14,6 +14,7 @@ from shoal.experiments import (
     costa_picco,
     dps,
     find_paper,
+    frey_manet,
     frey_overlays,
     frey_p2p,
     frey_routing,
@@ -27,9 +28,9 @@ from shoal.pipeline.paper import Paper, runnable
 from shoal.pipeline.plan.experiment import Experiment, plan
 
 FREY, COSTA, DPS = frey_routing.PAPER, costa_picco.PAPER, dps.PAPER
-OVERLAYS, P2P = frey_overlays.PAPER, frey_p2p.PAPER
+OVERLAYS, P2P, MANET = frey_overlays.PAPER, frey_p2p.PAPER, frey_manet.PAPER
 both = pytest.mark.parametrize(
-    "paper", [FREY, COSTA, DPS, OVERLAYS, P2P], ids=lambda paper: paper.name
+    "paper", [FREY, COSTA, DPS, OVERLAYS, P2P, MANET], ids=lambda paper: paper.name
 )
 
 
@@ -79,6 +80,18 @@ def test_every_statement_on_trees_that_build_themselves_is_there() -> None:
     assert not [claim.id for claim in claims if claim.pending]
 
 
+def test_every_statement_on_routing_on_the_air_is_there_in_every_reading() -> None:
+    path = shared("claims/thesis.yaml")
+    if path is None:
+        pytest.skip("the list of statements is not here")
+    stated = yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]
+    wanted = [c["id"] for c in stated if c["id"].startswith("T16.")]
+    suffixes = [reading.suffix for reading in frey_manet.READINGS]
+    assert [c.id for c in MANET.claims] == [i + suffix for suffix in suffixes for i in wanted]
+    assert suffixes[0] == ""
+    assert len(wanted) == 25
+
+
 @both
 def test_claims_name_experiments_and_variants_that_exist(paper: Paper) -> None:
     for claim in paper.claims:
@@ -110,6 +123,8 @@ def _places(check: Check) -> Iterator[tuple[str, str]]:
     yield from check.places()
     if check.measure == "gain":  # sets a variant against its namesake with a suffix
         yield from ((experiment, f"{variant} static") for experiment, variant in check.places())
+    if check.measure == "informed_advantage":  # sets one variant against two others
+        yield from ((experiment, v) for experiment, _ in check.places() for v in ("SM", "TDU"))
 
 
 @both

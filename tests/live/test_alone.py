@@ -116,3 +116,20 @@ def test_why_a_contact_cannot_be_joined_is_said_once_per_reason(
                 assert "events and filters of the same size" in reasons(caplog)[1]
 
     run(story())
+
+
+@pytest.mark.parametrize("overlay", ["lstree", "graph", "overcast", "dhtree"])
+def test_who_is_to_join_itself_alone_is_told(
+    overlay: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        for host in ("127.0.0.1", "localhost"):  # under its address, and under another name for it
+            port = free_port()
+            settings = {"listen": f"127.0.0.1:{port}", "join": (f"{host}:{port}",)}
+            broker = await started(overlay, **settings)
+            await until(lambda port=port: f":{port}: that is" in "".join(reasons(caplog)), "told")
+            await stops(broker)
+
+    run(story())
+    assert len(reasons(caplog)) == 2
+    assert all("that is this broker itself; give --join another" in r for r in reasons(caplog))

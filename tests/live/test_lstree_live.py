@@ -12,6 +12,7 @@ from fleet import Fleet
 from live_world import run, until
 from test_faults import logs_are_right, tables_are_right
 
+from shoal.live.errors import LiveError
 from shoal.live.status import Status
 from shoal.stack import LOCAL
 from shoal.stack.layer import shown_parent
@@ -31,7 +32,10 @@ async def one_tree(fleet: Fleet, numbers: list[int]) -> dict[int, object]:
 
     async def whole() -> bool:
         found.clear()
-        found.update(parents(await fleet.states(numbers)))
+        try:
+            found.update(parents(await fleet.states(numbers)))
+        except LiveError:  # a client that has just come back to its broker
+            return False
         above = list(found.values())
         return above.count(ROOT) == 1 and all(p == ROOT or p in found for p in above)
 

@@ -141,24 +141,7 @@ SCENARIO = RunConfig(
 @pytest.mark.spark
 def test_one_scenario_in_two_worlds(tmp_path: Path, spark: SparkSession) -> None:
     """30 nodes, the same graph, subscriptions, events and seed: simulated, and on sockets."""
-    from shoal.pipeline.tables.store import Store
-    from shoal.simulation.run import simulate
-
-    simulated = simulate(SCENARIO)
-    store = Store(tmp_path / "simulated")
-    store.prepare()
-    store.write(
-        simulated.run_id,
-        simulated.tables,
-        {
-            "run_id": simulated.run_id,
-            "seed": SCENARIO.seed,
-            "configuration": _configuration(),
-            "status": "done",
-            "nodes": simulated.nodes,
-            "messages": simulated.messages,
-        },
-    )
+    _simulated(SCENARIO, tmp_path / "simulated")
     run(_live(tmp_path / "logs"))
     names = ["delivery", "messages_per_event", "receivers", "route_length"]
     folders = [tmp_path / "simulated", tmp_path / "logs"]
@@ -169,10 +152,78 @@ def test_one_scenario_in_two_worlds(tmp_path: Path, spark: SparkSession) -> None
         assert second.values[name] == pytest.approx(first.values[name], rel=0.05), name
 
 
-def _configuration() -> str:
-    from shoal.simulation.config import canonical_json
+TREE_SCENARIO = RunConfig(
+    nodes=8,
+    duration=30.0,
+    seed=2,
+    topology={"name": "full-mesh", "joining": 1.0, "notice": 0.1, "crashes": [[15.0, 0]]},
+    overlay={"name": "lstree"},
+    routing={"name": "subscription-forwarding"},
+    reconfiguration={"name": "timed", "unsubscription_timer": 1.5},
+    workload=WorkloadParameters(
+        subscribers=1.0, patterns=8, patterns_per_subscriber=2, publish_window=(5.0, 14.0)
+    ),
+    record=("publications", "deliveries", "traffic", "links", "notes"),
+)
+"""Eight nodes form a tree; the first one crashes, and its children find other parents."""
 
-    return canonical_json(SCENARIO)
+
+def test_a_live_tree_stands_beside_a_simulated_one(tmp_path: Path, spark: SparkSession) -> None:
+    """The same Spark code measures both: no cycle, all delivered; one page shows both."""
+    from shoal.pipeline.report.side_by_side import OVER_TIME, side_by_side
+
+    _simulated(TREE_SCENARIO, tmp_path / "simulated")
+    run(_live_tree(tmp_path / "logs"))
+    names = ["delivery", "parent_cycles", "mean_repair_delay", "greatest_degree", *OVER_TIME]
+    folders = [tmp_path / "simulated", tmp_path / "logs"]
+    rows_ = measured(spark, folders, tmp_path / "out", names)
+    for row in rows_:
+        assert row.values["delivery"] == 1.0, row.run
+        assert row.values["parent_cycles"] == 0, row.run
+        assert 2 <= row.values["greatest_degree"] <= 5, row.run
+        assert row.values["mean_repair_delay"] > 0, row.run
+    page = side_by_side(rows_, names, tmp_path / "out", ["shoal", "report"]).read_text()
+    for row, kind in zip(rows_, ("simulated", "live"), strict=True):
+        assert row.planned.variant.startswith(f"{kind}: ")
+        assert "lstree" in row.planned.variant
+        assert row.planned.variant in page
+    assert page.count("<svg") >= len(names)
+
+
+async def _live_tree(logs: Path) -> None:
+    silence = {"heartbeat": 20.0}  # nobody is suspected in vain
+    async with Network(8, record=logs, rotate=0.2, overlay=silence, heartbeat=20.0) as network:
+        for n, broker in enumerate(network.brokers):
+            broker.listen_to(AttributeFilter(f"x = {n % 4}"), lambda event: None)
+        await network.settled()
+        for n in range(40):
+            network.brokers[n % 8].publish({"x": n % 5})
+        await until(lambda: at_rest(network.brokers), "all that was sent has arrived")
+        await network.brokers.pop(0).stop()  # the root, and others' parent
+        await network.settled()
+
+
+def _simulated(scenario: RunConfig, folder: Path) -> None:
+    """Simulate a scenario and keep its tables."""
+    from shoal.pipeline.tables.store import Store
+    from shoal.simulation.config import canonical_json
+    from shoal.simulation.run import simulate
+
+    simulated = simulate(scenario)
+    store = Store(folder)
+    store.prepare()
+    store.write(
+        simulated.run_id,
+        simulated.tables,
+        {
+            "run_id": simulated.run_id,
+            "seed": scenario.seed,
+            "configuration": canonical_json(scenario),
+            "status": "done",
+            "nodes": simulated.nodes,
+            "messages": simulated.messages,
+        },
+    )
 
 
 async def _live(logs: Path) -> None:

@@ -161,7 +161,7 @@ def test_what_follows_from_the_other_settings() -> None:
         ({}, ""),
         ({"overlay": {"name": "graph"}, "routing": {"threshold": 1.0}}, ""),
         ({"overlay": {"name": "graph"}}, "about 99.9%"),
-        ({"overlay": {"name": "graph"}, "routing": {"horizon": 1}}, "not known"),
+        ({"overlay": {"name": "graph"}, "routing": {"threshold": 0.1}}, "not known"),
         ({"routing": {"name": "adaptive"}}, "about 99.5%"),
     ],
 )

@@ -12,13 +12,20 @@ NODES = 20
 START, END = 6.0, 20.0
 
 
-def load(seed: int, routing: str, publishers: int, **overlay: Any) -> tuple[int, int, int]:
+def load(
+    seed: int,
+    routing: str,
+    publishers: int,
+    leaves: tuple[tuple[float, int], ...] = (),
+    **overlay: Any,
+) -> tuple[int, int, int]:
     """Deliveries owed, those made, and moves while events are on their way.
 
     Nodes find better parents as their samples of events grow. No recovery, slow links.
     """
     script: list[dict[str, Any]] = []
-    for node in range(NODES):
+    staying = [node for node in range(NODES) if node not in {node for _, node in leaves}]
+    for node in staying:
         kinds = {(node + 5 * k * k) % 12 for k in range(3)}
         filters = [f"kind = {kind}" for kind in sorted(kinds)]
         script.append({"at": 0.0, "node": node, "do": "subscribe", "filters": filters})
@@ -38,7 +45,7 @@ def load(seed: int, routing: str, publishers: int, **overlay: Any) -> tuple[int,
                 "nodes": NODES,
                 "seed": seed,
                 "duration": END,
-                "topology": {"name": "full-mesh", "joining": 1.0},
+                "topology": {"name": "full-mesh", "joining": 1.0, "leaves": leaves},
                 "link": {"delay": 0.03},
                 "overlay": {
                     "name": "shopparent",
@@ -60,8 +67,10 @@ def load(seed: int, routing: str, publishers: int, **overlay: Any) -> tuple[int,
     moves = [
         note
         for note in tables["notes"].to_pylist()
-        if note["what"] == "parent" and note["time"] > START
+        if note["what"] == "parent" and note["time"] > START and note["node"] in staying
     ]
+    if leaves:
+        assert all(note["peer"] >= 0 for note in moves)  # nobody is without a parent meanwhile
     return sum(e["owed"] for e in events), sum(e["received"] for e in events), len(moves)
 
 
@@ -76,4 +85,12 @@ def test_no_event_is_lost_when_nodes_change_their_parents(seed: int, publishers:
 def test_events_of_the_root_are_not_lost_where_subscriptions_lay_the_routes() -> None:
     owed, made, moves = load(3, "subscription-forwarding", 1)
     assert moves > 20
+    assert made == owed
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_event_is_lost_when_nodes_leave_in_good_order(seed: int) -> None:
+    leaves = tuple((8.0 + 1.5 * k, k + 1) for k in range(6))
+    owed, made, moves = load(seed, "hierarchical-forwarding", 1, leaves, metric="NHOP")
+    assert moves > 5
     assert made == owed

@@ -12,8 +12,10 @@ import pytest
 from shoal.overlay import MAODV
 from shoal.overlay.maodv_label import BLANK, Label, below, leads, nearer
 from shoal.overlay.maodv_messages import Confirm, Handover, Leave, Mact, Rrep, Rreq, Taken
+from shoal.routing.messages import Subscribe, Unsubscribe
 from shoal.simulation import Simulation, parse_config
 from shoal.simulation.kernel import to_ns
+from shoal.simulation.player import Player
 from shoal.stack import LOCAL, Contact, StackError
 
 
@@ -101,7 +103,7 @@ f..c
 
 def tree(links: str) -> dict[str, str]:
     """The parents that make up a tree: "ba ca" are b and c below a, which leads."""
-    found = dict(map(tuple, links.split()))
+    found = {link[0]: link[1] for link in links.split()}
     return {**dict.fromkeys(found.values(), ""), **found}
 
 
@@ -201,3 +203,97 @@ def test_labels_lead_upwards_whatever_a_parent_says() -> None:
 def test_an_overlay_for_radios_is_refused_elsewhere_by_name() -> None:
     with pytest.raises(StackError, match="overlay 'witree' needs a layer that carries frames"):
         parse_config({"topology": {"name": "full-mesh"}, "overlay": {"name": "witree"}})
+
+
+def on_air(**changes: Any) -> Simulation:
+    """Radios on a line that subscribe at the start; what they send is not lost by chance alone."""
+    return Simulation(
+        parse_config(
+            {
+                "nodes": 4,
+                "topology": {
+                    "name": "air",
+                    "range": 150.0,
+                    "places": [[100.0 * n, 0.0] for n in range(4)],
+                },
+                "overlay": {"name": "witree"},
+                "duration": 40.0,
+                "workload": {"subscribers": 1.0, "publish_rate": 0.0},
+                **changes,
+            }
+        )
+    )
+
+
+def test_a_subscription_that_did_not_arrive_is_said_again_while_it_holds() -> None:
+    simulation = on_air()
+    simulation.run()
+    assert simulation.wrong_table() is None
+    node = next(n for n in simulation.network.nodes if n is not None)
+    routing = node.routing
+    neighbour = routing.linked()[0]
+    told = list(routing.announced[neighbour])  # type: ignore[attr-defined]
+    sent: list[tuple[int, Any]] = []
+    node.host.send = lambda to, message: sent.append((to, message))  # type: ignore[method-assign]
+    routing.undelivered(neighbour, Subscribe(told[0]))
+    routing.undelivered(neighbour, Unsubscribe(told[0]))  # by now it is wanted again
+    routing.undelivered(99, Subscribe(told[0]))  # no neighbour any more
+    assert sent == [(neighbour, Subscribe(told[0]))]
+
+
+def test_events_for_several_neighbours_are_one_frame_that_names_them() -> None:
+    """The middle of a line of three publishes: one frame, and both ends get the event."""
+    for transport, frames in (("broadcast", 1), ("unicast", 2)):
+        simulation = on_air(
+            nodes=3,
+            topology={
+                "name": "air",
+                "range": 150.0,
+                "places": [[100.0 * n, 0.0] for n in range(3)],
+                "event_transport": transport,
+            },
+            workload={
+                "script": [
+                    {"at": 0, "node": 0, "do": "subscribe", "patterns": [1]},
+                    {"at": 0, "node": 2, "do": "subscribe", "patterns": [1]},
+                    {"at": 30, "node": 1, "do": "publish", "patterns": [1]},
+                ]
+            },
+            record=["traffic", "publications"],
+        )
+        simulation.run()
+        traffic = [row for row in simulation.recorder.traffic if row[0] == "event"]
+        assert sum(row[2] for row in traffic) == frames
+        (record,) = simulation.recorder.publications
+        assert record.received == 0b101
+
+
+def test_activate_goes_along_the_tree_where_nodes_reach_only_those_in_range() -> None:
+    """The ring again: r works out what c and g need to know, and tells c, which tells g."""
+    rows = [(0, 0), (1, 0), (2, 1), (3, 2), (0, 1), (0, 2), (1, 3), (2, 3)]  # a p r c e f d g
+    simulation = on_air(
+        nodes=8,
+        topology={
+            "name": "air",
+            "range": 150.0,
+            "places": [[100.0 * x, 100.0 * y] for x, y in rows],
+        },
+        reconfiguration={
+            "name": "informed-asymmetric",
+            "unsubscription_timer": 2.0,
+            "subscription_timer": 2.0,
+            "routed": True,
+        },
+        record=["traffic", "links"],
+    )
+    simulation.begin()
+    player = Player(simulation.kernel, simulation.workload, simulation, simulation.advertises)
+    player.start()
+    simulation.kernel.run(to_ns(60.0))
+    lost = simulation.network.nodes[2]
+    assert lost is not None
+    parent = lost.overlay.parent  # type: ignore[union-attr]
+    simulation.topology.connections.crash(parent if parent != LOCAL else 1)
+    simulation.kernel.run(to_ns(120.0))
+    assert simulation.kernel.run_to_rest(to_ns(180.0))
+    assert simulation.wrong_table() is None

@@ -173,3 +173,22 @@ def test_a_publisher_numbers_so_many_filters_and_forgets_followers() -> None:
     assert numbering.marks(Event(PUBLISHER, 0, Patterns((1, 2))), 60.0) == ((1, 1),)
     assert list(numbering.tails(61.0)) == [4]
     assert numbering.tails(62.0) == {}
+
+
+def test_a_publisher_that_starts_again_and_knows_one_filter_only_loses_no_count() -> None:
+    """Its marks then say nothing of the other filter, which its events match all the same."""
+    losses, first = Losses(), Numbering(1, 16)
+    begin(first, losses, WORDS[:2])
+    again = Numbering(2, 16)
+    known, other = WORDS[0], WORDS[1]
+    followed = again.follow(known, FOLLOWER, 0.0)
+    assert followed is not None
+    losses.started(PUBLISHER, Start(known, followed.index, -1, 0, -1, 0), 0.0, 0.0)
+    made = Event(PUBLISHER, 0, Attributes({"x": 2}))
+    made = Event(PUBLISHER, 0, made.content, b"", again.marks(made, 1.0))
+    assert not losses.next_came(made, 16)
+    losses.arrived(made, losses.matching(made), 1.0, room=True)
+    later = again.follow(other, FOLLOWER, 2.0)
+    assert later is not None
+    losses.started(PUBLISHER, Start(other, later.index, -1, -1, 0, 0), 0.0, 2.0)
+    assert len(losses) == 0

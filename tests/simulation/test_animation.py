@@ -89,3 +89,45 @@ def test_orphans_are_drawn_as_roots_of_their_own() -> None:
     }
     places = layout(states, {(0, 1), (2, 3)}, True)
     assert places[0][1] == places[2][1] < places[1][1] == places[3][1]
+
+
+def test_radios_are_filmed_where_they_are_with_their_frames_and_losses() -> None:
+    film, fingerprint = filmed(
+        topology={"name": "air", "width": 400.0, "height": 400.0, "speed": 20.0},
+        overlay={"name": "beacons"},
+        routing={"name": "broadcast", "threshold": 1.0, "jitter": 0.01},
+        workload={"publish_rate": 2.0},
+        link={},
+        duration=3.0,
+    )
+    assert fingerprint == filmed_not(film)
+    moved = [frame["p"] for frame in film.frames if frame.get("p")]
+    assert len(moved) > FRAMES / 2, "nodes move all the time"
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for p in moved for x, y in p.values())
+    assert sum(len(frame["r"]) for frame in film.frames) > 50
+    assert sum(len(frame["m"]) for frame in film.frames) > 500
+    assert sum(len(frame["x"]) for frame in film.frames) > 0
+    assert json.loads(data_of(film.page()))["range"] > 100
+    ElementTree.fromstring(film.picture())
+
+
+def filmed_not(film: Film) -> str:
+    """The fingerprint of the same run, seen by nobody."""
+    config = {
+        **RUN,
+        "data_plane": "objects",
+        "topology": {"name": "air", "width": 400.0, "height": 400.0, "speed": 20.0},
+        "overlay": {"name": "beacons"},
+        "routing": {"name": "broadcast", "threshold": 1.0, "jitter": 0.01},
+        "workload": {"publish_rate": 2.0},
+        "link": {},
+        "duration": 3.0,
+    }
+    return simulate(parse_config(config)).fingerprint
+
+
+def data_of(page: str) -> str:
+    """The film's data in a page."""
+    found = re.search(r"const film=(.*);\nconst NS", page)
+    assert found is not None
+    return found.group(1)

@@ -198,6 +198,10 @@ def test_parameters_are_checked_by_the_protocols_own_type(
         assert word in str(refused.value)
 
 
+ALONE = {"reach": "full-mesh", "air": "air"}
+"""Where routings stand that need no overlay, by what they need."""
+
+
 @pytest.mark.parametrize("name", [p.name for p in protocols("routing")])
 def test_any_routing_can_be_the_base_of_ones_own(name: str) -> None:
     """Also where the routing is compiled and the new one is not."""
@@ -205,8 +209,8 @@ def test_any_routing_can_be_the_base_of_ones_own(name: str) -> None:
     mine = type("Mine", (base.make,), {"__doc__": "One's own."})  # type: ignore[arg-type]  # classes
     register("routing", "mine", mine, base.parameters, needs=base.needs, provides=base.provides)
     repair = Choice("strawman") if "tables" in base.provides else None
-    alone = "reach" in base.needs
-    below = (None, Choice("full-mesh")) if alone else (GIVEN, TREE)
+    alone = [topology for need, topology in ALONE.items() if need in base.needs]
+    below = (None, Choice(alone[0])) if alone else (GIVEN, TREE)
     stack = build(below[0], Choice("mine"), repair, topology=below[1])
     assert type(stack.on(Host(0, 0)).routing) is mine
 

@@ -23,28 +23,36 @@ def report(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the numbers here.")
     ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Also write report.html, with all runs side by side.")
+    ] = False,
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
 ) -> None:
     """Measure what brokers recorded, as simulations are measured.
 
     The recordings of all brokers of a network are put together, with what was owed to whom, and
-    the same measures are computed over them as over simulated runs.
+    the same measures are computed over them as over simulated runs. Name the folders of both, and
+    they stand side by side.
 
     Examples:
 
         shoal report logs/
 
         shoal report broker-1/ broker-2/ --measure delivery --measure route_length
+
+        shoal report logs/ simulated/ --page
     """
     from rich.console import Console
     from rich.table import Table
 
     from shoal.pipeline.measure.live import USUAL, measured
+    from shoal.pipeline.report.side_by_side import OVER_TIME, side_by_side
     from shoal.pipeline.spark.session import spark_session
 
     names = measure or list(USUAL)
+    asked = list(dict.fromkeys((*names, *OVER_TIME) if page else names))
     with spark_session(master) as spark:
-        rows = measured(spark, folders, out, names)
+        rows = measured(spark, folders, out, asked)
     table = Table("run", "stack", *names, title="What happened", title_justify="left")
     for column in table.columns[2:]:
         column.justify = "right"
@@ -52,6 +60,9 @@ def report(
         values = [row.values.get(name) for name in names]
         table.add_row(row.run, row.stack, *("–" if v is None else f"{v:.4g}" for v in values))
     Console(highlight=False).print(table)
+    if page:
+        words = ["shoal", "report", *map(str, folders), "--page", "--out", str(out)]
+        typer.echo(f"Report: {side_by_side(rows, asked, out, words)}")
     if json_file is not None:
         found = [{"run": row.run, "stack": row.stack, **row.values} for row in rows]
         json_file.write_text(json.dumps(found, indent=2) + "\n")

@@ -79,7 +79,7 @@ def _radio(nodes: int, side: float, reach: float, **movement: Any) -> Any:
 def _aircraft(name: str, title: str, nodes: int, reach: float, start: float) -> list[Experiment]:
     """What is in the air for three minutes from a second of the recording on, if there is one."""
     found = []
-    for path in _files(POSITIONS)[:1]:
+    for path in recorded_files(POSITIONS)[:1]:
         tracks = {"name": "tracks", "path": path, "reach": reach, "start": start, "stay": 180.0}
         base = merge(STATIC, {"nodes": nodes, "topology": tracks})
         found.append(_scenario(name, title, base, 3 * SPAN, radio=True))
@@ -90,11 +90,12 @@ def _mesh(path: str) -> Any:
     return merge(STATIC, {"nodes": 210, "topology": {"name": "mesh", "path": path}})
 
 
-def _files(variable: str) -> list[str]:
+def recorded_files(variable: str) -> list[str]:
+    """The files that an environment variable names."""
     return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
 
 
-_MESHES = _files(MESH)
+_MESHES = recorded_files(MESH)
 
 KNOWN = (
     _scenario("still", "Static network", STATIC),

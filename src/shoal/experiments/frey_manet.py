@@ -4,6 +4,10 @@ Two things are not in the text. The default publish rate: 50 events a second fit
 several statements better. And how the one-hop broadcasts of events fare depends on the radio; with
 acknowledged unicasts the figures are others. So every claim is judged in four *readings*, the
 text's (50 events a second, broadcast) first.
+
+Where no paper has been, the same stacks run on recorded movement and measured links: name the files
+in the environment variables ``SHOAL_POSITIONS`` (positions, as of aircraft: 16 of them must stay
+for three minutes from second 3,600 on) and ``SHOAL_MESH`` (a community mesh of 100 nodes or more).
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 import yaml
 
 from shoal.experiments import frey_p2p
+from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
 from shoal.pipeline.judge.claims import Claim, parse_claim
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, merge
@@ -49,6 +54,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """What the thesis does not compare."""
+COMPARED = ("TDU", *BESIDE, "FLOOD")
 LABELS: Mapping[str, str] = {
     "SM": "Strawman",
     "TDU": "Timed Deferred Unsubscription",
@@ -85,8 +91,8 @@ M_DEFAULT: Mapping[str, Any] = {
     "invariants": False,
 }
 QUICK: Mapping[str, Any] = {
-    "duration": 60.0,
-    "workload": {"publish_window": [30.0, 60.0]},
+    "duration": 50.0,
+    "workload": {"publish_window": [30.0, 50.0]},
 }
 CLOSE = {"record": ["traffic", "links", "repairs", "publications", "notes", "air"]}
 
@@ -128,7 +134,7 @@ def _experiments(reading: Reading) -> tuple[Experiment, ...]:
             f"{name}{suffix}",
             title + words,
             base,
-            PROTOCOLS,
+            {**PROTOCOLS, **(BESIDE if text and name == "manet-load" else {})},
             axis=axis,
             values=values,
             quick_values=quick if text else (),
@@ -141,7 +147,7 @@ def _experiments(reading: Reading) -> tuple[Experiment, ...]:
             f"manet{suffix}",
             "The reference scenario, looked at closely" + words,
             merge(base, CLOSE),
-            {label: PROTOCOLS[label] for label in TREE} | dict(BESIDE if text else {}),
+            {label: PROTOCOLS[label] for label in TREE},
             quick_values=None if text else (),
             **few,
         ),
@@ -152,7 +158,7 @@ def _experiments(reading: Reading) -> tuple[Experiment, ...]:
             "Event load",
             "workload.system_rate",
             LOADS,
-            (1.0, 100.0),
+            (1.0, 50.0, 200.0),
             "events per second",
         ),
     )
@@ -190,6 +196,53 @@ RANDOM = Experiment(
     axis_label="dispatchers N",
     seeds=5,
 )
+
+
+def _recorded(name: str, title: str, nodes: int, topology: Mapping[str, Any]) -> Experiment:
+    """All stacks on recorded data, with few and many events."""
+    window = {"publish_window": [60.0, 180.0]}
+    # The medium's parameters are the same; where nodes are is not.
+    base = {**M_DEFAULT, "nodes": nodes, "duration": 180.0, "topology": topology}
+    return Experiment(
+        name,
+        title,
+        merge(base, {"workload": window}),
+        {**PROTOCOLS, **BESIDE},
+        axis="workload.system_rate",
+        values=(1.0, 5.0, 20.0, 50.0),
+        quick_values=(5.0,),
+        axis_label="events per second",
+        seeds=3,
+        quick_seeds=1,
+    )
+
+
+AIRCRAFT = [
+    _recorded(
+        "aircraft",
+        "Recorded aircraft, radios reaching 100 km",
+        16,
+        {
+            "name": "air-tracks",
+            "path": path,
+            "range": 100e3,
+            "event_bytes": 50,
+            "start": 3600.0,
+            "stay": 180.0,
+            "step": 1.0,
+        },
+    )
+    for path in recorded_files(POSITIONS)[:1]
+]
+MESHES = [
+    _recorded(
+        "mesh",
+        "A community mesh, frames lost as was measured",
+        100,
+        {"name": "air-mesh", "path": path, "event_bytes": 50},
+    )
+    for path in recorded_files(MESH)[:1]
+]
 CLAIMS = Path(__file__).with_name("frey_manet.claims.yaml")
 SHARED = ("manet-density", "lstree", "scale")
 """Experiments that are the same in every reading."""
@@ -322,9 +375,34 @@ PAPER = Paper(
     ),
     experiments=(
         *(experiment for reading in READINGS for experiment in _experiments(reading)),
-        *(DENSITY, LSTREE, RANDOM),
+        *(DENSITY, LSTREE, RANDOM, *AIRCRAFT, *MESHES),
     ),
     claims=tuple(claim for reading in READINGS for claim in _claims(reading)),
-    figures=tuple(figure for reading in READINGS for figure in _figures(reading)),
+    figures=(
+        *(figure for reading in READINGS for figure in _figures(reading)),
+        Figure(
+            "beside",
+            "MAODV, and routing without a tree",
+            (
+                Panel("manet-load", "delivery", DELIVERY, COMPARED, x_scale="log"),
+                Panel("manet-load", "transmissions", SENT, COMPARED, x_scale="log"),
+            ),
+            "Nothing: it compares with flooding alone.",
+            (),
+        ),
+        *(
+            Figure(
+                experiment.name,
+                experiment.title,
+                (
+                    Panel(experiment.name, "delivery", DELIVERY, y_range=(0.0, 1.0)),
+                    Panel(experiment.name, "transmissions", "messages in 120 s"),
+                ),
+                "Nothing: no paper has run these protocols there.",
+                (),
+            )
+            for experiment in (*AIRCRAFT, *MESHES)
+        ),
+    ),
     variants=LABELS,
 )

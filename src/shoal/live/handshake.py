@@ -34,6 +34,7 @@ from shoal.live.messages import (
     Welcome,
 )
 from shoal.live.peer import Peer
+from shoal.live.peers import SELF
 from shoal.live.proof import BROKER, CALLER, Caller, held, token_id, transcript
 from shoal.live.session import Session
 from shoal.live.settings import differences
@@ -204,7 +205,7 @@ class Handshakes:
             raise RefusedError("identity", f"'{who.name}' is not the name of node {who.node}")
         if who.node == broker.node:
             if who.name == broker.name and who.address == broker.me.address:
-                raise RefusedError("self", "that is this broker itself; leave it out")
+                raise RefusedError("self", SELF)
             raise RefusedError(
                 "identity",
                 f"node {who.node} is '{broker.name}' at {broker.me.address} and '{who.name}' at "

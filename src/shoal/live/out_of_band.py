@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from shoal.live.dialling import dial
-from shoal.live.errors import LiveError
+from shoal.live.errors import LiveError, RefusedError
+from shoal.live.peers import SELF
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -68,7 +69,9 @@ class OutOfBand:
         elif address in self._unsent:
             if len(self._unsent[address]) < UNSENT:
                 self._unsent[address].append(message)
-        elif len(self._unsent) < DIALLED and address not in self._broker.peers.own:
+        elif address in self._broker.peers.own:
+            self._broker.peers.say(address, RefusedError("self", SELF))
+        elif len(self._unsent) < DIALLED:
             self._unsent[address] = [message]
             self._broker.spawn(self._dial(to.node, address))
 

@@ -27,6 +27,7 @@ log = logging.getLogger("shoal.live")
 MET: Final = 4096
 """Brokers whose addresses are remembered."""
 POLL: Final = 0.02
+SELF: Final = "that is this broker itself; give --join another one"
 
 
 class _Dial:
@@ -113,7 +114,7 @@ class Peers:
         if not attempt.address:
             raise LiveError(f"no address is known of node {attempt.contacts[0].node}")
         if attempt.address in self.own:
-            raise RefusedError("self", "that is this broker itself")
+            raise RefusedError("self", SELF)
         peer = self.find(Contact(-1, attempt.address))
         if peer is not None:
             return peer.node
@@ -156,7 +157,9 @@ class Peers:
         """Log why there is no connection to a broker, once per reason."""
         code = error.code if isinstance(error, RefusedError) else ""
         text = str(error) if address in str(error) else f"{address}: {error}"
-        told_to = code != "self" and address in self._broker.settings.contacts()
+        contacts = self._broker.settings.contacts()
+        # Brokers may all be given the same list; who is given nobody but itself should know.
+        told_to = address in contacts and (code != "self" or len(contacts) == 1)
         if (told_to or code in FATAL) and self._said.get(address) != text:
             self._said[address] = text
             if len(self._said) > MET:

@@ -217,8 +217,7 @@ class Ring(Neighbourhood):
             self.successors = self._list_of(peer, message.successors, True)
         if self.predecessors and self.predecessors[0] == peer:
             self.predecessors = self._list_of(peer, message.predecessors, False)
-        for other in message.predecessors + message.successors:
-            self.hear_of(other)
+        self._hear_of_all(message.predecessors + message.successors)
         self._compare(peer, message.successors, self.predecessors)
         self._compare(peer, message.predecessors, self.successors)
         if message.answer:
@@ -276,6 +275,16 @@ class Ring(Neighbourhood):
         for held, ahead in ((self.successors, True), (self.predecessors, False)):
             if not held or self._away(peer, ahead) < self._away(held[0], ahead):
                 self._probe(peer)
+
+    def _hear_of_all(self, peers: tuple[RingPeer, ...]) -> None:
+        """As :meth:`hear_of`; quick for the many that are farther away than the neighbours."""
+        here, keys = self.position, self.keys
+        ahead = self._away(self.successors[0], True) if self.successors else keys
+        behind = self._away(self.predecessors[0], False) if self.predecessors else keys
+        for peer in peers:
+            away = (peer.position - here) % keys
+            if away < ahead or keys - away < behind:
+                self.hear_of(peer)
 
     def _move(self, other: RingPeer) -> None:
         """Another node has this position: take another one, and join anew."""

@@ -19,12 +19,13 @@ prevents cycles: :mod:`~shoal.overlay.lstree_member`. Here: its life, merging, t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.lstree_caches import Search, key_of
-from shoal.overlay.lstree_member import PLACES
+from shoal.overlay.lstree_member import PLACES, Member
 from shoal.overlay.lstree_messages import (
     Accept,
     Attach,
@@ -42,8 +43,9 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, Colour, precedes
 from shoal.overlay.lstree_search import Searcher
+from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId
-from shoal.stack.layer import Handler, Routing
+from shoal.stack.layer import Handler, Layer, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
@@ -119,7 +121,7 @@ class LSTree(Searcher):
         """Look for a parent among the nodes to begin with."""
         self.contacts = contacts
         for contact in contacts:
-            if contact.node < 0:
+            if contact.node < 0 and contact.address != self.me.address:
                 self.unmet[contact.address] = None
             self.known.insert(contact)
             self.known.remember(contact)
@@ -144,11 +146,8 @@ class LSTree(Searcher):
         self.merge()
 
     def merge(self) -> None:
-        """A root asks the nodes that it knows whether they are of another tree.
-
-        Without a Global cache it asks those to begin with, until all of them have been met.
-        """
-        if self.root and self.search is None and (self.merges or self.unmet):
+        """A root asks the nodes that it knows whether they are of another tree."""
+        if self.root and self.search is None and self.merges:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
             kept = list(self.known.remembered.values())
             for _ in range(min(TRIES, len(kept))):
@@ -220,6 +219,35 @@ class LSTree(Searcher):
             self.known.answered(pong.contact)
             if pong.colour != self.colour:
                 self.sighted(pong.contact, pong.colour)
+
+    # For those who watch
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """There is one root, and each node has the parent's colour and is not above its limit."""
+        if self.search is not None and self.search.cause != "merge":
+            return "it looks for a parent"
+        if self.parent == LOCAL:
+            others = [n for n, layer in running.items() if cast("Member", layer).root]
+            return None if others == [self.node] else f"it is root, beside {others}"
+        above = cast("Member", running[self.parent])
+        if self.colour != above.colour:
+            return f"its colour is {self.colour}, that of its parent {above.colour}"
+        if above.depth >= self.depth:
+            return f"its depth is {self.depth}, that of its parent {above.depth}"
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`~shoal.stack.layer.Overlay`."""
+        seen = super().describe()
+        search = self.search
+        if search is None or search.cause == "merge":
+            search = self.last
+        if search is not None:
+            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
+            outcome = "under way" if search is self.search else self.outcome
+            cause = f"parent {search.lost} lost ({search.why})" if search.why else search.cause
+            seen["last search"] = "; ".join([cause, *steps[-6:], outcome])
+        return seen
 
 
 register(

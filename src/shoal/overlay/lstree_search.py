@@ -7,7 +7,6 @@ PARENTREQUEST; 4, it decides (:mod:`~shoal.overlay.lstree_member`); 5, attach to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
@@ -26,7 +25,7 @@ from shoal.overlay.lstree_messages import (
 from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Layer, Reconfiguration, Routing
+from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 2**20
@@ -48,6 +47,10 @@ class Searcher(Member):
         """The nodes to begin with."""
         self.unmet: dict[str, None] = {}
         """Addresses among them under which nobody has answered so far."""
+        self._retry: Timer | None = None
+        """Set while some of them are to be tried again."""
+        self._met_until = -1.0
+        """Until when they are tried again although all have answered."""
         self.last: Search | None = None
         """The search that ended last, but for those that found no other tree."""
         self.outcome = ""
@@ -117,7 +120,7 @@ class Searcher(Member):
         assert search is not None
         search.timer = None
         self._let_go(search)
-        for step in self.sequence:
+        for step in () if search.meeting else self.sequence:
             if self._ask_from(step, search):
                 return
         if search.cause != "lost":
@@ -271,7 +274,8 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
-        self.unmet.pop(contact.address, None)
+        if self.unmet.pop(contact.address, contact) is None:
+            self._met_until = self.host.now() + self.parameters.merge_period
         self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
@@ -343,6 +347,9 @@ class Searcher(Member):
     def _nobody(self, search: Search) -> None:
         """Be root: for the first time, or still."""
         self._end_search("no candidate is left: root")
+        soon = bool(self.unmet) or self.host.now() < self._met_until
+        if soon and self._retry is None:  # they are about to start, or to hear of this tree
+            self._retry = self.host.after(self.parameters.early_merge, self._meet)
         if search.cause == "merge":
             return
         if self.colour[0] >= LONGEST:
@@ -354,10 +361,18 @@ class Searcher(Member):
         self._recolour()
         if self.host.watched:
             self.host.note("root", search.lost, search.cause)
-        if self.merges or self.unmet:
+        if self.merges:
             self.host.after(self.parameters.early_merge, self.merge)
         if self._growing is None:
             self._growing = self.host.every(self.parameters.merge_period, self.grow)
+
+    def _meet(self) -> None:
+        """Try the nodes to begin with again, and nobody else."""
+        self._retry = None
+        if self.root and self.search is None:
+            self.search = Search("merge", self.host.now(), LOCAL, -1)
+            self.search.meeting = True
+            self._ask_next()
 
     def _recolour(self) -> None:
         """Extend the colour by this node, and tell all below."""
@@ -374,30 +389,3 @@ class Searcher(Member):
         self.colour = BLANK
         self.depth = 0.0
         self._seek("join", LOCAL, -1)
-
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """There is one root, and each node has the parent's colour and is not above its limit."""
-        if self.search is not None and self.search.cause != "merge":
-            return "it looks for a parent"
-        if self.parent == LOCAL:
-            others = [n for n, layer in running.items() if cast("Member", layer).root]
-            return None if others == [self.node] else f"it is root, beside {others}"
-        above = cast("Member", running[self.parent])
-        if self.colour != above.colour:
-            return f"its colour is {self.colour}, that of its parent {above.colour}"
-        if above.depth >= self.depth:
-            return f"its depth is {self.depth}, that of its parent {above.depth}"
-        return None
-
-    def describe(self) -> dict[str, Any]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
-        seen = super().describe()
-        search = self.search
-        if search is None or search.cause == "merge":
-            search = self.last
-        if search is not None:
-            steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
-            outcome = "under way" if search is self.search else self.outcome
-            cause = f"parent {search.lost} lost ({search.why})" if search.why else search.cause
-            seen["last search"] = "; ".join([cause, *steps[-6:], outcome])
-        return seen

@@ -181,7 +181,7 @@ class MAODV(Searcher):
         if not message.member or self.search is not None:
             return
         if self.leading:
-            self.seek("merge", LOCAL, -1)
+            self.sighted = True
         elif self.host.now() - self._merged >= self.parameters.group_hello:
             self._merged = self.host.now()
             self.host.send(self.parent, Merge(message.label, (self.node,)))

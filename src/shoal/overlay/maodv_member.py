@@ -81,6 +81,10 @@ class Member(Overlay):
         """There is no parent any more: look for another."""
         raise NotImplementedError
 
+    def look_around(self) -> None:
+        """Once a hello: join another tree that was heard of, if there is one."""
+        raise NotImplementedError
+
     def foreign(self, sender: NodeId, message: Grph) -> None:
         """A group hello of a tree that this one can join."""
         raise NotImplementedError
@@ -126,6 +130,7 @@ class Member(Overlay):
         parent = self.parent
         if parent != LOCAL and self.parent_heard < silent and self.host.heard_at(parent) < silent:
             self.lose_parent("it fell silent")
+        self.look_around()
         parent, number = self.pointed()
         message = Hello(self.numbered(), parent, number, self.label, tuple(self.children))
         self.host.broadcast(message)
@@ -192,23 +197,23 @@ class Member(Overlay):
             self.offers.clear()
 
     def on_grph(self, sender: NodeId, message: Message) -> None:
-        """Follow that of the own tree, pass on that of another, and perhaps join it."""
+        """Follow that of the own tree; pass on that of one that prevails, and perhaps join it."""
         grph = cast("Grph", message)
         label: Label = grph.label
         if sender == self.parent and grph.member:
             self.hear_parent(grph.beat, label)
             return
-        if same_tree(label, self.label):
-            return
+        if same_tree(label, self.label) or not older(self.label, label):
+            return  # leaders of trees that prevail need not hear of others
         tree = label[:3]
         if self.flooded.get(tree, -1) < label[3]:
             self.flooded.pop(tree, None)
             self.flooded[tree] = label[3]
             if len(self.flooded) > REMEMBERED:
                 del self.flooded[next(iter(self.flooded))]
-            self.pass_on(Grph(self.numbered(), label, False))
-        if older(self.label, label):
-            self.foreign(sender, grph)
+            if self.children or not self.leading:  # a lone node joins instead
+                self.pass_on(Grph(self.numbered(), label, False))
+        self.foreign(sender, grph)
 
     # Children
 

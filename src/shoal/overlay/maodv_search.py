@@ -53,6 +53,10 @@ class Searcher(Member):
         self.search: Search | None = None
         self.answered: dict[NodeId, int] = {}
         """Per requester, the latest request that was answered or passed on."""
+        self.sighted = False
+        """Whether a tree was heard of that prevails over the one that this node leads."""
+        self.merges_from = 0.0
+        """Until when a leader that found no way into another tree leaves it at that."""
         self._repairs = 0
 
     def hand_over(self, path: tuple[NodeId, ...], far: NodeId, offer: int, step: float) -> None:
@@ -102,7 +106,6 @@ class Searcher(Member):
     def seek(self, cause: str, lost: NodeId, repair: int) -> None:
         """Begin a search."""
         self.end_search()
-        self.forget_label()
         self.search = Search(cause, self.host.now(), lost, repair)
         self.request()
 
@@ -112,14 +115,25 @@ class Searcher(Member):
             self.search.timer.cancel()
         self.search = None
 
+    def look_around(self) -> None:
+        """A leader looks for a way into a tree that prevails; not all at one moment."""
+        if self.sighted and self.host.now() >= self.merges_from and self.search is None:
+            self.sighted = False
+            if self.leading:
+                self.seek("merge", LOCAL, -1)
+
     def request(self) -> None:
         """RREQ; the replies are looked at after a while."""
         search = self.search
         assert search is not None
         search.requests += 1
         search.request = self.numbered()
-        self.host.broadcast(Rreq(self.node, search.request, self.label))
+        self.host.broadcast(Rreq(self.node, search.request, self.offered_label()))
         search.timer = self.host.after(self.parameters.reply_wait, self.choose)
+
+    def offered_label(self) -> Label:
+        """The label with which the node would attach: without children it would forget its own."""
+        return self.label if self.children else BLANK
 
     # Who can be the parent?
 
@@ -164,7 +178,7 @@ class Searcher(Member):
         while search.replies:
             best = max(search.replies, key=preference)
             search.replies.remove(best)
-            if not leads(self.label, best.label):
+            if not leads(self.offered_label(), best.label):
                 continue
             if not best.path:
                 self.activate(best.far, best.offer)
@@ -179,6 +193,8 @@ class Searcher(Member):
             self.request()
             return
         self.end_search()
+        group = self.parameters.group_hello
+        self.merges_from = self.host.now() + group * self.chance.uniform(self.node, self.numbered())
         if search.cause != "merge" or self.label == BLANK:
             self.lead()
             if self.host.watched:
@@ -193,6 +209,7 @@ class Searcher(Member):
         self.offers.pop(far, None)
         if far in self.children:
             self.drop_child(far, "it is to be the parent")
+        self.forget_label()
         search.target, search.number = far, self.numbered()
         search.handover = None
         search.timer = self.host.after(self.parameters.confirm_wait, self.choose)

@@ -52,8 +52,10 @@ from shoal.overlay.shopparent_messages import (
     Here,
     Hop,
     Join,
+    Leaving,
     Moved,
     Probe,
+    Settled,
     ShopParentParameters,
     Stray,
     Wanted,
@@ -105,6 +107,8 @@ class ShopParent(Joiner):
             Flush: self.on_flush,
             Flushed: self.on_flushed,
             Moved: self.on_moved,
+            Settled: self.on_settled,
+            Leaving: self.on_leaving,
             Stray: self.on_stray,
             Here: self.on_here,
         }
@@ -127,14 +131,11 @@ class ShopParent(Joiner):
         if self.rank < 0:
             self.probe()
 
-    def stop(self) -> None:
-        """Close all connections, so that nobody has to wait for the timeout."""
-        for peer in list(self.heard):
-            self.host.close(peer)
-
     def tick(self) -> None:
         """Once a period: expire the silent, look for a better parent, and advertise."""
         now = self.host.now()
+        if self.stopping:
+            return
         if now - self._ticked > 2 * self.period and self._ticked >= 0:
             for peer in self.heard:  # this node itself was held up: nobody else is to blame
                 self.heard[peer] = now
@@ -143,7 +144,10 @@ class ShopParent(Joiner):
         if not self.radio:
             self._sample()
         if self.rank >= 0:
-            self.shop()
+            if self.avoided != NOBODY:
+                self._move_away()
+            else:
+                self.shop()
             self.advertise()
         elif not self._take_over(now) and (
             self.parent == LOCAL or now - self.unrouted_since > self.timeout
@@ -251,6 +255,28 @@ class ShopParent(Joiner):
         if values[at] < now * (1.0 - self.hysteresis) - LEAST:
             old, new = self.metrics([self.parent, candidates[at]], OVHD)
             self._ask(candidates[at], old - new)
+
+    def on_leaving(self, sender: NodeId, message: Message) -> None:
+        """The parent stops: move to another one, while it still sends events."""
+        if sender == self.parent:
+            self.avoided = sender
+            self._forget(sender)
+            self._move_away()
+
+    def _move_away(self) -> None:
+        """Ask the best node whose way to the root does not lead over the parent."""
+        if self.joining != NOBODY or self.leaving != NOBODY:
+            return
+        candidates = [
+            node
+            for node in self._candidates()
+            if node != self.parent
+            and all(hop.node != self.parent for hop in self.adverts[node].route)
+        ]
+        if candidates:
+            self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
+        else:
+            self.probe()
 
     def _least(self, values: list[float]) -> int:
         """Where the first of the least values is."""

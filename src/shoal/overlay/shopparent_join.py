@@ -45,6 +45,8 @@ class Joiner(Mover):
         """When this node lost its route to the root."""
         self.moves = 0
         """Parents that this node has left for a better one."""
+        self.avoided: NodeId = NOBODY
+        """The parent, if it has said that it stops."""
         self._deadline: Timer | None = None
         self._saving = 0.0
         """Units of work per event that the parent that is being asked would do less."""
@@ -64,7 +66,7 @@ class Joiner(Mover):
             self._request(node)
         else:
             known = self.adverts[node].known
-            self.host.open(known[0].contact if known else Contact(node))
+            self.host.open(known[0][0] if known else Contact(node))
 
     def _request(self, node: NodeId) -> None:
         self._draws += 1
@@ -77,7 +79,7 @@ class Joiner(Mover):
         if sender not in self.heard or join.path[-1] != sender:
             return
         self.heard[sender] = self.host.now()
-        moving = self.rank < 0 or self.joining != NOBODY
+        moving = self.rank < 0 or self.joining != NOBODY or self.stopping
         full = len(join.path) == 1 and not self._has_room()
         if full or moving or self.host.node in join.path or len(join.path) >= LONGEST:
             self.host.send(sender, Answer(join.path, join.request, join.moves, False))
@@ -127,6 +129,7 @@ class Joiner(Mover):
         if old != LOCAL:
             self.link_down(old, repair)
         self.parent = sender
+        self.avoided = NOBODY
         self.heard[sender] = self.host.now()
         self.link_up(sender, repair)
         self.parent_changed(sender)
@@ -226,6 +229,7 @@ class Joiner(Mover):
         if peer == self.parent:
             self._forget(peer)
             self.parent = LOCAL
+            self.avoided = NOBODY
             self.link_down(peer)
             self.parent_changed(LOCAL)
             self._note_parent(LOCAL, 0.0)
@@ -237,6 +241,7 @@ class Joiner(Mover):
             self._forget_parting(peer)
             self.link_down(peer)
             self._news()
+            self._stop_at_last()
 
     def on_here(self, sender: NodeId, message: Message) -> None:
         """A child is alive."""

@@ -53,6 +53,8 @@ class Member(Overlay):
         )
         if parameters.overlap == "sample":
             routing.watching = self
+        self.stopping = False
+        """Whether this node has been stopped, and takes no more children."""
         self.parent: NodeId = LOCAL
         self.rank = NOBODY
         """The current root's position in the list of root and heirs (0 is the root itself);
@@ -131,8 +133,8 @@ class Member(Overlay):
         """Answer, if this node has a route to the root."""
         known = cast("Probe", message).known
         self._hear(sender, known)
-        if self.rank >= 0:
-            contact = known[0].contact if known else Contact(sender)
+        if self.rank >= 0 and not self.stopping:
+            contact = known[0][0] if known else Contact(sender)
             if self.host.watched:
                 self.host.note("answer", sender, str(len(self.route)))
             self.host.send_direct(contact, self.advertisement())
@@ -181,7 +183,7 @@ class Member(Overlay):
     def _hear(self, sender: NodeId, known: tuple[Known, ...]) -> None:
         """With sampling: others that a node knows."""
         if known:
-            address = known[0].contact.address
+            address = known[0][0].address
             for node in (sender, NOBODY):  # of a contact only the address may be known
                 self.lost.pop((node, address), None)
             self.view.hear(known, self.neighbours)

@@ -74,8 +74,7 @@ class WiTree(MAODV):
 
     def foreign(self, sender: NodeId, message: Grph) -> None:
         """A leader that hears of a tree that prevails looks for a way into it."""
-        if self.leading and self.search is None:
-            self.seek("merge", LOCAL, -1)
+        self.sighted = self.leading
 
 
 register(

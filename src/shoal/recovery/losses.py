@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from shoal.recovery.numbering import LIFE
+
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Event, Filter
     from shoal.content.tables import FilterTable
@@ -156,6 +158,11 @@ class Losses:
             del indices[stream.index]
         stream.index = index
         if index >= 0:
+            for name, other in list(indices.items()):
+                if name >> LIFE != index >> LIFE:  # it has started again, and forgotten that one
+                    del indices[name]
+                    other.index = -1
+                    other.asked = float("-inf")
             indices[index] = stream
 
     # What came
@@ -271,10 +278,8 @@ class Losses:
         final: bool = False,
     ) -> None:
         """A publisher tells its last number for a filter; ``final`` if it stops in good order."""
-        if index < 0:
-            return
         for number, stream in self.streams.get(publisher, {}).items():
-            if stream.index == index:
+            if stream.index == index >= 0:
                 stream.final = final
                 if sequence > stream.sequence:
                     self._heard(publisher, number, stream, count, sequence, now)

@@ -45,6 +45,11 @@ MOST_FILTERS = 4096
 MOST_FOLLOWERS = 4096
 """Followers of a filter that are told the last number."""
 
+LIFE = 16
+"""Bits of an index that count filters; those above are of one life of the publisher."""
+FEW = 8
+"""Filters up to which no table is asked."""
+
 
 class Followed:
     """A filter whose events are numbered."""
@@ -70,7 +75,7 @@ class Numbering:
     """The filters that a publisher numbers its events for."""
 
     def __init__(self, epoch: int, most: int) -> None:
-        self._next = (epoch & 0x7FFF) << 16
+        self._next = (epoch & 0x7FFF) << LIFE
         """The next index; a publisher that starts again uses others than before."""
         self._most = most
         self._filters: dict[Filter, Followed] = {}
@@ -122,20 +127,27 @@ class Numbering:
         if self._table is None:
             return ()
         matched: list[Followed] = []
-        for index in self._table.match(event.content):
-            followed = self._by_index[index]
+        for followed in self._matching(event):
             followed.count += 1
             followed.sequence = event.sequence
             followed.matched = now
             if followed.told:
                 followed.told = False
-                self._untold[index] = None
+                self._untold[followed.index] = None
             matched.append(followed)
         if len(matched) > self._most:
             matched = nsmallest(self._most, matched, key=_last_marked)
         for followed in matched:
             followed.marked = self._events
         return tuple([(followed.index, followed.count) for followed in matched])
+
+    def _matching(self, event: Event) -> list[Followed]:
+        """The filters that an event matches; a few are simply asked."""
+        content = event.content
+        if len(self._filters) <= FEW:
+            return [one for one in self._filters.values() if one.filter.matches(content)]
+        assert self._table is not None
+        return [self._by_index[index] for index in self._table.match(content)]
 
     def last_words(self) -> dict[NodeId, list[tuple[int, int, int]]]:
         """Per follower all numbers, for a publisher that stops."""

@@ -9,7 +9,7 @@ as in Strawman; subscriptions follow by the stack's reconfiguration protocol.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -100,6 +100,16 @@ class AdvertisementForwarding(SubscriptionForwarding):
         for wanted in list(self.announced.get(source, {})):
             if not self.allows(source, wanted):
                 self.retract(source, wanted)
+
+    def undelivered(self, to: NodeId, message: Any) -> None:
+        """Also advertisements are said again, if they are so still."""
+        kind = type(message)
+        if kind is not Advertise and kind is not Unadvertise:
+            super().undelivered(to, message)
+        elif to in self.neighbours:
+            known = self.advertisements.wanted_beside(message.filter, to)
+            if known == (kind is Advertise):
+                self.host.send(to, message)
 
     # Links
 

@@ -1,7 +1,8 @@
 """A run as a film: links, colours, depths and messages, in one page that needs nothing else.
 
 The film looks at a simulation every so often, and never changes what happens in it. Trees are drawn
-with their roots on top, other networks as a circle.
+with their roots on top, other networks as a circle; radios where they are, with their frames as
+rings and dots, and a cross where one was lost.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import json
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from shoal.simulation.air import state as s
+from shoal.simulation.air.topologies import OnAir
 from shoal.simulation.animation_page import PAGE
 from shoal.simulation.kernel import NANOSECONDS, to_ns
 from shoal.stack import LOCAL, StackError
@@ -21,12 +24,19 @@ from shoal.stack.layer import shown_parent
 if TYPE_CHECKING:
     from shoal.simulation.run import Simulation
 
+Still: TypeAlias = tuple[
+    float, dict[int, list[Any]], set[tuple[int, int]], dict[int, tuple[float, float]]
+]
+"""A moment: its time, the nodes' states, the links, and where nodes are drawn."""
+
 FRAMES = 600
 """Looks at a run, evenly spaced."""
 MOST_NODES = 300
 """Nodes that can be told apart in a picture."""
 MOST_MESSAGES = 80
 """Messages drawn between two looks; more would hide the links."""
+MOST_FRAMES = 30
+"""Frames of radios drawn between two looks."""
 STILLS = 4
 """Moments in a picture that does not move."""
 WIDTH, HEIGHT = 1000.0, 560.0
@@ -43,11 +53,15 @@ class Film:
         self.places: dict[int, tuple[float, float]] = {}
         self.states: dict[int, list[Any]] = {}
         """Per node that runs: its colour, depth and parent, as far as its overlay has them."""
-        self.stills: list[tuple[float, dict[int, list[Any]], set[tuple[int, int]]]] = []
+        self.stills: list[Still] = []
         self.title = ""
         self._seen_links = 0
         self._seen_messages = 0
         self._tree = False
+        self._air: OnAir | None = None
+        """Radios that share the air, if the run is of such."""
+        self._scale = (0.0, 0.0, 1.0)
+        """The corner of the picture in metres, and how long a metre is in it."""
 
     def watch(self, simulation: Simulation) -> None:
         """Look at a simulation that is about to run."""
@@ -56,7 +70,10 @@ class Film:
             raise StackError(
                 f"an animation shows at most {MOST_NODES} nodes, not {config.nodes}; simulate fewer"
             )
-        simulation.recorder.keeps_messages = True
+        if isinstance(simulation.topology, OnAir):
+            self._watch_air(simulation.topology)
+        else:
+            simulation.recorder.keeps_messages = True
         self._tree = simulation.network.acyclic
         stack = [p.name for p in simulation.stack.protocols() if p.kind != "topology"]
         self.title = f"{' + '.join(stack)}, {config.nodes} nodes, seed {config.seed}"
@@ -86,15 +103,18 @@ class Film:
         self.states = states
         if news:
             frame["n"] = news
-        if changed:
+        if changed or self._air is not None:
             frame["l"] = sorted(self.links)
-            places = self._layout()
+            places = self._layout(simulation.kernel.now)
             frame["p"] = {n: p for n, p in places.items() if self.places.get(n) != p}
             self.places = places
-        frame["m"] = self._messages(recorder.messages[self._seen_messages :])
-        self._seen_messages = len(recorder.messages)
+        if self._air is not None:
+            self._frames_of(self._air, frame)
+        else:
+            frame["m"] = self._messages(recorder.messages[self._seen_messages :])
+            self._seen_messages = len(recorder.messages)
         self.frames.append(frame)
-        self.stills.append((frame["t"], states, set(self.links)))
+        self.stills.append((frame["t"], states, set(self.links), self.places))
 
     def _messages(self, rows: Iterable[Any]) -> list[list[int]]:
         """Kind, source and target of some of the messages sent since the last look."""
@@ -104,8 +124,43 @@ class Film:
         wanted = [list(message) for message in chosen]
         return wanted[:: 1 + len(wanted) // MOST_MESSAGES]
 
-    def _layout(self) -> dict[int, tuple[float, float]]:
-        return layout(self.states, self.links, self._tree)
+    def _watch_air(self, topology: OnAir) -> None:
+        """Have the channel write down what becomes of frames; fit all places into the picture."""
+        self._air = topology
+        topology.medium.watch()
+        self.kinds = {"a broadcast": 0, "a frame for one node": 1, "an acknowledgement": 2}
+        if topology.tracks is None:
+            return
+        left, low, right, high = topology.tracks.corners()
+        scale = min(WIDTH / max(right - left, 1.0), HEIGHT / max(high - low, 1.0)) * 0.94
+        middle = (left + right) / 2, (low + high) / 2
+        self._scale = (middle[0] - WIDTH / 2 / scale, middle[1] - HEIGHT / 2 / scale, scale)
+
+    def _frames_of(self, topology: OnAir, frame: dict[str, Any]) -> None:
+        """Some of the frames sent since the last look: who sent, who received, who lost them."""
+        rows = topology.medium.watched()
+        sent = dict.fromkeys(map(tuple, rows[:, [s.LOG_START, s.LOG_SENDER]].tolist()))
+        shown = set(list(sent)[:: 1 + len(sent) // MOST_FRAMES])
+        heard, lost = [], []
+        for start, sender, receiver, intact, kind in rows.tolist():
+            if (start, sender) in shown:
+                if intact:
+                    heard.append([kind, sender, receiver])
+                elif kind != 2:
+                    lost.append(receiver)
+        frame["m"], frame["x"] = heard, lost
+        frame["r"] = [sender for _, sender in shown]
+
+    def _layout(self, now: int) -> dict[int, tuple[float, float]]:
+        if self._air is None or self._air.tracks is None:
+            return layout(self.states, self.links, self._tree)
+        left, low, scale = self._scale
+        places = self._air.tracks.at(now / NANOSECONDS).tolist()
+        return {
+            node: (round((x - left) * scale, 1), round(HEIGHT - (y - low) * scale, 1))
+            for node, (x, y) in enumerate(places)
+            if node in self.states and x == x
+        }
 
     # What comes of it
 
@@ -120,17 +175,24 @@ class Film:
             "title": self.title,
             "kinds": list(self.kinds),
             "size": [WIDTH, HEIGHT],
+            "range": self._range(),
             "frames": self.frames,
         }
         text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
         return PAGE.replace("/*DATA*/", text)
 
+    def _range(self) -> float:
+        """How far radios reach, in the picture; 0 if it shows none or no places."""
+        if self._air is None or self._air.tracks is None:
+            return 0.0
+        return round(self._air.medium.parameters.range * self._scale[2], 1)
+
     def picture(self) -> str:
         """Moments of the run around its first failure, as SVG."""
         parts = []
         chosen = self._moments()
-        for number, (at, states, links) in enumerate(chosen):
-            places = layout(states, links, self._tree)
+        for number, (at, states, links, seen) in enumerate(chosen):
+            places = seen if self._air is not None else layout(states, links, self._tree)
             shift = f"translate({number % 2 * WIDTH},{number // 2 * (HEIGHT + 40)})"
             parts.append(f'<g transform="{shift}">{_still(at, states, links, places)}</g>')
         rows = (len(chosen) + 1) // 2
@@ -140,7 +202,7 @@ class Film:
             f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n'
         )
 
-    def _moments(self) -> list[tuple[float, dict[int, list[Any]], set[tuple[int, int]]]]:
+    def _moments(self) -> list[Still]:
         """Before the first failure, when it is noticed, while it is repaired, and afterwards."""
         first = 0
         for number in range(1, len(self.stills)):
@@ -148,7 +210,7 @@ class Film:
                 first = number
                 break
         later = self.stills[first:]
-        moving = [n for n in range(1, len(later)) if later[n][1:] != later[n - 1][1:]]
+        moving = [n for n in range(1, len(later)) if later[n][1:3] != later[n - 1][1:3]]
         middle = moving[len(moving) // 2] if moving else len(later) // 2
         chosen = [max(0, first - 1), first, first + middle, len(self.stills) - 1]
         return [self.stills[number] for number in chosen[:STILLS]]
@@ -243,6 +305,8 @@ def _still(
             (x, y), (u, v) = places[a], places[b]
             drawn.append(f'<path d="M{x},{y}L{u},{v}" stroke="#999" stroke-width="1.5"/>')
     for node, (colour, depth, parent) in states.items():
+        if node not in places:
+            continue
         x, y = places[node]
         fill = f"hsl({hue(colour)},65%,62%)" if colour else "#ddd"
         ring = ' stroke="black" stroke-width="2.5"' if parent == "root" else ' stroke="#555"'

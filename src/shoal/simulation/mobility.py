@@ -156,6 +156,20 @@ class Tracks:
     def __len__(self) -> int:
         return len(self._times)
 
+    def points(self, node: int) -> list[Point]:
+        """The track of a node."""
+        places = self._places[node].tolist()
+        return [(at, x, y) for at, (x, y) in zip(self._times[node].tolist(), places, strict=True)]
+
+    def corners(self) -> tuple[float, float, float, float]:
+        """Least x and y, greatest x and y of all tracks."""
+        places = np.concatenate([np.zeros((0, 2)), *self._places])
+        places = places[~np.isnan(places[:, 0])]
+        if not len(places):
+            return 0.0, 0.0, 1.0, 1.0
+        (left, low), (right, high) = places.min(axis=0).tolist(), places.max(axis=0).tolist()
+        return left, low, right, high
+
     def at(self, time: float) -> Positions:
         """Positions of all nodes; NaN where a node is absent."""
         positions = np.full((len(self), 2), np.nan)

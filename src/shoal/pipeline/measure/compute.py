@@ -62,6 +62,8 @@ SCHEMA = pa.schema(
     ]
 )
 AT_A_TIME = 3
+ROWS_AT_A_TIME = 500_000
+"""Rows that a task gathers, about: they are in Java's memory until their runs are whole."""
 Part: TypeAlias = Callable[[], "DataFrame"]
 """Puts together what answers some of the questions."""
 _DDL = "measure string, experiment string, variant string, x double, seed bigint, value double"
@@ -269,8 +271,11 @@ def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFr
     done = tables["runs"].where("status = 'done'").select("run_id")
     runs = _of(plan, wanted).join(done, "run_id")
     ids = runs.select("run_id").distinct()
+    tasks = 1 + sum(tables[name].count() for name in needed) // ROWS_AT_A_TIME
     for name in sorted(needed):
         rows = with_rows(ids, tables[name])
+        if tasks > 1:
+            rows = rows.repartition(tasks, "run_id")
         columns = [column for column in rows.columns if column != "run_id"]
         gathered = rows.groupBy("run_id").agg(F.collect_list(F.struct(*columns)).alias(name))
         runs = runs.join(gathered, "run_id", "left")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import shoal.pipeline.measure.graphs  # registers its measures
-import shoal.pipeline.measure.recovery  # registers its measures
-import shoal.pipeline.measure.runs  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure.registry import find_measure
+from shoal.pipeline.judge.samples import Row
+from shoal.pipeline.measure.compute import Question, find_unit, measure_all, to_rows
 from shoal.pipeline.plan.experiment import PlannedRun, plan_frame
 from shoal.pipeline.tables.dataframes import Tables
 from shoal.pipeline.tables.live import gather, is_recording
@@ -21,6 +19,8 @@ from shoal.pipeline.tables.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BESIDE: Final = "report"
+"""The experiment in which runs of any origin stand side by side."""
 USUAL: Final = (
     "delivery",
     "messages_per_event",
@@ -39,13 +39,19 @@ class Measured:
     run: str
     stack: str
     values: dict[str, float]
+    planned: PlannedRun
+    """Under its name beside the others, in the experiment :data:`BESIDE`."""
+    answers: list[Row]
+    """The measures' values, those over time among them."""
 
 
 def measured(
     spark: SparkSession, folders: Sequence[Path], out: Path, names: Sequence[str]
 ) -> list[Measured]:
     """Measures by run. Recordings are first put together in ``out``."""
-    asked = [find_measure(name) for name in names]
+    for name in names:
+        find_unit(name)  # an unknown measure is refused before anything is read
+    asked = [Question(name, {}, frozenset({BESIDE})) for name in names]
     for folder in folders:
         if not (folder / "tables").is_dir():
             raise PipelineError(f"{folder} holds no tables", "name a folder given to --record")
@@ -55,16 +61,27 @@ def measured(
     ]
     if recordings:
         found.append((out, gather(recordings, out)))
-    rows = []
+    rows: list[Measured] = []
     for folder, runs in found:
-        plan, tables = plan_frame(spark, runs), Tables(spark, folder)
-        values: dict[str, dict[str, float]] = {run.variant: {} for run in runs}
-        for measure in asked:
-            for row in measure(plan, tables).collect():
-                if row["value"] is not None:
-                    values[row["variant"]][measure.name] = row["value"]
-        rows += [Measured(run.run_id, run.point, values[run.variant]) for run in runs]
+        named = [_beside(run, {row.planned.variant for row in rows}) for run in runs]
+        answers = measure_all(plan_frame(spark, named), Tables(spark, folder), asked)
+        by_run: dict[str, list[Row]] = {run.variant: [] for run in named}
+        for row in to_rows(answers):
+            if row[5] is not None:
+                by_run[row[2]].append(row)
+        for run in named:
+            mine = by_run[run.variant]
+            values = {row[0]: row[5] for row in mine if row[3] is None and row[5] is not None}
+            rows.append(Measured(run.run_id, run.point, values, run, mine))
     return rows
+
+
+def _beside(run: PlannedRun, taken: set[str]) -> PlannedRun:
+    """A run under a name that tells it from others on the same page."""
+    name = f"{run.experiment}: {run.point.partition(' frame=')[0]}"
+    return replace(
+        run, experiment=BESIDE, variant=f"{name} ({run.run_id})" if name in taken else name
+    )
 
 
 def _planned(folder: Path) -> list[PlannedRun]:

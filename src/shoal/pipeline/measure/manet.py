@@ -18,9 +18,10 @@ from shoal.pipeline.measure.peer_to_peer import (
     ROUTING,
     measured_traffic,
     per_reconfiguration,
+    unit_cost,
     within,
 )
-from shoal.pipeline.measure.registry import Tables, measure, of_kind, over, run_rows, total
+from shoal.pipeline.measure.registry import TIDY, Tables, measure, of_kind, over, run_rows, total
 from shoal.pipeline.measure.run_view import Run
 from shoal.simulation.topology import distances
 
@@ -65,6 +66,23 @@ def unit_bytes(
     rows = run_rows(plan, tables, "traffic").groupBy("run_id")
     amounts = rows.agg(total("bytes", measured_traffic() & kinds).alias("amount"))
     return per_reconfiguration(plan, tables, amounts)
+
+
+@measure(unit="points")
+def informed_advantage(plan: DataFrame, tables: Tables) -> DataFrame:
+    """What Informed Link Activation saves more than Timed, in points of Strawman's cost."""
+    costs = unit_cost(plan, tables)
+    at = ["experiment", "at", "seed"]
+    by = {
+        label: costs.where(F.col("variant") == label)
+        .withColumn("at", F.coalesce("x", F.lit(0.0)))
+        .select(*at, F.col("value").alias(label))
+        for label in ("SM", "TDU")
+    }
+    mine = costs.where("variant = 'ILA'").withColumn("at", F.coalesce("x", F.lit(0.0)))
+    both = mine.join(by["SM"], at).join(by["TDU"], at)
+    points = F.try_divide(100 * (F.col("TDU") - F.col("value")), F.col("SM"))
+    return both.withColumn("value", points).select(*TIDY)
 
 
 # Run by run

@@ -104,4 +104,5 @@ def unpack(memory):
         _list(memory, 16)[0].view(np.uint64),
         _table(memory, 17)[0].view(np.uint64),
         _table(memory, 18)[0],
+        _table(memory, 19)[0],
     )

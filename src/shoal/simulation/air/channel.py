@@ -49,6 +49,9 @@ RECEPTION_KEY, FADING_KEY, EXPIRED = s.RECEPTION_KEY, s.FADING_KEY, s.EXPIRED
 SUBMITTED, FRAMES, ACKNOWLEDGEMENTS = s.SUBMITTED, s.FRAMES, s.ACKNOWLEDGEMENTS
 RECEPTIONS, COLLISIONS, DEAF, FADED = s.RECEPTIONS, s.COLLISIONS, s.DEAF, s.FADED
 
+LOGS, LOGGED, LOG_START, LOG_SENDER = s.LOGS, s.LOGGED, s.LOG_START, s.LOG_SENDER
+LOG_RECEIVER, LOG_INTACT, LOG_KIND = s.LOG_RECEIVER, s.LOG_INTACT, s.LOG_KIND
+
 
 @inlined
 def judge(air, node, interference, now):
@@ -151,7 +154,7 @@ def begin(air, row, node, frame, now):
 
 
 @inlined
-def hear_end(air, row, sender, frame, other, level, now):
+def hear_end(air, row, frame, other, level):
     """The frame that a receiver was locked to ends; whether it is intact."""
     nodes, keys = air.nodes, air.keys
     nodes[other, HEARING] = NOBODY
@@ -194,6 +197,19 @@ def is_new(air, row, sender, frame, other, now):
 
 
 @inlined
+def write_down(air, node, frame, other, intact):
+    """What became of a frame at a node in range of its sender."""
+    place = air.numbers[LOGGED]
+    air.numbers[LOGGED] = place + 1
+    air.log[place, LOG_START] = air.frames[frame, STARTED]
+    air.log[place, LOG_SENDER] = node
+    air.log[place, LOG_RECEIVER] = other
+    air.log[place, LOG_INTACT] = intact
+    kind = 0 if air.frames[frame, TARGET] == NOBODY else 1
+    air.log[place, LOG_KIND] = 2 if frame < air.whole[NODES] else kind
+
+
+@inlined
 def end(air, row, node, now):
     """A transmission ends; how many nodes have a new frame, listed in ``out``."""
     nodes, levels, frames, whole = air.nodes, air.levels, air.frames, air.whole
@@ -212,11 +228,10 @@ def end(air, row, node, now):
         hearing = nodes[other, HEARING]
         if hearing != NOBODY:
             judge(air, other, max(0.0, before - levels[other, SIGNAL]), now)
-        if (
-            hearing == frame
-            and hear_end(air, row, node, frame, other, level, now)
-            and is_new(air, row, node, frame, other, now)
-        ):
+        intact = hearing == frame and hear_end(air, row, frame, other, level)
+        if whole[LOGS] and (given or level >= 1.0):
+            write_down(air, node, frame, other, intact)
+        if intact and is_new(air, row, node, frame, other, now):
             air.out[received] = other
             received += 1
         if (
@@ -282,6 +297,7 @@ def advance(memory, until):
             now = pending[0, 0]
         if now > until:
             return DONE
+        numbers[NOW] = now
         if now >= row_end:
             row = now // whole[BIN]
             row_end = (row + 1) * whole[BIN]
@@ -301,7 +317,6 @@ def advance(memory, until):
             if look(air, at) > air.near.shape[1]:
                 return CROWDED
             numbers[NEXT_LOOK] = at + whole[STEP]
-        numbers[NOW] = now
         if timer < count:
             if nodes[timer, ACCESS_AT] != now:
                 set_timer(heap, timer, nodes[timer, ACCESS_AT])
@@ -320,6 +335,8 @@ def advance(memory, until):
             acknowledge(air, row, node, now)
             continue
         if numbers[PENDING] + nodes[node, EARS] > pending.shape[0]:
+            return FULL
+        if whole[LOGS] and numbers[LOGGED] + nodes[node, EARS] > air.log.shape[0]:
             return FULL
         event = air.frames[nodes[node, SENDING], EVENT]
         received = end(air, row, node, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from heapq import heappop
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from shoal.simulation.air import channel, queueing
 from shoal.simulation.air import state as s
 from shoal.simulation.air.arrays import pack
 from shoal.simulation.air.settings import FIRST_ROOM, first_arrays
-from shoal.simulation.kernel import NANOSECONDS, Between, Channel, Fan, to_ns
+from shoal.simulation.kernel import NANOSECONDS, Between, Channel, Fan
 from shoal.simulation.network import FANS_KEPT
 from shoal.stack import StackError
 from shoal.stack.host import NodeId
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
 
 FAR: Final = 1 << 61
 """Later than everything that happens."""
+
+
+RETRY: Final = 500_000_000
+"""Nanoseconds until a layer is told that a message could not even be queued."""
 
 
 class Medium(Between):
@@ -114,7 +117,15 @@ class Medium(Between):
             self._more_frames()
         if air.numbers[s.PENDING] + self.count > len(air.pending):
             self.grow(pending=np.concatenate([air.pending, np.zeros_like(air.pending)]))
+        if air.whole[s.LOGS] and air.numbers[s.LOGGED] + self.count > len(air.log):
+            self._more_log()
         self._more_bins(now)
+
+    def _more_log(self) -> None:
+        """Twice as many rows to write down what becomes of frames."""
+        log = self.air.log
+        more = np.zeros((max(FIRST_ROOM, self.count, len(log)), s.LOG_FIELDS), np.int64)
+        self.grow(log=np.concatenate([log, more]))
 
     def _more_bins(self, now: int) -> None:
         """Room to count what happens up to a time and for as long again."""
@@ -123,6 +134,16 @@ class Medium(Between):
         if bins > len(counts):
             more = np.zeros((bins, counts.shape[1]), np.int64)
             self.grow(counts=np.concatenate([counts, more]))
+
+    def watch(self) -> None:
+        """From now on write down what becomes of every frame at every node in range."""
+        self.air.whole[s.LOGS] = 1
+
+    def watched(self) -> Any:
+        """What was written down since this was last asked: rows as in ``state.LOG_FIELDS``."""
+        rows = self.air.log[: self.air.numbers[s.LOGGED]].copy()
+        self.air.numbers[s.LOGGED] = 0
+        return rows
 
     # What nodes put in
 
@@ -133,8 +154,19 @@ class Medium(Between):
             return
         if self.flooding is not None:
             self.flooding.write()
+        frames = self.air.frames
+        frame = int(self.air.nodes[node, s.HEAD])
+        while frame != s.NOBODY:
+            if frames[frame, s.FLAGS] & (s.LASTING | s.QUIET) == s.LASTING:
+                self._tell_later(node, int(frames[frame, s.TARGET]), self.letters[frame][0])
+            frame = int(frames[frame, s.NEXT])
         queueing.switch_off(self.memory, node)
         self._settle()
+
+    def _tell_later(self, node: NodeId, target: NodeId, message: Message) -> None:
+        """A message cannot be sent now; its layer may try again a little later."""
+        later = self.kernel.now + RETRY
+        self.kernel.call_at(later, partial(self._undelivered, node, target, message))
 
     def send(
         self,
@@ -165,11 +197,12 @@ class Medium(Between):
         event = s.NOBODY
         if self.flooding is not None:
             event = self.flooding.begin(node, message)
-        frame = queueing.submit(self.memory, node, target, airtime, flags, event, now)
+        frame = s.NOBODY
+        if self.air.nodes[node, s.RUNS]:
+            frame = queueing.submit(self.memory, node, target, airtime, flags, event, now)
         if frame == s.NOBODY:
             if flags & s.LASTING and not quiet:
-                later = now + to_ns(self.parameters.lifetime)
-                self.kernel.call_at(later, partial(self._undelivered, node, target, message))
+                self._tell_later(node, target, message)
             return
         self.letters[frame] = (message, to)
         if now < self.next_at:
@@ -232,14 +265,16 @@ class Medium(Between):
 
     def _instant(self, until: int) -> None:
         """Let the kernel's next instant happen if its turn has come."""
-        instants = self.kernel.instants
-        if instants and instants[0] <= self.next_at and instants[0] <= until:
-            self.kernel.instant(heappop(instants))
+        at = self.kernel.next_instant()
+        if 0 <= at <= self.next_at and at <= until:
+            self.kernel.instant()
 
     def _step(self, until: int) -> bool:
         """Let the channel go on to the kernel's next instant or a reception; False at the end."""
         kernel = self.kernel
-        at = kernel.instants[0] if kernel.instants else FAR
+        at = kernel.next_instant()
+        if at < 0:
+            at = FAR
         if self.next_at >= at or self.next_at > until:
             return at <= until
         outcome = channel.advance(self.memory, min(at - 1, until))
@@ -253,7 +288,7 @@ class Medium(Between):
         if outcome == s.CROWDED:
             self._more_neighbours()
         elif outcome == s.FULL:
-            self._more_room(int(air.heap[2, air.heap[0, 0]]))
+            self._more_room(int(air.numbers[s.NOW]))
         else:
             kernel.now = int(air.numbers[s.NOW])
             self._hand_up(outcome)

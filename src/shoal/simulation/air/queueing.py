@@ -25,7 +25,7 @@ UNSENT, FRAME, SENDER, SLOT, DIFS, EIFS = s.UNSENT, s.FRAME, s.SENDER, s.SLOT, s
 SMALLEST_WINDOW, LARGEST_WINDOW, LIMIT = s.SMALLEST_WINDOW, s.LARGEST_WINDOW, s.LIMIT
 QUEUE, BIN, LIFETIME, BACKOFF_KEY = s.QUEUE, s.BIN, s.LIFETIME, s.BACKOFF_KEY
 QUEUE_DROPS, RETRIES, GIVEN_UP = s.QUEUE_DROPS, s.RETRIES, s.GIVEN_UP
-LASTING = s.LASTING
+LASTING, DETECTION, BUSY_SINCE = s.LASTING, s.DETECTION, s.BUSY_SINCE
 
 
 @inlined
@@ -65,8 +65,9 @@ def become_busy(air, node, now):
     if passed > 0 and slots:
         nodes[node, SLOTS] = slots - min(slots, passed // air.whole[SLOT])
     nodes[node, IDLE_FROM] = NEVER
-    if not nodes[node, WAITING] and nodes[node, ACCESS_AT] != now:
-        nodes[node, ACCESS_AT] = NEVER
+    nodes[node, BUSY_SINCE] = now
+    if not nodes[node, WAITING] and nodes[node, ACCESS_AT] > now + air.whole[DETECTION]:
+        nodes[node, ACCESS_AT] = NEVER  # a node about to transmit has not sensed it yet
 
 
 @inlined
@@ -155,7 +156,10 @@ def put(air, row, node, target, airtime, flags, event, now):
     nodes[node, TAIL] = frame
     if nodes[node, IDLE_FROM] == NEVER:
         if nodes[node, SLOTS] == 0 and nodes[node, SENDING] == NOBODY:
-            draw_slots(air, node)
+            if now < nodes[node, BUSY_SINCE] + whole[DETECTION]:
+                wake_at(air, node, now)  # it has not sensed yet that the channel is taken
+            else:
+                draw_slots(air, node)
     else:
         at = nodes[node, IDLE_FROM] + nodes[node, SLOTS] * whole[SLOT]
         wake_at(air, node, max(at, now))

@@ -82,6 +82,7 @@ def first_arrays(
         events=np.zeros(0, np.uint64),
         seen=np.zeros((0, 1 + (nodes - 1) // 64), np.uint64),
         pending=np.zeros((nodes, 4), np.int64),
+        log=np.zeros((0, s.LOG_FIELDS), np.int64),
     )
 
 

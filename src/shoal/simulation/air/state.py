@@ -46,6 +46,8 @@ class Air(NamedTuple):
     """Flooding on arrays; see :mod:`~shoal.simulation.air.flood`."""
     seen: Any
     pending: Any
+    log: Any
+    """What became of each frame at each node in range, if that is written down."""
 
 
 KINDS: Final[dict[str, Any]] = {
@@ -87,7 +89,8 @@ EARS: Final = 19  # how many sense the one under way
 RUNS: Final = 20  # whether its radio is on
 LEG: Final = 21  # the part of its track that it is on
 LAST_LEG: Final = 22  # one behind its last
-NODE_FIELDS: Final = 23
+BUSY_SINCE: Final = 23  # when the channel was taken
+NODE_FIELDS: Final = 24
 
 # Its row in ``levels``.
 POWER: Final = 0  # all that it senses, relative to the weakest frame that can be received
@@ -124,7 +127,16 @@ SENDER: Final = 7
 PENDING: Final = 8  # flooding on arrays: events that nodes are about to pass on
 POSTED: Final = 9  # and how many there have been
 LAST: Final = 10  # when a node last did something
+LOGGED: Final = 11  # rows of ``log``
 NUMBERS: Final = 16
+
+# A row of ``log``.
+LOG_START: Final = 0
+LOG_SENDER: Final = 1
+LOG_RECEIVER: Final = 2
+LOG_INTACT: Final = 3
+LOG_KIND: Final = 4  # 0: a broadcast, 1: a frame for one node, 2: an acknowledgement
+LOG_FIELDS: Final = 5
 
 # What ``advance`` returns.
 DONE: Final = 0  # all is done up to the time given
@@ -154,7 +166,7 @@ STEP: Final = 16  # between two looks at positions
 BIN: Final = 17
 LIFETIME: Final = 18  # of a frame in the queue
 FLOOD_AIRTIME: Final = 19  # of flooding on arrays
-LOGS: Final = 20  # whether every transmission is written down
+LOGS: Final = 20  # whether what becomes of every frame is written down in ``log``
 WHOLE: Final = 21
 
 CAPTURE_OFF: Final = 0
