@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
+import shoal.pipeline.measure.air  # registers its measures
 import shoal.pipeline.measure.dps  # registers its measures
 import shoal.pipeline.measure.dps_cases  # registers its measures
 import shoal.pipeline.measure.dps_loads  # registers its measures
