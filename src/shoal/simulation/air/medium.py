@@ -157,8 +157,9 @@ class Medium(Between):
         frames = self.air.frames
         frame = int(self.air.nodes[node, s.HEAD])
         while frame != s.NOBODY:
-            if frames[frame, s.FLAGS] & (s.LASTING | s.QUIET) == s.LASTING:
-                self._tell_later(node, int(frames[frame, s.TARGET]), self.letters[frame][0])
+            letter = self.letters[frame]
+            if letter and frames[frame, s.FLAGS] & (s.LASTING | s.QUIET) == s.LASTING:
+                self._tell_later(node, int(frames[frame, s.TARGET]), letter[0])
             frame = int(frames[frame, s.NEXT])
         queueing.switch_off(self.memory, node)
         self._settle()
