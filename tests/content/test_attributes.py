@@ -43,3 +43,8 @@ def test_filters_are_keys_of_tables() -> None:
     assert table.match(EVENT.content) == [4]
     table.remove(4, AttributeFilter("(t > 20)"))
     assert table.match(EVENT.content) == []
+
+
+def test_an_attribute_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(TypeError, match="the attribute name 5 is no text"):
+        AttributeFilter("TRUE").matches({5: 6})  # type: ignore[dict-item]  # the point

@@ -153,7 +153,7 @@ def test_too_many_connections_and_subscriptions_are_refused() -> None:
     run(story())
 
 
-SAMPLE = (overlay.Known(Contact(5, "127.0.0.1:9"), 3, 1.0),)
+SAMPLE = ((Contact(5, "127.0.0.1:9"), 3, 1.0),)
 PEER_FRAMES = {
     "graph": [
         graph.Spread(EVENT, 1, 0), graph.Near(FILTER, 2), graph.Gone(FILTER),

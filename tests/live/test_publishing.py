@@ -12,6 +12,7 @@ from fleet import Fleet
 from live_world import run
 
 import shoal
+from shoal.content import Attributes
 from shoal.live import DisconnectedError, RefusedError
 from shoal.testing import Network
 
@@ -61,6 +62,8 @@ def test_a_value_that_cannot_travel_is_an_error_and_nothing_else(
             assert getattr(many.value, "taken") == 1  # noqa: B009  # only a LiveError has it
             with pytest.raises(kind, match=said):
                 network.brokers[0].publish(values)
+            with pytest.raises(kind, match=said):
+                network.brokers[0].publish(Attributes(values))
             with pytest.raises(TypeError, match="the body is a str; give bytes"):
                 await bus.publish({"n": 1}, body="text")  # type: ignore[arg-type]  # the point
             await bus.publish(fine=True)

@@ -167,6 +167,33 @@ def test_a_client_gets_what_was_published_while_it_was_away() -> None:
     run(story())
 
 
+def test_two_subscriptions_that_overlap_both_get_what_was_published_meanwhile() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(f"{chain.c.address},{chain.b.address}") as subscriber,
+            shoal.connect(chain.b.address) as other,
+            other.subscribe("n >= 0") as beside,
+            other.subscribe("n >= 1") as besides,
+            subscriber.subscribe("n >= 0", promise="recovered") as events,
+            subscriber.subscribe("n >= 1", promise="recovered") as more,
+        ):
+            await subscriber.settled()
+            await other.settled()
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+            await chain.c.stop()
+            for n in range(1, 6):
+                await publisher.publish(n=n)
+            assert sorted(await take(events, 5)) == [1, 2, 3, 4, 5]
+            assert sorted(await take(more, 5)) == [1, 2, 3, 4, 5]
+            assert await take(beside, 6) == [0, 1, 2, 3, 4, 5]
+            assert await take(besides, 5) == [1, 2, 3, 4, 5]
+
+    run(story())
+
+
 def test_a_broker_without_a_recovery_promises_none() -> None:
     async def story() -> None:
         async with Chain(None) as chain, shoal.connect(chain.a.address) as bus:

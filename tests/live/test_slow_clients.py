@@ -226,7 +226,7 @@ def test_signs_of_life_are_not_kept_for_who_does_not_read() -> None:
 def test_a_neighbour_that_asks_and_does_not_read_the_answers_has_to_go() -> None:
     async def story() -> None:
         bound = 1 << 20
-        async with Network(1, limits={"queue_bytes": bound}) as network:
+        async with Network(1, shape="graph", limits={"queue_bytes": bound}) as network:
             broker = network.brokers[0]
             raw = await Raw.open(broker)
             raw.writer.write(encode(hello(broker, "peer")))

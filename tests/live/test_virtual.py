@@ -15,6 +15,7 @@ from live_world import links_of, states_of, tables_of
 
 from shoal.content import AttributeFilter
 from shoal.live.broker import Broker
+from shoal.live.processes import free_port
 from shoal.live.settings import settings_from
 from shoal.live.virtual import VirtualLoop
 from shoal.overlay.lstree import LSTree
@@ -48,7 +49,7 @@ class World:
             "name": str(number),
             "seed": number,
             "heartbeat": self.heartbeat,
-            "overlay": {"heartbeat": self.heartbeat},
+            "overlay": {"heartbeat": self.heartbeat, "global_period": 30.0 + 3 * self.heartbeat},
             "join": tuple(broker.address for broker in join),
         }
         broker = await self.loop.start(settings_from(raw))
@@ -192,7 +193,7 @@ def test_500_brokers_killed_stopped_and_cut_apart() -> None:
         away = chance.sample(world.brokers, len(world.brokers) // 2)
         loop.cut(away)
         for _ in range(60):
-            world.publish(chance.sample(world.brokers, 20))
+            world.publish(chance.sample(world.brokers, 10))
             await asyncio.sleep(10.0)
         here = [broker for broker in world.brokers if broker not in away]
         for side in (here, away):
@@ -321,3 +322,58 @@ def test_a_story_that_waits_for_nothing_ends() -> None:
 
     with pytest.raises(RuntimeError, match="nothing is due any more"):
         in_virtual_time(story)
+
+
+@pytest.mark.parametrize("overlay", ["lstree", "overcast", "dhtree", "graph"])
+def test_a_broker_that_leaves_its_only_neighbour_does_not_wait_for_silence(overlay: str) -> None:
+    async def story(loop: VirtualLoop) -> None:
+        stack = {"overlay": {"name": overlay}}
+        one = await loop.start(settings_from({"name": "one", **stack}))
+        two = await loop.start(settings_from({"name": "two", "join": (one.address,), **stack}))
+        while not (one.links and two.links):
+            await asyncio.sleep(0.1)
+        began = loop.time()
+        await two.drain()
+        assert loop.time() - began < 1.0  # of virtual time
+        while one.links:
+            await asyncio.sleep(0.1)
+        assert loop.time() - began < 2.0
+        await one.drain()
+
+    in_virtual_time(story)
+
+
+@pytest.mark.parametrize("spread", [0.0, 2.0, 8.0])
+def test_24_brokers_that_start_in_any_order_are_soon_one_tree(spread: float) -> None:
+    """With default timers; who starts before the broker that it is to join tries again."""
+
+    async def story(loop: VirtualLoop) -> None:
+        chance = random.Random(spread)
+        world = World(loop)
+        addresses = [f"127.0.0.1:{port}" for port in ports(24)]
+
+        async def start(number: int) -> None:
+            await asyncio.sleep(chance.uniform(0.0, spread))
+            raw: dict[str, Any] = {"name": str(number), "listen": addresses[number]}
+            if number:
+                raw["join"] = (addresses[number // 3],)
+            world.brokers.append(await loop.start(settings_from(raw)))
+
+        await asyncio.gather(*(start(number) for number in range(24)))
+        for what, limit in (("all have started", 3.0), ("the root was killed", 2.0)):
+            ends = loop.time() + limit  # of virtual time
+            while not world.one_tree():
+                assert loop.time() < ends, f"no tree {limit:g} s after {what}"
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(15.0)
+            world.kill([world.by_place()[2]])
+
+    in_virtual_time(story)
+
+
+def ports(count: int) -> list[int]:
+    """Ports that nobody uses, all different."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return sorted(found)

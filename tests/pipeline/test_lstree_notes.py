@@ -16,7 +16,7 @@ from shoal.pipeline.measure.run_view import Run
 from shoal.pipeline.plan.experiment import merge
 from shoal.simulation import parse_config, simulate
 
-SHORT = {"nodes": 900, "duration": 5400.0, "topology": {"churn": {"until": 4800.0}}}
+SHORT = {"nodes": 600, "duration": 5400.0, "topology": {"churn": {"until": 4800.0}}}
 
 
 @cache

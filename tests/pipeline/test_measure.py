@@ -14,6 +14,7 @@ import pytest
 from shoal.experiments.frey_examples import WORKED
 from shoal.experiments.frey_scenarios import chosen, default
 from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.measure import compute
 from shoal.pipeline.measure.compute import Question, every_measure, measure_all, to_rows
 from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame
@@ -200,6 +201,15 @@ def test_everything_in_one_go_is_everything_one_by_one(ran: Ran) -> None:
     for name in names:
         together = {(v, s): value for m, _, v, _, s, value in rows if m == name}
         assert together == ran.values(name)
+
+
+def test_large_runs_are_gathered_a_few_at_a_time(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [Question("changes_off_path", {}, frozenset({"small"}))]
+    at_once = measure_all(ran.plan, ran.tables, asked).sort_by("seed").to_pylist()
+    monkeypatch.setattr(compute, "ROWS_AT_A_TIME", 20)
+    parts = measure_all(ran.plan, ran.tables, asked).sort_by("seed").to_pylist()
+    assert len(parts) == len(ran.runs)
+    assert sorted(map(str, parts)) == sorted(map(str, at_once))
 
 
 def test_only_the_experiments_asked_for(spark: SparkSession) -> None:

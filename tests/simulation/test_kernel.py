@@ -27,6 +27,42 @@ def test_by_instant_and_then_in_the_order_of_scheduling(times: list[int], backgr
     assert kernel.now == 10
 
 
+MOMENTS = st.one_of(st.integers(0, 5), st.integers(0, 1 << 23), st.sampled_from([1 << 21, 1 << 22]))
+
+
+@given(
+    first=st.lists(st.tuples(MOMENTS, st.lists(MOMENTS, max_size=4)), max_size=20),
+    stops=st.lists(st.integers(0, 1 << 23), max_size=4),
+)
+def test_near_and_far_things_happen_in_the_same_order(
+    first: list[tuple[int, list[int]]], stops: list[int]
+) -> None:
+    """Some schedule others, over any distance; and the run is stopped now and then."""
+    kernel = Kernel()
+    scheduled: list[tuple[int, int]] = []
+    happened: list[tuple[int, int]] = []
+
+    def plan(at: int, then: list[int]) -> None:
+        number = len(scheduled)
+        scheduled.append((at, number))
+
+        def happen() -> None:
+            happened.append((kernel.now, number))
+            for delay in then:
+                plan(kernel.now + delay, [])
+
+        kernel.call_at(at, happen)
+
+    for at, then in first:
+        plan(at, then)
+    for stop in sorted(stops):
+        kernel.run(stop)
+        plan(kernel.now, [])
+    kernel.run(1 << 25)
+    assert happened == sorted(scheduled)
+    assert kernel.next_instant() == -1
+
+
 @given(
     times=st.lists(st.integers(0, 5), min_size=1, max_size=20),
     cancelled=st.sets(st.integers(0, 19)),

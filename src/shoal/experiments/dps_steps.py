@@ -28,6 +28,8 @@ def content(name: str = "dps2", **more: Any) -> dict[str, Any]:
 
 SETTLED = 500.0
 """Steps after which nodes have joined, subscribed and found their groups."""
+HEALED = 200.0
+"""Steps without crashes at the end of a run, in which it comes to rest."""
 RECORD = ["publications", "traffic", "loads", "reach"]
 
 STEPS: Mapping[str, Any] = {
@@ -69,5 +71,9 @@ SIX = {
 
 
 def crashing(p: float, nodes: int, end: float) -> dict[str, Any]:
-    """Topology: ``p`` crashes per step from the time the network has settled."""
-    return {"topology": {"crash_rate": 60.0 * p / nodes, "window": [SETTLED, end]}}
+    """Events, and ``p`` crashes per step, from the time the network has settled to an end."""
+    return {
+        "duration": end + HEALED,
+        "topology": {"crash_rate": 60.0 * p / nodes, "window": [SETTLED, end]},
+        "workload": {"publish_window": [SETTLED, end]},
+    }

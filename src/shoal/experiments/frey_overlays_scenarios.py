@@ -111,12 +111,14 @@ CLOSELY = merge(
         "duration": 12 * HOUR,
         "topology": {
             "churn": {"until": 12 * HOUR - 600},
-            "partitions": [{"start": 1800.0, "end": 2400.0, "share": 0.5}],
+            "partitions": [
+                {"start": at, "end": at + 300.0, "share": 0.5} for at in range(1200, 4800, 600)
+            ],
         },
         "record": ["links", "notes"],
     },
 )
-"""A tenth of the trace for half a day, cut once so that trees merge: seen from within."""
+"""A tenth of the trace for half a day, cut now and then so that trees merge: seen from within."""
 
 
 def closely(strategies: str, **more: Any) -> dict[str, Any]:

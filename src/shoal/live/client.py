@@ -56,21 +56,12 @@ from shoal.live.wire import encode, parse_address
 
 WINDOW: Final = 1024
 """Publications under way at a time in :meth:`Bus.publish_many`."""
-RECENT: Final = 4096
-"""Events, at least, by which a second delivery of one of them may come late."""
 
 
 class Bus(Reconnecting):
     """A connection to a network, through any of its brokers. Made by :func:`shoal.connect`."""
 
     _inbox: Inbox | None = None
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._recent: set[tuple[int, int]] = set()
-        """Events that were delivered lately, by publisher and sequence number."""
-        self._before: set[tuple[int, int]] = set()
-        """And those before them."""
 
     async def close(self) -> None:
         """Leave."""
@@ -360,13 +351,6 @@ class Bus(Reconnecting):
 
     def _deliver(self, message: Delivery) -> None:
         event: Event = message.event
-        key = (event.publisher, event.sequence)
-        if key in self._recent or key in self._before:  # while moving from broker to broker
-            self._consumed()
-            return
-        self._recent.add(key)
-        if len(self._recent) > RECENT:
-            self._before, self._recent = self._recent, set()
         values = getattr(event.content, "values", {})
         received = Received(values, event.body, event.publisher, event.sequence)
         # One delivery counts once, however many subscriptions it is for.

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from shoal.live.wire import encode
 from shoal.stack import Contact, Host, Timer
+from shoal.stack.host import NEVER
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter, FilterTable
     from shoal.live.broker import Broker
-    from shoal.stack import Message, NodeId
+    from shoal.stack import Heartbeat, Message, NodeId
 
 log = logging.getLogger("shoal.live")
 WARNINGS: Final = 256
@@ -118,6 +119,18 @@ class LiveHost(Host):
     def broadcast(self, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`. A wire has no frame that all hear."""
         self.send_all(tuple(self._broker.links), message)
+
+    def heard(self, node: NodeId) -> float:
+        """See :class:`~shoal.stack.host.Host`. Whatever comes is a sign of life."""
+        peer = self._broker.peers.connected.get(node)
+        if peer is None:
+            return NEVER
+        return self.now() if peer.connection.paused else peer.connection.heard
+
+    def last_beat(self, node: NodeId) -> Heartbeat | None:
+        """See :class:`~shoal.stack.host.Host`."""
+        peer = self._broker.peers.connected.get(node)
+        return None if peer is None else peer.last_beat
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""

@@ -15,6 +15,7 @@ from shoal.live.errors import ProtocolError
 from shoal.live.messages import Beat, Bye, Echo, Known, Wave
 from shoal.live.turns import TURN
 from shoal.live.wire import ENVELOPE, LENGTH, encode
+from shoal.stack import Heartbeat
 
 if TYPE_CHECKING:
     from shoal.content import Event
@@ -70,6 +71,8 @@ class Peer:
         """Events that were not sent since the other end did not read."""
         self.closing = False
         """This end has said goodbye, and takes events that are on their way, and nothing else."""
+        self.last_beat: Heartbeat | None = None
+        """The last heartbeat of its overlay."""
         self._congested = False
         self._largest = connection.limits.frame + ENVELOPE + LENGTH.size
 
@@ -116,6 +119,8 @@ class Peer:
                 broker.settings.limits.check_filter(filter)
         if type(message) in broker.routine:
             self.beats += 1
+            if isinstance(message, Heartbeat):
+                self.last_beat = message
         if broker.recording is not None:
             broker.recording.received(message)
         if broker.departures.absent:

@@ -49,8 +49,9 @@ log = logging.getLogger("shoal.live")
 decoder = msgspec.msgpack.Decoder(ToClient)
 LAST_WINDOW: Final = 1_000_000
 """Deliveries that a broker which is about to stop may send without asking."""
-MARGIN: Final = 10.0
-"""Seconds by which a broker may have been behind when it was last heard."""
+MARGIN: Final = 60.0
+"""Seconds by which a broker may have been behind when it was last heard: events that it knew to be
+missing, and was still looking for, included."""
 LAST_WORDS: Final = 60.0
 """Seconds that a broker may take to close a connection that the client has moved away from."""
 

@@ -11,6 +11,7 @@ import msgspec
 
 from shoal.content import AttributeFilter, Value
 from shoal.live.errors import LiveError
+from shoal.recovery.delivered import Delivered
 
 if TYPE_CHECKING:
     from shoal.live.client import Bus
@@ -58,6 +59,8 @@ class Subscription:
         self.filter = filter
         self.promise: Promise = promise
         self.ordered = ordered
+        self._had = Delivered()
+        """Events that came."""
         self._last: dict[int, int] = {}
         """Per publisher the last sequence number; only where events come in order."""
         self.asked = False
@@ -123,6 +126,9 @@ class Subscription:
         return sum(isinstance(item, Received) for item in self._ready)
 
     def _put(self, item: Received | Gap) -> None:
+        if isinstance(item, Received) and not self._had.first(item.publisher, item.sequence):
+            self._bus._consumed()  # it came before, from another broker or before a reconnection
+            return
         if self.ordered and isinstance(item, Received):
             if item.sequence < self._last.get(item.publisher, -1):
                 self._bus._consumed()

@@ -189,6 +189,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         try:
             return self.run_until_complete(story)
         finally:
+            for place in self.places.values():
+                if place.broker is not None:
+                    place.broker.lobby.close()
             for task in asyncio.all_tasks(self):
                 task.cancel()
             self.run_until_complete(asyncio.sleep(0))

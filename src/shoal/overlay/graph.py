@@ -40,8 +40,8 @@ from shoal.overlay.graph_messages import (
     Refuse,
     Shuffle,
 )
-from shoal.stack.host import Host, NodeId
-from shoal.stack.layer import Handler, Layer, Routing
+from shoal.stack.host import NEVER, Host, NodeId, Timer
+from shoal.stack.layer import Handler, Layer, Reconfiguration, Routing, kept_by_host
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
@@ -59,14 +59,22 @@ class Graph(Leaver):
         self.shuffle_period = parameters.shuffle
         self.heal_period = parameters.heal
         self.heals_within = self.silence + 10 * parameters.heal
-        self._shuffles = 0
+        self._beat = Beat(0)
+        self._told_degree = 0
+        """What it says of the number of links."""
         self._beaten = -1.0
         """When this node last sent beats."""
+        self._excused = NEVER
+        """When it was last held up itself, so that it cannot have heard anybody before."""
+        self._look_at = 0.0
+        """When somebody may have been silent for too long; not before."""
+        self._hurry: Timer | None = None
+        """Exchanges samples more often; while the number of links is not as it should be."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Beats, samples, and the making and giving up of links."""
         return {
-            Beat: self.on_beat,
+            Beat: kept_by_host,
             Shuffle: self.on_shuffle,
             Probe: self.on_probe,
             Found: self.on_found,
@@ -84,7 +92,9 @@ class Graph(Leaver):
         """Begin to beat, to shuffle and to heal, each node at another moment."""
         phase = self.host.chance("phase").uniform(self.host.node, self.host.epoch)
         self.host.every(self.heartbeat, self.beat, phase * self.heartbeat)
-        self.host.every(self.shuffle_period, self.shuffle, phase * self.shuffle_period)
+        calm = CALM * self.shuffle_period
+        self.host.every(calm, self.shuffle, phase * calm)
+        self._hurry = self.host.every(self.shuffle_period, self.hurry, phase * self.shuffle_period)
         self.host.every(self.heal_period, self.heal, (0.5 + phase) * self.heal_period)
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
@@ -99,9 +109,6 @@ class Graph(Leaver):
         """Exchange samples with a random neighbour, and look whether all is well."""
         if self.leaving:
             return
-        self._shuffles += 1
-        if self._shuffles % CALM and self.degree - 1 <= len(self.neighbours) <= self.degree + 1:
-            return
         self.view.alive(self.neighbours)
         self.view.forget_old()
         if self.neighbours:
@@ -113,6 +120,33 @@ class Graph(Leaver):
         if len(self.neighbours) < self.degree - 1:
             self._seek()
         self._shed(-1)
+
+    def hurry(self) -> None:
+        """The same once more, unless the number of links is right by now."""
+        if self._content():
+            if self._hurry is not None:
+                self._hurry.cancel()
+                self._hurry = None
+        else:
+            self.shuffle()
+
+    def _content(self) -> bool:
+        """Whether this node has as many links as it should, give or take one."""
+        return self.degree - 1 <= len(self.neighbours) <= self.degree + 1
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
+        """Make a link; one too many makes the node restless."""
+        super().link_up(neighbour, reconfiguration)
+        self._worry()
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
+        """Give up a link; one too few makes the node restless."""
+        super().link_down(neighbour, reconfiguration)
+        self._worry()
+
+    def _worry(self) -> None:
+        if self._hurry is None and not self._content():
+            self._hurry = self.host.every(self.shuffle_period, self.hurry)
 
     def on_shuffle(self, sender: NodeId, message: Message) -> None:
         """Remember what the other node knows, and tell it some in return."""
@@ -132,30 +166,30 @@ class Graph(Leaver):
         """Send a sign of life over every connection, and give up those who have sent none."""
         now = self.host.now()
         if now - self._beaten > 2 * self.heartbeat and self._beaten >= 0:
-            for peer in self.peers.values():  # this node itself was held up: nobody is to blame
-                peer.heard = now
+            self._excused = now  # this node itself was held up: nobody is to blame
         self._beaten = now
-        since = now - self.silence
-        silent = [node for node, peer in self.peers.items() if peer.heard < since]
-        for node in silent:
-            self.host.close(node)
-            self._lose(node)
+        if now > self._look_at:
+            self._look_at = self._give_up_silent(now) + self.silence
         if self._all:
-            self.host.send_all(self._all, Beat(len(self.neighbours)))
+            if self._told_degree != len(self.neighbours):
+                self._told_degree = len(self.neighbours)
+                self._beat = Beat(self._told_degree)
+            self.host.send_all(self._all, self._beat)
 
-    def receive(self, sender: NodeId, message: Any) -> None:
-        """Beats, of which there are many, take the short way."""
-        peer = self.peers.get(sender)
-        if peer is not None:
-            peer.heard = self.host.now()
-            if type(message) is Beat:
-                peer.degree = message.degree
-                return
-        if type(message) is not Beat:
-            super().receive(sender, message)
+    def _give_up_silent(self, now: float) -> float:
+        """Give up connections over which nothing came; since when something came over all others.
 
-    def on_beat(self, sender: NodeId, message: Message) -> None:
-        """See :meth:`receive`."""
+        Nobody can be silent for too long before a whole ``silence`` after that.
+        """
+        oldest = now
+        for node in self._all:
+            heard = max(self.host.heard(node), self._excused)
+            if heard < now - self.silence and node in self.peers:
+                self.host.close(node)
+                self._lose(node)
+            elif heard < oldest:
+                oldest = heard
+        return oldest
 
     # Healing
 
@@ -181,14 +215,14 @@ class Graph(Leaver):
         """Somebody that lost this node looks for it."""
         known = cast("Probe", message).known
         self._hear(known)
-        if known and known[0].contact.node == sender:
-            self.host.send_direct(known[0].contact, Found(self.view.sample(sender)))
+        if known and known[0][0].node == sender:
+            self.host.send_direct(known[0][0], Found(self.view.sample(sender)))
 
     def on_found(self, sender: NodeId, message: Message) -> None:
         """A lost node is there: insist on a link to it, which joins the two parts."""
         known = cast("Found", message).known
         self._hear(known)
-        found = known[0].contact if known else Contact(sender)
+        found = known[0][0] if known else Contact(sender)
         sought = self._sought()
         if found.node == sender and (sender in sought or found.address in sought):
             self.lost.pop(found.address, None)

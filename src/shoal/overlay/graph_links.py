@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.graph_messages import Accept, Ask, GraphParameters, Part, Refuse
+from shoal.overlay.graph_messages import Accept, Ask, Beat, GraphParameters, Part, Refuse
 from shoal.overlay.sampling import View
 from shoal.stack.host import Host, NodeId, Timer
 from shoal.stack.layer import Overlay, Routing
@@ -23,16 +23,6 @@ REFUSALS: Final = 3
 """Refusals after which a node with too few links insists."""
 PAUSE: Final = 1.0
 """Shuffle periods before a node that refused is asked again."""
-
-
-class Peer:
-    """The other end of an open connection."""
-
-    def __init__(self, heard: float) -> None:
-        self.heard = heard
-        """When it was last heard."""
-        self.degree = 0
-        """Links that it has, as it last said."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -47,8 +37,9 @@ class Links(Overlay):
         self.view = View(host, parameters.forget)
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with; tried again while there is no link."""
-        self.peers: dict[NodeId, Peer] = {}
-        """The other ends of open connections."""
+        self.peers: dict[NodeId, int] = {}
+        """The other ends of open connections, and how many links each had when it last said so in
+        another message than a beat."""
         self.asking: dict[Any, bool] = {}
         """Whom this node is asking for a link (by id or address), and whether urgently."""
         self.lost: dict[Any, Contact] = {}
@@ -105,7 +96,7 @@ class Links(Overlay):
         if sender not in self.peers:
             return
         if sender in self.neighbours:
-            self.peers[sender].degree = ask.degree
+            self.peers[sender] = ask.degree
         elif not self.leaving and (mutual or ask.urgent or len(self.neighbours) <= self.degree):
             self.host.send(sender, Accept(self.view.sample(sender), len(self.neighbours) + 1))
             self._linked(sender, ask.degree + 1)
@@ -119,7 +110,7 @@ class Links(Overlay):
         if sender not in self.peers:
             return
         if sender in self.neighbours:
-            self.peers[sender].degree = accept.degree
+            self.peers[sender] = accept.degree
         elif self.asking.pop(sender, None) is not None:
             self._linked(sender, accept.degree)
         else:
@@ -128,7 +119,7 @@ class Links(Overlay):
     def _linked(self, node: NodeId, degree: int) -> None:
         self.refusals = 0
         self.lost.pop(node, None)
-        self.peers[node].degree = degree
+        self.peers[node] = degree
         self.link_up(node)
         self.heir_settled(node)
         self._shed(node)
@@ -154,7 +145,8 @@ class Links(Overlay):
         most = -1
         chosen = -1
         for node in self.neighbours:
-            degree = self.peers[node].degree
+            beat = self.host.last_beat(node)
+            degree = self.peers[node] if beat is None else cast("Beat", beat).degree
             if node != but and (degree, node) > (most, chosen):
                 most, chosen = degree, node
         if chosen >= 0:
@@ -185,7 +177,7 @@ class Links(Overlay):
         """Ask for a link if the connection was opened for that; the other end may ask, too."""
         node = peer.node
         if node not in self.peers:
-            self.peers[node] = Peer(self.host.now())
+            self.peers[node] = 0
             self._all = tuple(self.peers)
         self.lost.pop(peer.address, None)
         asked = self.asking.pop(peer.address, None)

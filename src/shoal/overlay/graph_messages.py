@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import Contact, Message
+from shoal.stack.message import Contact, Heartbeat, Message, Routine
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
@@ -29,51 +29,30 @@ class GraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds after which a node that nobody hears from is forgotten."""
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True):
-    """A node that somebody has heard of."""
-
-    contact: Contact
-    epoch: Count
-    """The node's start that was heard of; a later one replaces it."""
-    age: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
-    """Seconds since it was known to be alive."""
-
-
+Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Known: TypeAlias = tuple[Contact, Count, Age]
+"""A node that somebody has heard of, the start of it that was heard of (a later one replaces it),
+and the seconds since it was known to be alive. A tuple, as nothing is made and read more often."""
 Sample: TypeAlias = Annotated[tuple[Known, ...], msgspec.Meta(max_length=64)]
 
 
-class Beat(Message, frozen=True, tag="graph beat"):
+class Beat(Heartbeat, frozen=True, tag="graph beat"):
     """The sender is alive and has so many links."""
 
     degree: Count
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
-
-class Shuffle(Message, frozen=True, tag="graph shuffle"):
+class Shuffle(Routine, frozen=True, tag="graph shuffle"):
     """Nodes that the sender knows, itself first; ``answer`` asks for some in return."""
 
     known: Sample
     answer: bool
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
-
-class Probe(Message, frozen=True, tag="graph probe"):
+class Probe(Routine, frozen=True, tag="graph probe"):
     """Out of band, to a node that was lost: is it there? Itself, and some that it knows."""
 
     known: Sample
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
 
 class Found(Message, frozen=True, tag="graph found"):

@@ -19,12 +19,13 @@ prevents cycles: :mod:`~shoal.overlay.lstree_member`. Here: its life, merging, t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.lstree_caches import Search, key_of
-from shoal.overlay.lstree_member import PLACES
+from shoal.overlay.lstree_member import PLACES, Member
 from shoal.overlay.lstree_messages import (
     Accept,
     Attach,
@@ -44,7 +45,7 @@ from shoal.overlay.lstree_relation import BLANK, Colour, precedes
 from shoal.overlay.lstree_search import Searcher
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId
-from shoal.stack.layer import Handler, Routing
+from shoal.stack.layer import Handler, Layer, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
@@ -220,6 +221,20 @@ class LSTree(Searcher):
                 self.sighted(pong.contact, pong.colour)
 
     # For those who watch
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """There is one root, and each node has the parent's colour and is not above its limit."""
+        if self.search is not None and self.search.cause != "merge":
+            return "it looks for a parent"
+        if self.parent == LOCAL:
+            others = [n for n, layer in running.items() if cast("Member", layer).root]
+            return None if others == [self.node] else f"it is root, beside {others}"
+        above = cast("Member", running[self.parent])
+        if self.colour != above.colour:
+            return f"its colour is {self.colour}, that of its parent {above.colour}"
+        if above.depth >= self.depth:
+            return f"its depth is {self.depth}, that of its parent {above.depth}"
+        return None
 
     def describe(self) -> dict[str, Any]:
         """See :class:`~shoal.stack.layer.Overlay`."""

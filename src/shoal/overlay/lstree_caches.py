@@ -152,7 +152,7 @@ class Search:
         self.cause = cause
         """Why: ``join``, ``lost`` (the parent) or ``merge`` (a root looks for another tree)."""
         self.meeting = False
-        """Whether only nodes to begin with are asked, those that have not been met."""
+        """Whether only the nodes to begin with are asked."""
         self.started = started
         self.why = ""
         """Why the parent was lost."""

@@ -7,7 +7,6 @@ PARENTREQUEST; 4, it decides (:mod:`~shoal.overlay.lstree_member`); 5, attach to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
@@ -26,7 +25,7 @@ from shoal.overlay.lstree_messages import (
 from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Layer, Reconfiguration, Routing
+from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 2**20
@@ -50,6 +49,8 @@ class Searcher(Member):
         """Addresses among them under which nobody has answered so far."""
         self._retry: Timer | None = None
         """Set while some of them are to be tried again."""
+        self._met_until = -1.0
+        """Until when they are tried again although all have answered."""
         self.last: Search | None = None
         """The search that ended last, but for those that found no other tree."""
         self.outcome = ""
@@ -273,7 +274,8 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Who answers under an address; one's own address is forgotten."""
         search.asked[node] = None
-        self.unmet.pop(contact.address, None)
+        if self.unmet.pop(contact.address, contact) is None:
+            self._met_until = self.host.now() + self.parameters.merge_period
         self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
@@ -345,7 +347,8 @@ class Searcher(Member):
     def _nobody(self, search: Search) -> None:
         """Be root: for the first time, or still."""
         self._end_search("no candidate is left: root")
-        if self.unmet and self._retry is None:  # perhaps they are about to start
+        soon = bool(self.unmet) or self.host.now() < self._met_until
+        if soon and self._retry is None:  # they are about to start, or to hear of this tree
             self._retry = self.host.after(self.parameters.early_merge, self._meet)
         if search.cause == "merge":
             return
@@ -364,7 +367,7 @@ class Searcher(Member):
             self._growing = self.host.every(self.parameters.merge_period, self.grow)
 
     def _meet(self) -> None:
-        """Try again to meet the nodes to begin with, and nobody else."""
+        """Try the nodes to begin with again, and nobody else."""
         self._retry = None
         if self.root and self.search is None:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
@@ -386,17 +389,3 @@ class Searcher(Member):
         self.colour = BLANK
         self.depth = 0.0
         self._seek("join", LOCAL, -1)
-
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """There is one root, and each node has the parent's colour and is not above its limit."""
-        if self.search is not None and self.search.cause != "merge":
-            return "it looks for a parent"
-        if self.parent == LOCAL:
-            others = [n for n, layer in running.items() if cast("Member", layer).root]
-            return None if others == [self.node] else f"it is root, beside {others}"
-        above = cast("Member", running[self.parent])
-        if self.colour != above.colour:
-            return f"its colour is {self.colour}, that of its parent {above.colour}"
-        if above.depth >= self.depth:
-            return f"its depth is {self.depth}, that of its parent {above.depth}"
-        return None

@@ -11,15 +11,19 @@ from typing import Final
 
 from shoal.overlay.graph_messages import Known
 from shoal.stack.chance import Chance
-from shoal.stack.host import Host, NodeId
+from shoal.stack.host import NEVER, Host, NodeId
 from shoal.stack.message import Contact
 
 VIEW: Final = 64
-"""Nodes kept in a view."""
-SLACK: Final = 32
-"""Nodes above that before some are forgotten, many at once."""
+"""Nodes kept in a view, beside neighbours."""
+SLACK: Final = 64
+"""Nodes above that where nearly all in the view are neighbours."""
+TRIES: Final = 4
+"""Nodes of a full view of which the one heard of longest ago makes room for another."""
 SAMPLE: Final = 12
 """Nodes told to another in one exchange."""
+STRIDES: Final = (7, 11, 13, 17, 19, 23, 29, 31)
+"""Steps through a view that miss nobody, unless its size is a multiple."""
 FAILURES: Final = 3
 """Failed attempts to reach a node before it is forgotten."""
 
@@ -27,15 +31,27 @@ FAILURES: Final = 3
 class Entry:
     """A node in a view."""
 
-    def __init__(self, contact: Contact, epoch: int, heard: float) -> None:
+    def __init__(self, node: NodeId, contact: Contact, epoch: int, heard: float) -> None:
+        self.node = node
         self.contact = contact
         self.epoch = epoch
         self.heard = heard
         """When it was last known to be alive."""
-        self.refused = -1e9
+        self.refused = NEVER
         """When it last refused a link, or could not be reached."""
         self.failures = 0
         """Attempts to reach it that failed since it was last heard of."""
+        self.place = 0
+        """Its place in the view's order."""
+
+    def become(self, node: NodeId, contact: Contact, epoch: int, heard: float) -> None:
+        """Stand for another node, or another life of the same."""
+        self.node = node
+        self.contact = contact
+        self.epoch = epoch
+        self.heard = heard
+        self.refused = NEVER
+        self.failures = 0
 
 
 class View:
@@ -45,6 +61,12 @@ class View:
         self.host = host
         self.forget = forget
         self.entries: dict[NodeId, Entry] = {}
+        self._order: list[Entry] = []
+        """The same entries, in any order."""
+        self._next = 0
+        """The place from which on room is made."""
+        self._forget_at = 0.0
+        """When to look again for nodes that nobody has heard of."""
         self._chance: Chance = host.chance("peer sampling")
         self._draws = 0
 
@@ -52,28 +74,54 @@ class View:
         """Nodes were alive some seconds ago; True if one of them is new here."""
         now = self.host.now()
         new = False
-        for one in known:
-            node = one.contact.node
-            heard = now - one.age
-            if node == self.host.node or node < 0 or one.age > self.forget:
+        for contact, epoch, age in known:
+            node = contact.node
+            if node == self.host.node or node < 0 or age > self.forget:
                 continue
+            heard = now - age
             entry = self.entries.get(node)
-            if entry is None or one.epoch > entry.epoch:
-                self.entries[node] = Entry(one.contact, one.epoch, heard)
+            if entry is None:
+                new = self._enter(node, contact, epoch, heard, neighbours) or new
+            elif epoch > entry.epoch:
+                entry.become(node, contact, epoch, heard)
                 new = True
-            elif one.epoch == entry.epoch and heard > entry.heard:
-                entry.contact = one.contact
+            elif epoch == entry.epoch and heard > entry.heard:
+                entry.contact = contact
                 entry.heard = heard
-        if len(self.entries) > VIEW + SLACK:
-            self._make_room(neighbours)
         return new
 
-    def _make_room(self, neighbours: Mapping[NodeId, object]) -> None:
-        """Forget those heard of longest ago, neighbours never."""
-        spare = [(entry.heard, n) for n, entry in self.entries.items() if n not in neighbours]
-        spare.sort()
-        for _, node in spare[: len(self.entries) - VIEW]:
-            del self.entries[node]
+    def _enter(
+        self,
+        node: NodeId,
+        contact: Contact,
+        epoch: int,
+        heard: float,
+        neighbours: Mapping[NodeId, object],
+    ) -> bool:
+        """A new node takes the place of one heard of longer ago, if the view is full."""
+        size = len(self._order)
+        if size >= VIEW:
+            oldest: Entry | None = None
+            for _ in range(TRIES):
+                self._next = self._next + 1 if self._next + 1 < size else 0
+                entry = self._order[self._next]
+                older = oldest is None or entry.heard < oldest.heard
+                if older and entry.node not in neighbours:
+                    oldest = entry
+            if oldest is not None:
+                if oldest.heard > heard:
+                    return False
+                del self.entries[oldest.node]
+                oldest.become(node, contact, epoch, heard)
+                self.entries[node] = oldest
+                return True
+            if size >= VIEW + SLACK:
+                return False
+        entry = Entry(node, contact, epoch, heard)
+        entry.place = size
+        self.entries[node] = entry
+        self._order.append(entry)
+        return True
 
     def alive(self, nodes: Iterable[NodeId]) -> None:
         """These are alive now: neighbours, whose beats are heard."""
@@ -85,10 +133,15 @@ class View:
                 entry.failures = 0
 
     def forget_old(self) -> None:
-        """Forget whoever has not been heard of."""
-        since = self.host.now() - self.forget
-        for node in [n for n, entry in self.entries.items() if entry.heard < since]:
-            del self.entries[node]
+        """Forget whoever has not been heard of; looked for twice in that time."""
+        now = self.host.now()
+        if now < self._forget_at:
+            return
+        self._forget_at = now + self.forget / 2
+        since = now - self.forget
+        for entry in list(self._order):
+            if entry.heard < since:
+                self.drop(entry.node)
 
     def refused(self, node: NodeId, reached: bool) -> None:
         """A node refused a link or, if it could not be reached, may be gone."""
@@ -98,11 +151,16 @@ class View:
             if not reached:
                 entry.failures += 1
                 if entry.failures >= FAILURES:
-                    del self.entries[node]
+                    self.drop(node)
 
     def drop(self, node: NodeId) -> None:
         """A node is gone."""
-        self.entries.pop(node, None)
+        entry = self.entries.pop(node, None)
+        if entry is not None:
+            last = self._order.pop()
+            if last is not entry:
+                last.place = entry.place
+                self._order[entry.place] = last
 
     def below(self, limit: int) -> int:
         """A random number in [0, limit)."""
@@ -114,22 +172,35 @@ class View:
         return nodes[self.below(len(nodes))]
 
     def sample(self, but: NodeId) -> tuple[Known, ...]:
-        """This node and some others that were heard of lately, for another node."""
+        """This node and some others that were heard of lately, for another node.
+
+        They are every so many-th of the view, from a random place on: one draw for all of them.
+        """
+        known: list[Known] = [(self.host.contact(), self.host.epoch, 0.0)]
+        order = self._order
+        size = len(order)
+        if not size:
+            return tuple(known)
         now = self.host.now()
         recent = now - self.forget / 2
-        others = [n for n, entry in self.entries.items() if n != but and entry.heard >= recent]
-        self._draws += 1
-        chosen = self._chance.sample(
-            others, min(SAMPLE, len(others)), self.host.node, self.host.epoch, self._draws
-        )
-        known = [Known(self.host.contact(), self.host.epoch)]
-        for node in chosen:
-            entry = self.entries[node]
-            known.append(Known(entry.contact, entry.epoch, max(0.0, now - entry.heard)))
+        drawn = self.below(size * len(STRIDES))
+        place = drawn // len(STRIDES)
+        stride = STRIDES[drawn % len(STRIDES)] % size
+        if not stride or size % stride == 0:
+            stride = 1
+        for _ in range(size):
+            entry = order[place]
+            place += stride
+            if place >= size:
+                place -= size
+            if entry.heard >= recent and entry.node != but:
+                known.append((entry.contact, entry.epoch, max(0.0, now - entry.heard)))
+                if len(known) > SAMPLE:
+                    break
         return tuple(known)
 
     def candidate(self, but: Mapping[NodeId, object], pause: float) -> Contact | None:
         """Whom to ask for a link: none of those, and nobody who refused within ``pause``."""
         since = self.host.now() - pause
-        able = [n for n, entry in self.entries.items() if n not in but and entry.refused < since]
-        return self.entries[self.draw(able)].contact if able else None
+        able = [entry for entry in self._order if entry.refused < since and entry.node not in but]
+        return able[self.below(len(able))].contact if able else None

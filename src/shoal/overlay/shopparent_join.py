@@ -66,7 +66,7 @@ class Joiner(Mover):
             self._request(node)
         else:
             known = self.adverts[node].known
-            self.host.open(known[0].contact if known else Contact(node))
+            self.host.open(known[0][0] if known else Contact(node))
 
     def _request(self, node: NodeId) -> None:
         self._draws += 1

@@ -134,7 +134,7 @@ class Member(Overlay):
         known = cast("Probe", message).known
         self._hear(sender, known)
         if self.rank >= 0 and not self.stopping:
-            contact = known[0].contact if known else Contact(sender)
+            contact = known[0][0] if known else Contact(sender)
             if self.host.watched:
                 self.host.note("answer", sender, str(len(self.route)))
             self.host.send_direct(contact, self.advertisement())
@@ -183,7 +183,7 @@ class Member(Overlay):
     def _hear(self, sender: NodeId, known: tuple[Known, ...]) -> None:
         """With sampling: others that a node knows."""
         if known:
-            address = known[0].contact.address
+            address = known[0][0].address
             for node in (sender, NOBODY):  # of a contact only the address may be known
                 self.lost.pop((node, address), None)
             self.view.hear(known, self.neighbours)

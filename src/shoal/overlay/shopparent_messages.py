@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
 
 from shoal.content import AnyFilter
 from shoal.overlay.graph_messages import Sample
-from shoal.stack.message import Message
+from shoal.stack.message import Message, Routine
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -102,23 +102,15 @@ class Child(msgspec.Struct, frozen=True, array_like=True):
     wanted: Wanted
 
 
-class Probe(Message, frozen=True, tag="parent-probe"):
+class Probe(Routine, frozen=True, tag="parent-probe"):
     """PARENT-PROBE: the sender looks for a parent. Itself and others that it knows."""
+
+    KIND: ClassVar[str] = "parent-probe"
 
     known: Sample = ()
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Repeated while a node is alone."""
-        return True
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``parent-probe``."""
-        return "parent-probe"
-
-
-class Advertise(Message, frozen=True, tag="parent-advertise"):
+class Advertise(Routine, frozen=True, tag="parent-advertise"):
     """PARENT-ADVERTISE: what a parent would cost.
 
     ``route`` leads from the root to the sender's parent, so its length is the sender's hop count.
@@ -126,22 +118,14 @@ class Advertise(Message, frozen=True, tag="parent-advertise"):
     ``room``: the sender would take one more child.
     """
 
+    KIND: ClassVar[str] = "parent-advertise"
+
     rank: Annotated[int, msgspec.Meta(ge=0, le=2**31)]
     route: Annotated[tuple[Hop, ...], msgspec.Meta(max_length=1024)]
     own: Wanted
     children: Annotated[tuple[Child, ...], msgspec.Meta(max_length=4096)]
     room: bool = True
     known: Sample = ()
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
-
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``parent-advertise``."""
-        return "parent-advertise"
 
 
 class Join(Message, frozen=True, tag="parent-join"):
@@ -189,8 +173,12 @@ class Flushed(Message, frozen=True, tag="parent-flushed"):
     request: Id
 
 
+class Settled(Message, frozen=True, tag="parent-settled"):
+    """The sender, which has moved, gets from its new parent all that it wants."""
+
+
 class Moved(Message, frozen=True, tag="parent-moved"):
-    """The sender has another parent, and gets from it all that it wants."""
+    """The sender has another parent from now on."""
 
     parent: Id
     request: Id
@@ -200,19 +188,9 @@ class Leaving(Message, frozen=True, tag="parent-leaving"):
     """The sender stops: the receiver, its child, should find another parent."""
 
 
-class Stray(Message, frozen=True, tag="parent-stray"):
+class Stray(Routine, frozen=True, tag="parent-stray"):
     """The sender has no route to the root, and so the receiver, its child, has none."""
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Repeated while it is so."""
-        return True
 
-
-class Here(Message, frozen=True, tag="parent-here"):
+class Here(Routine, frozen=True, tag="parent-here"):
     """A child is alive."""
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True

@@ -2,11 +2,12 @@
 
 The new link is there before the old one is given up:
 
-1. The node makes the new parent its parent, and announces there what it wants. Behind that it sends
-   FLUSH, which climbs to the root and comes back as FLUSHED. Connections keep their order: by then
-   every node above forwards to the new parent what the node wants.
-2. Only now the old parent is told (MOVED). It sends a FLUSH of its own, and goes on to send the
-   node events until that is back: events that were on their way to it have passed by then.
+1. The node makes the new parent its parent, tells the old one (MOVED), and announces to the new one
+   what it wants. Behind that it sends FLUSH, which climbs to the root and comes back as FLUSHED.
+   Connections keep their order: by then every node above forwards to the new parent what the node
+   wants. The old parent no longer counts it as a child, but goes on to send it events.
+2. The node tells the old parent so (SETTLED), which sends a FLUSH of its own. When that is back,
+   events that were on their way to the old parent have passed it.
 3. The old parent gives up its end of the link and closes the connection, behind the last event.
 
 The node gave up its own end in the first step, so no cycle is there at any instant. Meanwhile it
@@ -29,6 +30,7 @@ from shoal.overlay.shopparent_messages import (
     Flushed,
     Leaving,
     Moved,
+    Settled,
     ShopParentParameters,
 )
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
@@ -42,8 +44,8 @@ LONGEST: Final = 1000
 class Parting:
     """A child that has another parent, and gets events from this node still."""
 
-    def __init__(self, child: NodeId, parent: NodeId, timer: Timer) -> None:
-        self.child = child
+    def __init__(self, number: int, parent: NodeId, timer: Timer) -> None:
+        self.number = number
         self.parent = parent
         self.timer = timer
 
@@ -60,12 +62,16 @@ class Mover(Member):
         self.leaving: NodeId = NOBODY
         """The old parent, while it may still send events."""
         self._move = NOBODY
-        """The number of this node's move, until the old parent is told."""
+        """The number of this node's move, until it is settled."""
         self._leaving_timer: Timer | None = None
-        self._parting: dict[int, Parting] = {}
-        """By the number of their move, children that have another parent."""
+        self._parting: dict[NodeId, Parting] = {}
+        """Children that have another parent, and get events from this node still."""
         self._waiting: list[Flush] = []
         """Flushes that wait until this node has left its old parent."""
+
+    def children(self) -> list[NodeId]:
+        """The nodes whose parent this one is."""
+        return [node for node in super().children() if node not in self._parting]
 
     # The node that moves
 
@@ -73,16 +79,17 @@ class Mover(Member):
         """The new parent's link is up: the old one may go when nothing can be lost by it."""
         self.leaving = old
         self._move = repair.id
+        self.host.send(old, Moved(new, repair.id))
         self.link_replaced(old, self.host.node, new, repair)
-        self._leaving_timer = self.host.after(self.timeout, self._say_moved)
+        self._leaving_timer = self.host.after(self.timeout, self._settle)
         self.host.send(new, Flush((self.host.node,), repair.id, False))
 
-    def _say_moved(self) -> None:
+    def _settle(self) -> None:
         """The old parent is no longer needed."""
         self._stop_waiting()
         self._leaving_timer = self.host.after(2 * self.timeout, self._abandon)
-        self.host.send(self.leaving, Moved(self.parent, self._move))
         self._move = NOBODY
+        self.host.send(self.leaving, Settled())
 
     def _abandon(self) -> None:
         """Leave the old parent at once."""
@@ -110,28 +117,30 @@ class Mover(Member):
     # The old parent
 
     def on_moved(self, sender: NodeId, message: Message) -> None:
-        """A child has found a better parent, and still gets what is on its way to it."""
+        """A child has found a better parent, and still gets events from this one."""
         moved = cast("Moved", message)
-        number = moved.request
-        known = number in self._parting or sender in [p.child for p in self._parting.values()]
-        if known or sender not in self.neighbours or sender == self.parent:
-            return
-        timer = self.host.after(self.timeout, lambda: self._part(number))
-        self._parting[number] = Parting(sender, moved.parent, timer)
-        self._climb(Flush((self.host.node,), number, True))
+        if sender in self.children():
+            timer = self.host.after(2 * self.timeout, lambda: self._part(sender))
+            self._parting[sender] = Parting(moved.request, moved.parent, timer)
+            self._news()
 
-    def _part(self, number: int) -> None:
+    def on_settled(self, sender: NodeId, message: Message) -> None:
+        """It needs only what is on its way to this node."""
+        parting = self._parting.get(sender)
+        if parting is not None:
+            self._climb(Flush((self.host.node,), parting.number, True))
+
+    def _part(self, child: NodeId) -> None:
         """Give up the link to a child that has moved."""
-        parting = self._parting.pop(number, None)
+        parting = self._parting.pop(child, None)
         if parting is None:
             return
         parting.timer.cancel()
-        child, repair = parting.child, Reconfiguration(number)
+        repair = Reconfiguration(parting.number)
         self.link_down(child, repair)
         self.link_replaced(child, parting.parent, child, repair)
         del self.heard[child]
         self.host.close(child)
-        self._news()
         self._stop_at_last()
 
     # A node that stops
@@ -150,7 +159,7 @@ class Mover(Member):
         self.host.after(self.timeout, self._close_all)
 
     def _stop_at_last(self) -> None:
-        if self.stopping and not self.children():
+        if self.stopping and not self._parting and not self.children():
             self._close_all()
 
     def _close_all(self) -> None:
@@ -160,10 +169,9 @@ class Mover(Member):
 
     def _forget_parting(self, child: NodeId) -> None:
         """The connection to a child is gone."""
-        for number, parting in list(self._parting.items()):
-            if parting.child == child:
-                parting.timer.cancel()
-                del self._parting[number]
+        parting = self._parting.pop(child, None)
+        if parting is not None:
+            parting.timer.cancel()
 
     # Up to the root and back
 
@@ -194,7 +202,9 @@ class Mover(Member):
         """One step back down; at its end a node is ready for the next step of a move."""
         if len(path) > 1:
             self.host.send(path[-2], Flushed(path[:-1], number))
-        elif number in self._parting:
-            self._part(number)
         elif number == self._move:
-            self._say_moved()
+            self._settle()
+        else:
+            for child, parting in list(self._parting.items()):
+                if parting.number == number:
+                    self._part(child)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from shoal.content import AnyFilter, Event
 from shoal.stack import Message
 from shoal.stack.message import Hops
 
 
-class Forward(Message, frozen=True, tag="event"):
-    """An event on its way, and how many links it will have crossed on arrival."""
+class Carrier(Message, frozen=True):
+    """Base of messages that bring an event from node to node."""
+
+    KIND: ClassVar[str] = "event"
 
     event: Event
-    hops: Hops
 
     def events(self) -> tuple[Event, ...]:
         """The event."""
@@ -21,51 +24,40 @@ class Forward(Message, frozen=True, tag="event"):
         """Carrying an event is not repair."""
         return False
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``event``."""
-        return "event"
+
+class Forward(Carrier, frozen=True, tag="event"):
+    """An event on its way, and how many links it will have crossed on arrival."""
+
+    hops: Hops
 
 
 class Subscribe(Message, frozen=True, tag="sub"):
     """SUB(p): somebody in the sender's direction wants this."""
 
-    filter: AnyFilter
+    KIND: ClassVar[str] = "sub"
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``sub``."""
-        return "sub"
+    filter: AnyFilter
 
 
 class Unsubscribe(Message, frozen=True, tag="unsub"):
     """UNSUB(p): nobody in the sender's direction wants this any more."""
 
-    filter: AnyFilter
+    KIND: ClassVar[str] = "unsub"
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``unsub``."""
-        return "unsub"
+    filter: AnyFilter
 
 
 class Advertise(Message, frozen=True, tag="adv"):
     """ADV(a): somebody in the sender's direction will publish such events."""
 
-    filter: AnyFilter
+    KIND: ClassVar[str] = "adv"
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``adv``."""
-        return "adv"
+    filter: AnyFilter
 
 
 class Unadvertise(Message, frozen=True, tag="unadv"):
     """UNADV(a): nobody in the sender's direction will publish such events any more."""
 
-    filter: AnyFilter
+    KIND: ClassVar[str] = "unadv"
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``unadv``."""
-        return "unadv"
+    filter: AnyFilter

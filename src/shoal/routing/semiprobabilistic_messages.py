@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from shoal.content import AnyFilter, Event
+from shoal.routing.messages import Carrier
 from shoal.stack import Message
 from shoal.stack.message import Hops
 
 
-class Spread(Message, frozen=True, tag="event"):
+class Spread(Carrier, frozen=True, tag="event"):
     """An event on its way: links crossed on arrival, and how many of them by subscriptions."""
 
-    event: Event
     hops: Hops
     deterministic: Hops
     before: Event | None = None
@@ -28,15 +28,6 @@ class Spread(Message, frozen=True, tag="event"):
         """The event, and the one before it."""
         return (self.event,) if self.before is None else (self.event, self.before)
 
-    def involves(self) -> bool:
-        """Carrying an event is not repair."""
-        return False
-
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``event``."""
-        return "event"
-
 
 class Near(Message, frozen=True, tag="near"):
     """A subscription: the nearest subscriber in the sender's direction is this many hops away.
@@ -44,36 +35,27 @@ class Near(Message, frozen=True, tag="near"):
     Sent again with another distance when that changes.
     """
 
+    KIND: ClassVar[str] = "sub"
+
     filter: AnyFilter
     distance: Annotated[int, msgspec.Meta(ge=1, le=64)]
-
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``sub``."""
-        return "sub"
 
 
 class Gone(Message, frozen=True, tag="gone"):
     """An unsubscription: no subscriber within the horizon in the sender's direction any more."""
 
-    filter: AnyFilter
+    KIND: ClassVar[str] = "unsub"
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``unsub``."""
-        return "unsub"
+    filter: AnyFilter
 
 
 class Leaf(Message, frozen=True, tag="leaf"):
     """The receiver is the sender's only neighbour (or not any more), and this is all it wants."""
 
+    KIND: ClassVar[str] = "leaf"
+
     alone: bool
     filters: tuple[AnyFilter, ...] = ()
-
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``leaf``."""
-        return "leaf"
 
 
 class Feedback(Message, frozen=True, tag="feedback"):

@@ -3,6 +3,10 @@
 Link delays are few, so many things happen at the same instant: one heap entry per instant, and a
 plain list of what happens then, in the order in which it was scheduled. Time is whole nanoseconds,
 so that instants compare exactly and a run is the same on every machine.
+
+Only the next two milliseconds are kept so. What comes later lies in one list per such slot of time,
+unsorted until it is due: the timers of many nodes would make a large heap, which is slow to search
+as it lies all over the memory.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -27,6 +32,12 @@ NONE: Final = -1
 """No place in a fan is skipped."""
 ROUTINE: Final = -2
 """No place is skipped, and the message does not keep a run from being at rest."""
+KEPT: Final = -3
+"""A heartbeat: as a routine message, but no layer is called when it arrives."""
+
+SLOT: Final = 21
+"""A slot of time is 2**21 ns."""
+AT: Final = itemgetter(0)
 
 
 def to_ns(seconds: float) -> int:
@@ -54,6 +65,16 @@ class Channel:
         """The share of events that get through; all other messages are repeated until they do."""
         self.held: list[Message] | None = None
         """Messages that wait for a network that is cut to be whole again; None if none would."""
+        self.back: Channel | None = None
+        """The other direction, until both ends are gone."""
+        self.gone = False
+        """Whether its sender's end is closed."""
+        self.heard = 0
+        """When the last heartbeat arrived that came over another fan than ``carrier``."""
+        self.beat: object = None
+        """That heartbeat."""
+        self.carrier: Fan | None = None
+        """The fan over which heartbeats come."""
         self._alone: Fan | None = None
 
     def alone(self) -> Fan:
@@ -61,6 +82,38 @@ class Channel:
         if self._alone is None:
             self._alone = Fan([self])
         return self._alone
+
+    def last_heard(self) -> int:
+        """When the last heartbeat arrived; when the channel came up if none has."""
+        carrier = self.carrier
+        return self.heard if carrier is None else max(self.heard, carrier.beat_at)
+
+    def last_beat(self) -> object:
+        """The last heartbeat that arrived, if one has."""
+        carrier = self.carrier
+        return self.beat if carrier is None or carrier.beat_at < self.heard else carrier.beat
+
+    def leave_carrier(self) -> None:
+        """Heartbeats come over another fan from now on."""
+        carrier = self.carrier
+        if carrier is not None:
+            if carrier.beat_at >= self.heard:
+                self.heard = carrier.beat_at
+                self.beat = carrier.beat
+            carrier.carries = False
+            self.carrier = None
+
+    def end(self) -> None:
+        """Its sender's end is closed. No object of the pair refers to the other once both are."""
+        self.leave_carrier()
+        if self._alone is not None:
+            self._alone.whole = False
+            self._alone = None
+        self.gone = True
+        back = self.back
+        if back is not None and back.gone:
+            back.back = None
+            self.back = None
 
     def take_down(self) -> None:
         """From now on everything in flight is lost."""
@@ -105,11 +158,31 @@ class Fan:
                 self.whole = False
         self.receivers: list[Layer] = []
         """The layers that handle this kind of message at the far ends."""
+        self.carries = False
+        """Whether it is the carrier of each of its channels: heartbeats are kept here, once."""
+        self.beat_at = -1
+        """When the last heartbeat arrived over all channels, while it was their carrier."""
+        self.beat: object = None
+        self.counted_bin = -1
+        """The recorder's time bin in which its targets were counted last."""
+        self.uncounted = NONE
+        """The place that was not counted then."""
+
+    def carry(self) -> None:
+        """From now on heartbeats to these channels come over this fan."""
+        for channel in self.channels:
+            channel.leave_carrier()
+            channel.carrier = self
+        self.carries = True
 
     def prepare(self, kind: type[Message]) -> None:
         """Look up the receivers."""
         self.kind = kind
         self.receivers = [channel.layers[kind] for channel in self.channels if channel.layers]
+
+
+Entry: TypeAlias = tuple[int, "Fan | None", int, object]
+"""What is to happen: when; a timer (no fan), or a fan, the place that is skipped, and a message."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -149,21 +222,29 @@ class Kernel:
         """Things put on the queue so far, counted while ``orders`` is kept."""
         self.orders: dict[int, list[int]] | None = None
         """Beside each bucket, when each of its entries was posted; kept for a data plane only."""
-        self.buckets: dict[int, list[tuple[Fan | None, int, object]]] = {}
-        self.instants: list[int] = []
+        self._buckets: dict[int, list[Entry]] = {}
+        """What happens at each instant before the horizon."""
+        self._instants: list[int] = []
+        """These instants, as a heap."""
+        self._horizon = 0
+        self._slots: dict[int, list[Entry]] = {}
+        """What happens in each slot of time from the horizon on."""
+        self._slot_heap: list[int] = []
         self._last_at = -1
         """The instant of the last post: messages sent together mostly arrive together."""
-        self._last_bucket: list[tuple[Fan | None, int, object]] = []
+        self._last_bucket: list[Entry] = []
+        self._last_slot = -1
+        self._last_far: list[Entry] = []
 
     def post(self, at: int, fan: Fan, skip: int, message: Message) -> None:
         """A message arrives over each channel of a fan that is up then, but the one at ``skip``."""
-        if at != self._last_at:
-            self._last_at = at
-            self._last_bucket = self._bucket(at)
-        self._last_bucket.append((fan, skip, message))
+        if at < self._horizon and at == self._last_at:
+            self._last_bucket.append((at, fan, skip, message))
+        else:
+            self._put((at, fan, skip, message), at)
         if self.orders is not None:
             self._number(self.orders, at)
-        if skip != ROUTINE:
+        if skip > ROUTINE:
             self.waiting += 1
 
     def call_at(self, at: int, callback: Callable[[], None], background: bool = False) -> SimTimer:
@@ -178,17 +259,55 @@ class Kernel:
         """Let a timer fire at an instant."""
         if at < self.now:
             raise ValueError(f"{at} ns is in the past; it is {self.now} ns")
-        self._bucket(at).append((None, 0, timer))
+        self._put((at, None, 0, timer), at)
         if self.orders is not None:
             self._number(self.orders, at)
 
-    def _bucket(self, at: int) -> list[tuple[Fan | None, int, object]]:
-        bucket = self.buckets.get(at)
+    def _put(self, entry: Entry, at: int) -> None:
+        if at >= self._horizon:
+            slot = at >> SLOT
+            if slot != self._last_slot:
+                self._last_slot = slot
+                far = self._slots.get(slot)
+                if far is None:
+                    far = []
+                    self._slots[slot] = far
+                    heappush(self._slot_heap, slot)
+                self._last_far = far
+            self._last_far.append(entry)
+            return
+        bucket = self._buckets.get(at)
         if bucket is None:
             bucket = []
-            self.buckets[at] = bucket
-            heappush(self.instants, at)
-        return bucket
+            self._buckets[at] = bucket
+            heappush(self._instants, at)
+        bucket.append(entry)
+        self._last_at = at
+        self._last_bucket = bucket
+
+    def next_instant(self) -> int:
+        """When the next thing happens; -1 if nothing will."""
+        if not self._instants:
+            if not self._slot_heap:
+                return -1
+            self._open(heappop(self._slot_heap))
+        return self._instants[0]
+
+    def _open(self, slot: int) -> None:
+        """Sort what happens in a slot by instant; at one instant it stays in order."""
+        entries = self._slots.pop(slot)
+        self._last_slot = -1
+        self._horizon = (slot + 1) << SLOT
+        if len(entries) > 1:
+            entries.sort(key=AT)
+        at = -1
+        for entry in entries:
+            if entry[0] == at:
+                self._buckets[at].append(entry)
+            else:
+                at = entry[0]
+                self._buckets[at] = [entry]
+                self._instants.append(at)  # in order, and so a heap
 
     def _number(self, orders: dict[int, list[int]], at: int) -> None:
         numbers = orders.get(at)
@@ -205,8 +324,10 @@ class Kernel:
         try:
             if self.between is not None:
                 self.between.run(until)
-            while self.instants and self.instants[0] <= until:
-                self.instant(heappop(self.instants))
+            at = self.next_instant()
+            while 0 <= at <= until:
+                self.instant()
+                at = self.next_instant()
             if until > self.now:
                 self.now = until
         finally:
@@ -217,21 +338,24 @@ class Kernel:
         """Run until nothing is going on; False if that has not come by ``until``."""
         if self.between is not None:
             return self.between.run_to_rest(until)
-        while self.instants and self.instants[0] <= until:
+        at = self.next_instant()
+        while 0 <= at <= until:
             if self.at_rest():
                 return True
-            self.instant(heappop(self.instants))
+            self.instant()
+            at = self.next_instant()
         return self.at_rest()
 
     def at_rest(self) -> bool:
         """Whether nothing is going on: no message, no one-off timer, no failure to be noticed."""
         return self.armed == 0 and self.waiting == 0 and self.unnoticed == 0
 
-    def due(self, at: int) -> list[tuple[Fan | None, int, object]]:
-        """What happens at an instant, removed from the queue."""
+    def due(self) -> list[Entry]:
+        """What happens at the next instant, removed from the queue; it is that instant now."""
+        at = heappop(self._instants)
         self.now = at
         self._last_at = -1
-        return self.buckets.pop(at)
+        return self._buckets.pop(at)
 
     def handle(self, fan: Fan | None, skip: int, what: object) -> None:
         """Let one thing happen: a timer fires, or a message arrives."""
@@ -239,7 +363,10 @@ class Kernel:
             assert isinstance(what, SimTimer)
             what.fire()
             return
-        if skip != ROUTINE:
+        if skip == KEPT:
+            self._keep(fan, what)
+            return
+        if skip > ROUTINE:
             self.waiting -= 1
         if fan.kind is not type(what):
             fan.prepare(type(what))  # type: ignore[arg-type]  # a Message
@@ -262,11 +389,31 @@ class Kernel:
             else:
                 self.lost += 1
 
-    def instant(self, at: int) -> None:
-        """Let everything happen that is due at an instant, which is off the heap already."""
-        for fan, skip, what in self.due(at):
-            if fan is None or not fan.whole or fan.kind is not type(what):
+    def _keep(self, fan: Fan, beat: object) -> None:
+        """A heartbeat arrives: note that and when, once for all channels where possible."""
+        if fan.whole and fan.carries:
+            self.handled += fan.size
+            fan.beat_at = self.now
+            fan.beat = beat
+            return
+        for channel in fan.channels:
+            if channel.up:
+                self.handled += 1
+                channel.heard = self.now
+                channel.beat = beat
+            elif channel.held is not None:
+                channel.held.append(beat)  # type: ignore[arg-type]  # a Message
+            else:
+                self.lost += 1
+
+    def instant(self) -> None:
+        """Let everything happen that is due at the next instant."""
+        for _, fan, skip, what in self.due():
+            if fan is None or not fan.whole or (fan.kind is not type(what) and skip != KEPT):
                 self.handle(fan, skip, what)
+                continue
+            if skip == KEPT:
+                self._keep(fan, what)
                 continue
             # By far the most frequent case once more, without a call for each message.
             if skip != ROUTINE:

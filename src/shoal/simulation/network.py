@@ -15,6 +15,7 @@ from mypy_extensions import mypyc_attr
 
 from shoal.simulation.invariants import check_acyclic
 from shoal.simulation.kernel import (
+    KEPT,
     NANOSECONDS,
     NONE,
     ROUTINE,
@@ -28,9 +29,9 @@ from shoal.simulation.kernel import (
 from shoal.simulation.oracle import Forest
 from shoal.simulation.recorder import Recorder
 from shoal.stack.chance import Chance
-from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.host import LOCAL, NEVER, Host, NodeId, Timer
 from shoal.stack.layer import Overlay, Reconfiguration
-from shoal.stack.message import Contact, Message
+from shoal.stack.message import Contact, Heartbeat, Message
 from shoal.stack.node import Node
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Kind:
         self.type: object = kind
         self.size = message.size() if kind.size is Message.size else -1
         """Bytes of every message of this type; -1 if they differ."""
-        self.skip = ROUTINE if kind.routine() else NONE
+        self.kept = issubclass(kind, Heartbeat)
+        self.skip = KEPT if self.kept else ROUTINE if kind.routine() else NONE
         self.carries_events = kind.events is not Message.events
 
 
@@ -151,7 +153,7 @@ class SimHost(Host):
             fan = self.fans.get(to) or self._fan(to)
             self._last_to = to
             self._last_fan = fan
-        skip = fan.places.get(but, NONE)
+        skip = NONE if but == LOCAL else fan.places.get(but, NONE)
         copies = fan.size if skip < 0 else fan.size - 1
         if fan.missing:
             self.recorder.unlinked += fan.missing
@@ -163,7 +165,11 @@ class SimHost(Host):
         kind = network.kind_of(message)
         if skip < 0:
             skip = kind.skip
-        if network.uneven or (network.ns_per_byte and self.busy_until > at):
+        if (
+            network.uneven
+            or (network.ns_per_byte and self.busy_until > at)
+            or (kind.kept and skip != KEPT)
+        ):
             for place, channel in enumerate(fan.channels):  # lost, or leaving at different times
                 if place != skip:
                     self._transmit(channel, message, kind)
@@ -175,6 +181,8 @@ class SimHost(Host):
                 if place != skip:
                     channel.free_at = at
             self.busy_until = at
+        if kind.kept and not fan.carries:
+            fan.carry()
         self.kernel.post(at + network.delay, fan, skip, message)
 
     def broadcast(self, message: Message) -> None:
@@ -184,7 +192,7 @@ class SimHost(Host):
         if audience is not None:
             if audience.size and not self.clock.stopped:
                 self.recorder.sent(audience, NONE, 1, message)
-                skip = self.network.kind_of(message).skip
+                skip = max(self.network.kind_of(message).skip, ROUTINE)
                 self.kernel.post(self.kernel.now + self.network.delay, audience, skip, message)
             return
         to = tuple(self.channels)
@@ -197,8 +205,7 @@ class SimHost(Host):
             if channel.quality < 1.0 and kind.carries_events and self._loses(channel, message):
                 self.kernel.lost += 1
             else:
-                at = self.kernel.now + channel.delay
-                self.kernel.post(at, channel.alone(), kind.skip, message)
+                self._post(self.kernel.now + channel.delay, channel, message, kind)
 
     def _fan(self, to: tuple[NodeId, ...]) -> Fan:
         """The channels to these neighbours; those that are not linked are left out."""
@@ -233,7 +240,13 @@ class SimHost(Host):
         if channel.quality < 1.0 and kind.carries_events and self._loses(channel, message):
             self.kernel.lost += 1
             return
-        self.kernel.post(at + channel.delay, channel.alone(), kind.skip, message)
+        self._post(at + channel.delay, channel, message, kind)
+
+    def _post(self, at: int, channel: Channel, message: Message, kind: Kind) -> None:
+        fan = channel.alone()
+        if kind.kept and not fan.carries:
+            fan.carry()
+        self.kernel.post(at, fan, kind.skip, message)
 
     def _loses(self, channel: Channel, message: Message) -> bool:
         """Whether a link of poor quality loses this message. Only events are lost for good."""
@@ -245,6 +258,18 @@ class SimHost(Host):
             event.publisher, event.sequence, channel.source, channel.target
         )
         return uniform >= channel.quality
+
+    def heard(self, node: NodeId) -> float:
+        """See :class:`~shoal.stack.host.Host`."""
+        channel = self.channels.get(node)
+        back = None if channel is None else channel.back
+        return NEVER if back is None else back.last_heard() / NANOSECONDS
+
+    def last_beat(self, node: NodeId) -> object:
+        """See :class:`~shoal.stack.host.Host`."""
+        channel = self.channels.get(node)
+        back = None if channel is None else channel.back
+        return None if back is None else back.last_beat()
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -423,9 +448,14 @@ class Network:
         channel.delay = self.delay_between(source, target)
         channel.ns_per_byte = self.ns_per_byte
         channel.quality = self.qualities.get((source, target), 1.0) * (1.0 - self.loss)
+        channel.heard = self.kernel.now
         host = self.hosts[source]
         host.channels[target] = channel
         host.drop_fans()
+        back = self.hosts[target].channels.get(source)
+        if back is not None:
+            channel.back = back
+            back.back = channel
         if self.plane is not None:
             self.plane.connected(channel)
         return channel
@@ -439,6 +469,7 @@ class Network:
         """One end of a connection goes; what is in flight from it may still arrive."""
         host = self.hosts[source]
         channel = host.channels.pop(target)
+        channel.end()
         host.drop_fans()
         if self.plane is not None:
             self.plane.disconnected(channel)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from shoal.simulation.invariants import delivered_twice
-from shoal.simulation.kernel import NANOSECONDS, Fan, Kernel
+from shoal.simulation.kernel import NANOSECONDS, NONE, Fan, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 EXCUSED: Final = 50 * NANOSECONDS
 """Nanoseconds after publication within which a node that crashes is not owed an event."""
-UNCOUNTED: Final = -3
-"""A fan whose targets were not counted in this time bin."""
 
 
 class KindCount:
@@ -48,8 +46,6 @@ class KindCount:
         self.bin = 0
         """The current time bin of this kind: a number that no other bin of any kind has."""
         self.last_bin = [-1] * nodes
-        self.fans: dict[Fan, int] = {}
-        """The fans whose targets were counted in this bin, and the place of one that was not."""
         self.plain = False
         """Whether there is nothing to record beyond numbers."""
 
@@ -161,9 +157,8 @@ class Recorder:
         if self.observes:
             targets = [t for place, t in enumerate(fan.targets) if place != skip]
             self._observe(count, fan.source, tuple(targets), message)
-        but = count.fans.get(fan, UNCOUNTED)
-        if but != -1 and but != skip:
-            self._involve(count, fan, skip, but)
+        if fan.counted_bin != count.bin or (fan.uncounted != NONE and fan.uncounted != skip):
+            self._involve(count, fan, skip)
         if count.plain:
             return
         if not count.fixed:
@@ -270,17 +265,18 @@ class Recorder:
     def _next_bin(self, count: KindCount) -> None:
         self._bins += 1
         count.bin = self._bins
-        count.fans.clear()
 
-    def _involve(self, count: KindCount, fan: Fan, skip: int, but: int) -> None:
+    def _involve(self, count: KindCount, fan: Fan, skip: int) -> None:
         """Count each node once per kind and bin."""
         present = count.bin
         last_bin = count.last_bin
-        for place, target in enumerate(fan.targets):
-            if place != skip and last_bin[target] != present:
+        skipped = -1 if skip < 0 else fan.targets[skip]
+        for target in fan.targets:
+            if last_bin[target] != present and target != skipped:
                 last_bin[target] = present
                 count.nodes += 1
-        count.fans[fan] = skip if but == UNCOUNTED else -1
+        fan.uncounted = skip if fan.counted_bin != present else NONE
+        fan.counted_bin = present
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
         """Misrouted: over how many of the channels, at this instant, nobody wants the event."""

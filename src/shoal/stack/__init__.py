@@ -10,8 +10,8 @@
 
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Layer, Overlay, Reconfiguration, Recovery, Routing
-from shoal.stack.message import Contact, Message
+from shoal.stack.layer import Layer, Overlay, Reconfiguration, Recovery, Routing, kept_by_host
+from shoal.stack.message import Contact, Heartbeat, Message, Routine
 from shoal.stack.node import Node
 from shoal.stack.registry import Protocol, StackError, build, protocols, register
 
@@ -19,6 +19,7 @@ __all__ = [
     "LOCAL",
     "Chance",
     "Contact",
+    "Heartbeat",
     "Host",
     "Layer",
     "Message",
@@ -28,10 +29,12 @@ __all__ = [
     "Protocol",
     "Reconfiguration",
     "Recovery",
+    "Routine",
     "Routing",
     "StackError",
     "Timer",
     "build",
+    "kept_by_host",
     "protocols",
     "register",
 ]

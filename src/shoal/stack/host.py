@@ -7,7 +7,7 @@ live broker each implement this class; a protocol cannot tell which one it runs 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -21,6 +21,8 @@ NodeId: TypeAlias = int
 
 LOCAL: Final = -1
 """The source of a node's own subscriptions, where a neighbour's id would stand."""
+NEVER: Final = -1e9
+"""A time before any other."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -100,6 +102,17 @@ class Host:
 
     def broadcast(self, message: Message) -> None:
         """Send one radio frame that every neighbour in range can hear."""
+        raise NotImplementedError
+
+    def heard(self, node: NodeId) -> float:
+        """When the other end of a connection last gave a sign of life (``now`` of that moment).
+
+        The moment the connection was made, if there was none since; NEVER without a connection.
+        """
+        raise NotImplementedError
+
+    def last_beat(self, node: NodeId) -> Any:
+        """The last heartbeat that came over the connection to a node; None if none has."""
         raise NotImplementedError
 
     def heard_at(self, node: NodeId) -> float:

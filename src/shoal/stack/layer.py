@@ -33,6 +33,10 @@ Handler: TypeAlias = Callable[[NodeId, Any], None]
 """Takes a message (of the type it is registered for) and the node it came from."""
 
 
+def kept_by_host(sender: NodeId, message: Any) -> None:
+    """The handler of a heartbeat: none is called, as the host keeps it."""
+
+
 class Reconfiguration(NamedTuple):
     """One link replaced by another, as the overlay knows it.
 

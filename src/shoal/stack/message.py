@@ -5,7 +5,7 @@ Messages are frozen data: the simulator hands the object over, a live driver enc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 import msgspec
 
@@ -32,6 +32,9 @@ class Message(msgspec.Struct, frozen=True, tag=True, gc=False, array_like=True):
 
     Frozen data cannot form cycles, so the garbage collector need not look at messages.
     """
+
+    KIND: ClassVar[str] = ""
+    """The name under which messages of this type are recorded; that of the class if empty."""
 
     def events(self) -> tuple[Event, ...]:
         """The events that it carries; recording, access rules and loss act on these."""
@@ -60,4 +63,21 @@ class Message(msgspec.Struct, frozen=True, tag=True, gc=False, array_like=True):
     @classmethod
     def kind(cls) -> str:
         """The name under which traffic of this type is recorded."""
-        return cls.__name__.lower()
+        return cls.KIND or cls.__name__.lower()
+
+
+class Routine(Message, frozen=True, tag=True):
+    """Base of messages that nodes exchange all the time, also when nothing happens."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """A simulation is at rest in spite of it."""
+        return True
+
+
+class Heartbeat(Routine, frozen=True, tag=True):
+    """Base of signs of life, sent over connections.
+
+    The host keeps the last one of each connection, and no layer is called: see ``Host.heard`` and
+    ``Host.last_beat``. A layer names it among its ``handlers`` beside ``kept_by_host``.
+    """

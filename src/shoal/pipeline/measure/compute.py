@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
+import shoal.pipeline.measure.air  # registers its measures
 import shoal.pipeline.measure.dps  # registers its measures
 import shoal.pipeline.measure.dps_cases  # registers its measures
 import shoal.pipeline.measure.dps_loads  # registers its measures
@@ -62,6 +63,8 @@ SCHEMA = pa.schema(
     ]
 )
 AT_A_TIME = 3
+ROWS_AT_A_TIME = 500_000
+"""Rows that a task gathers, about: they are in Java's memory until their runs are whole."""
 Part: TypeAlias = Callable[[], "DataFrame"]
 """Puts together what answers some of the questions."""
 _DDL = "measure string, experiment string, variant string, x double, seed bigint, value double"
@@ -269,8 +272,11 @@ def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFr
     done = tables["runs"].where("status = 'done'").select("run_id")
     runs = _of(plan, wanted).join(done, "run_id")
     ids = runs.select("run_id").distinct()
+    tasks = 1 + sum(tables[name].count() for name in needed) // ROWS_AT_A_TIME
     for name in sorted(needed):
         rows = with_rows(ids, tables[name])
+        if tasks > 1:
+            rows = rows.repartition(tasks, "run_id")
         columns = [column for column in rows.columns if column != "run_id"]
         gathered = rows.groupBy("run_id").agg(F.collect_list(F.struct(*columns)).alias(name))
         runs = runs.join(gathered, "run_id", "left")

@@ -59,7 +59,7 @@ def unaccounted_nodes() -> Column:
 @measure(unit="%")
 def contacted_members(plan: DataFrame, tables: Tables) -> DataFrame:
     """Nodes contacted without the leaders of groups that an event does not match, on average."""
-    runs = plan.select("run_id").distinct()
+    runs = done(plan, tables)
     ends = with_rows(runs, tables["routes"]).where(F.col("why") == "no match")
     cut = ends.groupBy("run_id").agg(F.sum("count").alias("cut"))
     reach = with_rows(runs, tables["reach"]).groupBy("run_id")

@@ -71,7 +71,7 @@ def measured(
                 by_run[row[2]].append(row)
         for run in named:
             mine = by_run[run.variant]
-            values = {row[0]: row[5] for row in mine if row[3] is None}
+            values = {row[0]: row[5] for row in mine if row[3] is None and row[5] is not None}
             rows.append(Measured(run.run_id, run.point, values, run, mine))
     return rows
 

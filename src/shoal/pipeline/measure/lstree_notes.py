@@ -101,6 +101,8 @@ class Observed:
         self.answers: list[Answer] = []
         self.asks: list[tuple[float, int, int, dict[str, Any]]] = []
         """When, who asks, whom, and how the search stands."""
+        self._asked: dict[tuple[int, int], list[tuple[float, dict[str, Any]]]] = defaultdict(list)
+        """The same by who asks whom."""
         self.sighted: set[tuple[float, int, int]] = set()
         self.ups: dict[int, list[float]] = defaultdict(list)
         self.downs: dict[int, list[float]] = defaultdict(list)
@@ -121,6 +123,7 @@ class Observed:
     def _read(self, at: float, node: int, what: str, peer: int, value: dict[str, Any]) -> None:
         if what == "asks":
             self.asks.append((at, node, peer, value))
+            self._asked[node, peer].append((at, value))
         elif what == "sighted":
             self.sighted.add((at, node, peer))
         elif what == "place":
@@ -166,6 +169,15 @@ class Observed:
                 else:
                     now.pop(what, None)
             yield at, now, moved
+
+    def cause(self, answer: Answer) -> str:
+        """Why the requester was looking for a parent: what it last asked this candidate for."""
+        causes = [
+            value["cause"]
+            for at, value in self._asked[answer.requester, answer.node]
+            if at <= answer.at
+        ]
+        return causes[-1] if causes else ""
 
     def end(self) -> dict[int, Place]:
         """The places of all nodes that are up at the end."""
@@ -377,8 +389,7 @@ def answers_against(run: Run, rule: str, roots: bool = False) -> Value:
     found = observed(run)
     asked = [a for a in found.answers if applies(a)]
     if roots:
-        merging = {(node, peer) for _, node, peer, value in found.asks if value["cause"] == "merge"}
-        asked = [a for a in asked if (a.requester, a.node) in merging]
+        asked = [a for a in asked if found.cause(a) == "merge"]
     return sum(not kept(a) for a in asked) if asked else None
 
 

@@ -15,6 +15,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from shoal.pipeline.judge.statistics import rank_correlation
 from shoal.pipeline.measure.cases import Value, case
 from shoal.pipeline.measure.run_view import Run
 
@@ -258,15 +261,18 @@ def mean_distance(run: Run) -> Value:
     return sum(ways) / len(ways) if ways else None
 
 
-@case("links", "notes", unit="links")
-def degree_by_depth(run: Run) -> Iterable[tuple[float, Value]]:
-    """Mean degree of the nodes at a distance from the root, at the end; x is the distance."""
+@case("links", "notes", unit="correlation")
+def degree_and_depth(run: Run) -> Value:
+    """Rank correlation of the distance from the root and the mean degree there, at the end."""
     found = played(run)
-    sums: dict[int, list[int]] = {}
+    degrees: dict[int, list[int]] = {}
     for root in (node for node in found.up if node not in found.parent):
         for node, hops in _distances(found.links, root).items():
-            sums.setdefault(hops, []).append(len(found.links[node]))
-    return [(float(hops), sum(d) / len(d)) for hops, d in sorted(sums.items()) if len(d) >= 5]
+            degrees.setdefault(hops, []).append(len(found.links[node]))
+    means = [sum(d) / len(d) for _, d in sorted(degrees.items()) if len(d) >= 5]
+    if len(means) < 3:
+        return None
+    return rank_correlation(np.arange(len(means), dtype=np.float64), np.array(means))
 
 
 # Repairs

@@ -25,7 +25,7 @@ def side_by_side(
     """``report.html`` in a folder, with a figure for each measure that some run has."""
     known = {measure.name: measure for measure in every_measure()}
     answered = {answer[0] for row in rows for answer in row.answers}
-    figures = []
+    figures: list[Figure] = []
     for name in measures:
         if name in answered:
             label = f"{name.replace('_', ' ')} ({known[name].unit})".removesuffix(" ()")

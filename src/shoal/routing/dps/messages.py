@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.content import Event
+from shoal.routing.messages import Carrier
 from shoal.stack.message import Contact, Hops, Message
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
@@ -214,10 +214,9 @@ class GossipSub(Message, frozen=True, tag="dps gossip_sub"):
 # Publications (section 4.1, Publication Scheme)
 
 
-class Publish(Message, frozen=True, tag="dps publish"):
+class Publish(Carrier, frozen=True, tag="dps publish"):
     """An event on its way between groups."""
 
-    event: Event
     attribute: Name
     at: Text
     came: Text
@@ -225,24 +224,10 @@ class Publish(Message, frozen=True, tag="dps publish"):
     direction: Annotated[int, msgspec.Meta(ge=0, le=2)]
     hops: Hops
 
-    def events(self) -> tuple[Event, ...]:
-        """The event."""
-        return (self.event,)
 
-    def involves(self) -> bool:
-        """Carrying an event is not repair."""
-        return False
-
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``event``."""
-        return "event"
-
-
-class PublishGroup(Message, frozen=True, tag="dps publish_group"):
+class PublishGroup(Carrier, frozen=True, tag="dps publish_group"):
     """An event on its way inside a group."""
 
-    event: Event
     attribute: Name
     at: Text
     came: Text
@@ -250,19 +235,6 @@ class PublishGroup(Message, frozen=True, tag="dps publish_group"):
     hops: Hops
     rounds: Hops
     """How often it was forwarded in this group."""
-
-    def events(self) -> tuple[Event, ...]:
-        """The event."""
-        return (self.event,)
-
-    def involves(self) -> bool:
-        """Carrying an event is not repair."""
-        return False
-
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``event``."""
-        return "event"
 
 
 # Leaders (section 4.2.1)

@@ -20,7 +20,7 @@ An end that expects an ACTIVATE and gets none within T_s announces its table all
 
 from __future__ import annotations
 
-from typing import Annotated, Final, cast
+from typing import Annotated, ClassVar, Final, cast
 
 import msgspec
 
@@ -41,6 +41,8 @@ Filters = Annotated[tuple[AnyFilter, ...], msgspec.Meta(max_length=1 << 20)]
 class ActivateBoth(Message, frozen=True, tag="activate both"):
     """ACTIVATE(P1, P2), to the near end of the new link if that is another node."""
 
+    KIND: ClassVar[str] = "activate"
+
     filters: Filters
     far: NodeId
     far_filters: Filters
@@ -55,14 +57,11 @@ class ActivateBoth(Message, frozen=True, tag="activate both"):
         """A payload per pattern carried."""
         return HEADER_BYTES + PAYLOAD_BYTES * (len(self.filters) + len(self.far_filters))
 
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``activate``."""
-        return "activate"
-
 
 class ActivateFar(Message, frozen=True, tag="activate far"):
     """ACTIVATE(P2), across the new link: announce your table, but hold these filters back."""
+
+    KIND: ClassVar[str] = "activate"
 
     filters: Filters
 
@@ -73,11 +72,6 @@ class ActivateFar(Message, frozen=True, tag="activate far"):
     def size(self) -> int:
         """A payload per pattern carried."""
         return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters)
-
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``activate``."""
-        return "activate"
 
 
 class AsymmetricParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

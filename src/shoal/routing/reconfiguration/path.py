@@ -18,7 +18,7 @@ are not supported. They are detected where they show and counted (``overlaps``).
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 from shoal.content import AnyFilter, Filter
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
@@ -60,6 +60,8 @@ class RecAck(Message, frozen=True, tag="recack"):
 class PathFlush(Message, frozen=True, tag="path-flush"):
     """FLUSH(rId, RP): walks the tail back to D behind the unsubscriptions."""
 
+    KIND: ClassVar[str] = "flush"
+
     reconfiguration: int
     tail: tuple[NodeId, ...]
 
@@ -70,11 +72,6 @@ class PathFlush(Message, frozen=True, tag="path-flush"):
     def involves(self) -> bool:
         """Passing it on is not counted as taking part."""
         return False
-
-    @classmethod
-    def kind(cls) -> str:
-        """Recorded as ``flush``, like that of the other protocols."""
-        return "flush"
 
 
 class ReconfigurationPath(ReconfigurationProtocol):

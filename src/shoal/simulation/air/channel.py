@@ -49,6 +49,7 @@ RECEPTION_KEY, FADING_KEY, EXPIRED = s.RECEPTION_KEY, s.FADING_KEY, s.EXPIRED
 SUBMITTED, FRAMES, ACKNOWLEDGEMENTS = s.SUBMITTED, s.FRAMES, s.ACKNOWLEDGEMENTS
 RECEPTIONS, COLLISIONS, DEAF, FADED = s.RECEPTIONS, s.COLLISIONS, s.DEAF, s.FADED
 
+EIFS, DIFS = s.EIFS, s.DIFS
 LOGS, LOGGED, LOG_START, LOG_SENDER = s.LOGS, s.LOGGED, s.LOG_START, s.LOG_SENDER
 LOG_RECEIVER, LOG_INTACT, LOG_KIND = s.LOG_RECEIVER, s.LOG_INTACT, s.LOG_KIND
 
@@ -154,7 +155,7 @@ def begin(air, row, node, frame, now):
 
 
 @inlined
-def hear_end(air, row, frame, other, level):
+def hear_end(air, row, frame, other, level, now):
     """The frame that a receiver was locked to ends; whether it is intact."""
     nodes, keys = air.nodes, air.keys
     nodes[other, HEARING] = NOBODY
@@ -166,7 +167,8 @@ def hear_end(air, row, frame, other, level):
     if intact and air.whole[PROPAGATION] == GIVEN:
         intact = uniform(keys[FADING_KEY], air.frames[frame, NUMBER], other) < level
         lost = FADED
-    nodes[other, GARBLED] = not intact and nodes[other, SPOILT] != 2
+    garbled = not intact and nodes[other, SPOILT] != 2
+    nodes[other, GARBLED] = now + air.whole[EIFS] - air.whole[DIFS] if garbled else 0
     if not intact:
         air.counts[row, lost] += 1
     return intact
@@ -228,7 +230,7 @@ def end(air, row, node, now):
         hearing = nodes[other, HEARING]
         if hearing != NOBODY:
             judge(air, other, max(0.0, before - levels[other, SIGNAL]), now)
-        intact = hearing == frame and hear_end(air, row, frame, other, level)
+        intact = hearing == frame and hear_end(air, row, frame, other, level, now)
         if whole[LOGS] and (given or level >= 1.0):
             write_down(air, node, frame, other, intact)
         if intact and is_new(air, row, node, frame, other, now):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from heapq import heappop
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -158,8 +157,9 @@ class Medium(Between):
         frames = self.air.frames
         frame = int(self.air.nodes[node, s.HEAD])
         while frame != s.NOBODY:
-            if frames[frame, s.FLAGS] & (s.LASTING | s.QUIET) == s.LASTING:
-                self._tell_later(node, int(frames[frame, s.TARGET]), self.letters[frame][0])
+            letter = self.letters[frame]
+            if letter and frames[frame, s.FLAGS] & (s.LASTING | s.QUIET) == s.LASTING:
+                self._tell_later(node, int(frames[frame, s.TARGET]), letter[0])
             frame = int(frames[frame, s.NEXT])
         queueing.switch_off(self.memory, node)
         self._settle()
@@ -266,14 +266,16 @@ class Medium(Between):
 
     def _instant(self, until: int) -> None:
         """Let the kernel's next instant happen if its turn has come."""
-        instants = self.kernel.instants
-        if instants and instants[0] <= self.next_at and instants[0] <= until:
-            self.kernel.instant(heappop(instants))
+        at = self.kernel.next_instant()
+        if 0 <= at <= self.next_at and at <= until:
+            self.kernel.instant()
 
     def _step(self, until: int) -> bool:
         """Let the channel go on to the kernel's next instant or a reception; False at the end."""
         kernel = self.kernel
-        at = kernel.instants[0] if kernel.instants else FAR
+        at = kernel.next_instant()
+        if at < 0:
+            at = FAR
         if self.next_at >= at or self.next_at > until:
             return at <= until
         outcome = channel.advance(self.memory, min(at - 1, until))

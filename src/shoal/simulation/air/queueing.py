@@ -1,7 +1,8 @@
 """A node's queue and its access to the channel: 802.11's distributed coordination function.
 
-A node with a frame to send waits until the channel has been idle for DIFS (EIFS after a frame that
-it could not read) and a random number of slots, which it counts while the channel is idle only.
+A node with a frame to send waits until the channel has been idle for DIFS and a random number of
+slots, which it counts while the channel is idle only. After a frame that it could not read it waits
+for EIFS from the end of that frame, as the frame may be about to be acknowledged.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -49,8 +50,7 @@ def wake_at(air, node, at):
 def become_idle(air, node, now):
     """The channel is free: go on counting slots after DIFS or EIFS."""
     nodes, whole = air.nodes, air.whole
-    gap = whole[EIFS] if nodes[node, GARBLED] else whole[DIFS]
-    start = max(now, nodes[node, RESERVED]) + gap
+    start = max(now, nodes[node, RESERVED], nodes[node, GARBLED]) + whole[DIFS]
     nodes[node, IDLE_FROM] = start
     if not nodes[node, WAITING] and nodes[node, HEAD] != NOBODY:
         wake_at(air, node, start + nodes[node, SLOTS] * whole[SLOT])

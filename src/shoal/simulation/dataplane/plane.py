@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -148,8 +147,10 @@ class DataPlane(Plane):
         """Let everything happen up to and including an instant."""
         kernel = self.kernel
         with uncollected():
-            while kernel.instants and kernel.instants[0] <= until:
-                self._control(kernel.instants[0])
+            at = kernel.next_instant()
+            while 0 <= at <= until:
+                self._control(at)
+                at = kernel.next_instant()
             self._advance(until, engine.NEVER)
             if until > kernel.now:
                 kernel.now = until
@@ -158,7 +159,9 @@ class DataPlane(Plane):
         """Run until no timer is armed and no message on its way; False if that has not come."""
         kernel = self.kernel
         while not (kernel.at_rest() and self.due == engine.NEVER):
-            at = kernel.instants[0] if kernel.instants else engine.NEVER
+            at = kernel.next_instant()
+            if at < 0:
+                at = engine.NEVER
             if min(at, self.due) > until:
                 return False
             if self.due < at:
@@ -172,14 +175,13 @@ class DataPlane(Plane):
         kernel = self.kernel
         if self.due < at:
             self._advance(at, 0)
-        heappop(kernel.instants)
         orders = kernel.orders
         assert orders is not None
         if self.due > at:  # nothing to interleave with
             del orders[at]
-            kernel.instant(at)
+            kernel.instant()
             return
-        for (fan, skip, what), order in zip(kernel.due(at), orders.pop(at), strict=True):
+        for (_, fan, skip, what), order in zip(kernel.due(), orders.pop(at), strict=True):
             if self.due <= at:
                 self._advance(at, order)
             kernel.now = at
