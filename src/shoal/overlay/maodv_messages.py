@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import HEADER_BYTES, Message
+from shoal.stack.message import HEADER_BYTES, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
@@ -42,15 +42,31 @@ class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Frames in a row that a neighbour does not acknowledge, after which it is lost."""
 
 
-class Control(Message, frozen=True):
-    """What keeps the tree together; no part of a reconfiguration of tables."""
+class Control(Upkeep, frozen=True):
+    """What keeps the tree together."""
 
-    def involves(self) -> bool:
-        """Repairing the tree is not repairing tables."""
-        return False
+    def size(self) -> int:
+        """By content: a word for every number and for every node of a list, and the label."""
+        size = HEADER_BYTES
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name == "label":
+                size += LABEL
+            else:
+                size += WORD * (len(value) if isinstance(value, tuple) else 1)
+        return size
 
 
-class Hello(Control, frozen=True, tag="maodv hello"):
+class Periodic(Control, frozen=True):
+    """What nodes broadcast all the time."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """A simulation is at rest in spite of it."""
+        return True
+
+
+class Hello(Periodic, frozen=True, tag="maodv hello"):
     """The sender is there, has this parent (or asks it to be), this label and these children."""
 
     beat: Count
@@ -60,17 +76,8 @@ class Hello(Control, frozen=True, tag="maodv hello"):
     label: WireLabel
     children: Ids
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * (3 + len(self.children))
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
-
-
-class Grph(Control, frozen=True, tag="maodv grph"):
+class Grph(Periodic, frozen=True, tag="maodv grph"):
     """GRPH, a group hello: the leader of a tree and its latest sequence number.
 
     From a member of that tree it carries the sender's own label; other nodes pass it on unchanged.
@@ -80,15 +87,6 @@ class Grph(Control, frozen=True, tag="maodv grph"):
     label: WireLabel
     member: bool
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
-
 
 class Rreq(Control, frozen=True, tag="maodv rreq"):
     """RREQ: who can be the requester's parent? ``number`` counts its requests."""
@@ -96,10 +94,6 @@ class Rreq(Control, frozen=True, tag="maodv rreq"):
     requester: Id
     number: Count
     label: WireLabel
-
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 2
 
 
 class Rrep(Control, frozen=True, tag="maodv rrep"):
@@ -113,10 +107,6 @@ class Rrep(Control, frozen=True, tag="maodv rrep"):
     path: Ids
     """Nodes that passed the reply on, the one at the new link first."""
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * (4 + len(self.path))
-
 
 class Mact(Control, frozen=True, tag="maodv mact"):
     """MACT: the sender takes up an offer and wants to be the receiver's child."""
@@ -126,10 +116,6 @@ class Mact(Control, frozen=True, tag="maodv mact"):
     label: WireLabel
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 3
-
 
 class Confirm(Control, frozen=True, tag="maodv confirm"):
     """The receiver is the sender's child from now on."""
@@ -138,19 +124,11 @@ class Confirm(Control, frozen=True, tag="maodv confirm"):
     number: Count
     label: WireLabel
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
 
 class Leave(Control, frozen=True, tag="maodv leave"):
     """The attachment of this number between sender and receiver is none, or no longer one."""
 
     number: Count
-
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + WORD
 
 
 class Handover(Control, frozen=True, tag="maodv handover"):
@@ -172,10 +150,6 @@ class Handover(Control, frozen=True, tag="maodv handover"):
     offer: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * (6 + len(self.path))
-
 
 class Taken(Control, frozen=True, tag="maodv taken"):
     """The answer to a handover: the receiver is the sender's child from now on."""
@@ -184,17 +158,9 @@ class Taken(Control, frozen=True, tag="maodv taken"):
     back: Count
     label: WireLabel
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
 
 class Merge(Control, frozen=True, tag="maodv merge"):
     """To the leader: a node of this tree, the first of the path, hears a tree that prevails."""
 
     label: WireLabel
     path: Ids
-
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * len(self.path)

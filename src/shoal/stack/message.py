@@ -75,6 +75,23 @@ class Routine(Message, frozen=True, tag=True):
         return True
 
 
+class Upkeep(Message, frozen=True, tag=True):
+    """Base of messages that look after an overlay, or fetch what was lost: no table is repaired."""
+
+    def involves(self) -> bool:
+        """Handling it is no part of a reconfiguration."""
+        return False
+
+
+class RoutineUpkeep(Upkeep, frozen=True, tag=True):
+    """Base of upkeep that goes on also when nothing happens."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """A simulation is at rest in spite of it."""
+        return True
+
+
 class Heartbeat(Routine, frozen=True, tag=True):
     """Base of signs of life, sent over connections.
 
