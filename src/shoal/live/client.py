@@ -322,19 +322,13 @@ class Bus(Reconnecting):
             elif isinstance(message, Missed):
                 self._missed(message)
             elif isinstance(message, Report):
-                future = self._pending.pop(message.request, None)
-                if future is not None and not future.done():
-                    future.set_result(message.status)
+                _answer(self._pending.pop(message.request, None), message.status)
             elif isinstance(message, Others):
                 self._learn(message.known)
             elif isinstance(message, Settled):
-                future = self._settling.pop(message.request, None)
-                if future is not None and not future.done():
-                    future.set_result(None)
+                _answer(self._settling.pop(message.request, None))
             elif isinstance(message, Holds):
-                future = self._holding.pop(message.request, None)
-                if future is not None and not future.done():
-                    future.set_result(None)
+                _answer(self._holding.pop(message.request, None))
             elif isinstance(message, Leave):
                 self._leave(greeting)
             elif isinstance(message, Bye):
@@ -368,14 +362,11 @@ class Bus(Reconnecting):
     def _accepted(self, request: int) -> None:
         future = self._subscribing.pop(request, None)
         if future is not None:
-            if not future.done():
-                future.set_result(None)
+            _answer(future)
             return
         pending = self._pending
         for number in list(itertools.takewhile(lambda n: n <= request, pending)):
-            waiting = pending.pop(number)
-            if not waiting.done():
-                waiting.set_result(None)
+            _answer(pending.pop(number))
 
     def _refused(self, message: Refused) -> None:
         error = RefusedError(message.code, message.reason)
@@ -387,6 +378,12 @@ class Bus(Reconnecting):
             future = self._holding.pop(message.request, None)
         if future is not None and not future.done():
             future.set_exception(error)
+
+
+def _answer(future: asyncio.Future[Any] | None, result: object = None) -> None:
+    """Hand whoever waits the answer, if somebody still does."""
+    if future is not None and not future.done():
+        future.set_result(result)
 
 
 class Connecting:

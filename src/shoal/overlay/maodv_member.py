@@ -125,10 +125,10 @@ class Member(Overlay):
         self._ticked = now
         silent = now - hello * self.parameters.patience
         for node, child in list(self.children.items()):
-            if child.heard < silent and self.host.heard_at(node) < silent:
+            if child.heard < silent and self.host.heard(node) < silent:
                 self.drop_child(node, "it fell silent")
         parent = self.parent
-        if parent != LOCAL and self.parent_heard < silent and self.host.heard_at(parent) < silent:
+        if parent != LOCAL and self.parent_heard < silent and self.host.heard(parent) < silent:
             self.lose_parent("it fell silent")
         self.look_around()
         parent, number = self.pointed()

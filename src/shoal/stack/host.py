@@ -108,16 +108,13 @@ class Host:
         """When the other end of a connection last gave a sign of life (``now`` of that moment).
 
         The moment the connection was made, if there was none since; NEVER without a connection.
+        On the air any frame of a node is such a sign.
         """
         raise NotImplementedError
 
     def last_beat(self, node: NodeId) -> Any:
         """The last heartbeat that came over the connection to a node; None if none has."""
         raise NotImplementedError
-
-    def heard_at(self, node: NodeId) -> float:
-        """When a radio frame of a node was last received here, for whatever layer; -1 if never."""
-        return -1.0
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """Send out of band to a node, connected or not; lost if it cannot be reached."""
