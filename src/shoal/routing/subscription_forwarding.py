@@ -57,8 +57,9 @@ class ReconfigurationProtocol:
         return {}
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """See :class:`~shoal.stack.layer.Routing`."""
-        raise NotImplementedError
+        """``addLinkTo``: tell the new neighbour the whole table."""
+        self.routing.add_neighbour(neighbour)
+        self.routing.announce_table(neighbour)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """See :class:`~shoal.stack.layer.Routing`."""

@@ -23,11 +23,6 @@ class Strawman(ReconfigurationProtocol):
             self.routing.delete(neighbour, filter)
         self.routing.drop_neighbour(neighbour)
 
-    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """``addLinkTo``: tell the new neighbour the whole table."""
-        self.routing.add_neighbour(neighbour)
-        self.routing.announce_table(neighbour)
-
 
 register(
     "reconfiguration",
