@@ -166,11 +166,7 @@ def connect(address: str = "127.0.0.1:7464", **options: Any) -> SyncBus:
 
 
 def publish(
-    address: str,
-    attributes: Mapping[str, Value | None],
-    *,
-    body: bytes = b"",
-    **options: Any,
+    address: str, attributes: Mapping[str, Value | None], *, body: bytes = b"", **options: Any
 ) -> None:
     """Publish one event and leave: ``shoal.publish("127.0.0.1:7464", {"room": "lab1"})``.
 

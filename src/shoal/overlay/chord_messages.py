@@ -6,10 +6,8 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import HEADER_BYTES, Contact, RoutineUpkeep, Upkeep
+from shoal.stack.message import HEADER_BYTES, Contact, Count, RoutineUpkeep, Seconds, Upkeep
 
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Key: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 
 NODE_BYTES = 4

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from shoal.overlay.chord_messages import Count, Key, RingParameters
+from shoal.overlay.chord_messages import Key, RingParameters
 from shoal.overlay.reference_tree import ReferenceTree
-from shoal.stack.message import RoutineUpkeep, Upkeep
+from shoal.stack.message import Count, RoutineUpkeep, Upkeep
 
 MOST_KEYS: Final = 2**62
 

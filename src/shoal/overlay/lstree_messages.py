@@ -8,10 +8,9 @@ import msgspec
 
 from shoal.overlay.lstree_relation import LONGEST
 from shoal.overlay.lstree_strategies import BREAK_MIN, check_sequence
-from shoal.stack.message import Contact, RoutineUpkeep, Upkeep
+from shoal.stack.message import Contact, Count, RoutineUpkeep, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Depth: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LONGEST)]
 WireColour: TypeAlias = tuple[Length, Count, Count]

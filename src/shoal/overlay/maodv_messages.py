@@ -6,12 +6,10 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import HEADER_BYTES, Upkeep
+from shoal.stack.message import HEADER_BYTES, Count, Node, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=3600)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-Id: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
-Ids: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)]
+Ids: TypeAlias = Annotated[tuple[Node, ...], msgspec.Meta(max_length=4096)]
 Distance: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 WireLabel: TypeAlias = tuple[Count, Count, Count, Count, Distance]
 
@@ -70,7 +68,7 @@ class Hello(Periodic, frozen=True, tag="maodv hello"):
     """The sender is there, has this parent (or asks it to be), this label and these children."""
 
     beat: Count
-    parent: Id
+    parent: Node
     number: Count
     """Of the sender's attachment to its parent, or of the last one it tried."""
     label: WireLabel
@@ -91,7 +89,7 @@ class Grph(Periodic, frozen=True, tag="maodv grph"):
 class Rreq(Control, frozen=True, tag="maodv rreq"):
     """RREQ: who can be the requester's parent? ``number`` counts its requests."""
 
-    requester: Id
+    requester: Node
     number: Count
     label: WireLabel
 
@@ -99,9 +97,9 @@ class Rreq(Control, frozen=True, tag="maodv rreq"):
 class Rrep(Control, frozen=True, tag="maodv rrep"):
     """RREP: ``far`` can, and makes the offer to whoever it heard the request from."""
 
-    requester: Id
+    requester: Node
     number: Count
-    far: Id
+    far: Node
     offer: Count
     label: WireLabel
     path: Ids
@@ -145,7 +143,7 @@ class Handover(Control, frozen=True, tag="maodv handover"):
     step: Distance
     """By how much each node of the path is nearer to the leader than the one before."""
     path: Ids
-    far: Id
+    far: Node
     """LOCAL: the last node looks for a parent itself."""
     offer: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]

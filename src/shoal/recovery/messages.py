@@ -14,8 +14,10 @@ from shoal.content import AnyFilter, Event
 from shoal.stack.message import (
     HEADER_BYTES,
     PAYLOAD_BYTES,
+    Age,
     Contact,
     Hops,
+    Node,
     RoutineUpkeep,
     Upkeep,
 )
@@ -29,9 +31,7 @@ BATCH = 64
 HAVE = 256
 """Sequence numbers that a hole names as had, at most."""
 
-Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
-Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Id: TypeAlias = tuple[Node, Number]
 Filters: TypeAlias = Annotated[tuple[AnyFilter, ...], msgspec.Meta(max_length=FILTERS)]
 Route: TypeAlias = Literal["subscribers", "publisher", "random", "direct"]

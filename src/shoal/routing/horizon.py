@@ -218,11 +218,7 @@ class HorizonRouting(Routing):
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Events and (un)subscriptions."""
-        return {
-            Spread: self.on_event,
-            Near: self.on_subscription,
-            Gone: self.on_unsubscription,
-        }
+        return {Spread: self.on_event, Near: self.on_subscription, Gone: self.on_unsubscription}
 
     # Events
 

@@ -440,8 +440,7 @@ class Dps(Routing):
     def leader_message(self, group: Group) -> Leader:
         """What is told of a group's leader."""
         return Leader(
-            *(group.label.attribute, group.text, group.term),
-            *(group.leader, group.coleaders),
+            *(group.label.attribute, group.text, group.term), *(group.leader, group.coleaders)
         )
 
     # The world

@@ -34,10 +34,7 @@ class Epidemic(Publishing):
 
     def _arrived(self, group: Group, message: Publish) -> None:
         """An event comes from another group: this member is an entry node."""
-        self._infect(
-            *(group, message.event, message.came, message.direction),
-            *(message.hops, 0, True),
-        )
+        self._infect(group, message.event, message.came, message.direction, message.hops, 0, True)
 
     def on_publish_group(self, sender: NodeId, message: PublishGroup) -> None:
         """An event comes from a member of the same group."""

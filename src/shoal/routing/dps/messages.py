@@ -11,12 +11,10 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from shoal.routing.messages import Carrier
-from shoal.stack.message import Contact, Hops, Message, Routine
+from shoal.stack.message import Age, Contact, Count, Hops, Message, Routine
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=8_192)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 START, DOWN, UP = 0, 1, 2
 """Where an event came from: its publisher, the predecessor, or a successor."""

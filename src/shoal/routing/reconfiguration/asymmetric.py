@@ -29,6 +29,7 @@ from shoal.routing.reconfiguration.informed import Informed, InformedParameters,
 from shoal.routing.reconfiguration.timed import Seconds
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
 from shoal.stack import Contact, Message, NodeId, Reconfiguration, Timer, register
+from shoal.stack.host import remember
 from shoal.stack.layer import Handler
 from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
 
@@ -156,10 +157,7 @@ class AsymmetricInformed(Informed):
             self.host.send(far, ActivateFar(activate.far_filters))
             self._activate(far, activate.filters)
         else:
-            self.early.pop(far, None)
-            self.early[far] = activate
-            if len(self.early) > REPAIRS:
-                del self.early[next(iter(self.early))]
+            remember(self.early, far, activate, REPAIRS)
 
     def on_activate_far(self, sender: NodeId, message: Message) -> None:
         """At the far end: hold P2 back."""

@@ -25,9 +25,5 @@ class Strawman(ReconfigurationProtocol):
 
 
 register(
-    "reconfiguration",
-    "strawman",
-    Strawman,
-    needs={"links", "tables"},
-    provides={"reconfiguration"},
+    "reconfiguration", "strawman", Strawman, needs={"links", "tables"}, provides={"reconfiguration"}
 )
