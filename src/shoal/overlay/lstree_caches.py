@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from shoal.stack.host import NodeId, Timer
+from shoal.stack.host import NodeId, Timer, remember
 from shoal.stack.message import Contact
 
 REMEMBERED: Final = 16
@@ -107,9 +107,7 @@ class GlobalCache:
         """Keep a node for good, in place of the one kept longest."""
         key = key_of(contact)
         if contact.node != self.node and key not in self.remembered:
-            self.remembered[key] = contact
-            if len(self.remembered) > REMEMBERED:
-                del self.remembered[next(iter(self.remembered))]
+            remember(self.remembered, key, contact, REMEMBERED)
 
     def purge(self, key: Any) -> None:
         """A node does not answer."""

@@ -18,7 +18,7 @@ from mypy_extensions import mypyc_attr
 
 from shoal.overlay.maodv_label import BLANK, LONGEST, Label, below, leads, older, same_tree
 from shoal.overlay.maodv_messages import Confirm, Grph, Hello, Leave, Mact, MaodvParameters, Rrep
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, remember
 from shoal.stack.layer import Overlay, Reconfiguration, Routing, shown_parent
 from shoal.stack.message import Contact, Message
 
@@ -125,10 +125,10 @@ class Member(Overlay):
         self._ticked = now
         silent = now - hello * self.parameters.patience
         for node, child in list(self.children.items()):
-            if child.heard < silent and self.host.heard_at(node) < silent:
+            if child.heard < silent and self.host.heard(node) < silent:
                 self.drop_child(node, "it fell silent")
         parent = self.parent
-        if parent != LOCAL and self.parent_heard < silent and self.host.heard_at(parent) < silent:
+        if parent != LOCAL and self.parent_heard < silent and self.host.heard(parent) < silent:
             self.lose_parent("it fell silent")
         self.look_around()
         parent, number = self.pointed()
@@ -207,10 +207,7 @@ class Member(Overlay):
             return  # leaders of trees that prevail need not hear of others
         tree = label[:3]
         if self.flooded.get(tree, -1) < label[3]:
-            self.flooded.pop(tree, None)
-            self.flooded[tree] = label[3]
-            if len(self.flooded) > REMEMBERED:
-                del self.flooded[next(iter(self.flooded))]
+            remember(self.flooded, tree, label[3], REMEMBERED)
             if self.children or not self.leading:  # a lone node joins instead
                 self.pass_on(Grph(self.numbered(), label, False))
         self.foreign(sender, grph)
@@ -220,10 +217,7 @@ class Member(Overlay):
     def make_offer(self, sender: NodeId, requester: NodeId, request: int) -> None:
         """RREP: this node can be the parent of whoever sent the request."""
         offer = self.numbered()
-        self.offers.pop(sender, None)
-        self.offers[sender] = offer
-        if len(self.offers) > REMEMBERED:
-            del self.offers[next(iter(self.offers))]
+        remember(self.offers, sender, offer, REMEMBERED)
         self.host.send(sender, Rrep(requester, request, self.node, offer, self.label, ()))
 
     def on_mact(self, sender: NodeId, message: Message) -> None:

@@ -6,12 +6,10 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import HEADER_BYTES, Message
+from shoal.stack.message import HEADER_BYTES, Count, Node, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=3600)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-Id: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
-Ids: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)]
+Ids: TypeAlias = Annotated[tuple[Node, ...], msgspec.Meta(max_length=4096)]
 Distance: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 WireLabel: TypeAlias = tuple[Count, Count, Count, Count, Distance]
 
@@ -42,35 +40,42 @@ class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Frames in a row that a neighbour does not acknowledge, after which it is lost."""
 
 
-class Control(Message, frozen=True):
+class Control(Upkeep, frozen=True):
     """A message that maintains the tree; no part of a reconfiguration of tables."""
 
-    def involves(self) -> bool:
-        """Repairing the tree is not repairing tables."""
-        return False
+    def size(self) -> int:
+        """Bytes of header and fields: a word for every number and for every node of a list, and the label."""
+        size = HEADER_BYTES
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name == "label":
+                size += LABEL
+            else:
+                size += WORD * (len(value) if isinstance(value, tuple) else 1)
+        return size
 
 
-class Hello(Control, frozen=True, tag="maodv hello"):
+class Periodic(Control, frozen=True):
+    """A message that nodes broadcast all the time."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """A simulation is at rest in spite of it."""
+        return True
+
+
+class Hello(Periodic, frozen=True, tag="maodv hello"):
     """The sender is there, has this parent (or asks it to be), this label and these children."""
 
     beat: Count
-    parent: Id
+    parent: Node
     number: Count
     """Number of the sender's attachment to its parent, or of the last that it tried."""
     label: WireLabel
     children: Ids
 
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * (3 + len(self.children))
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
-
-
-class Grph(Control, frozen=True, tag="maodv grph"):
+class Grph(Periodic, frozen=True, tag="maodv grph"):
     """GRPH, a group hello: the leader of a tree and its latest sequence number.
 
     From a member of that tree it carries the sender's own label; other nodes pass it on unchanged.
@@ -80,42 +85,25 @@ class Grph(Control, frozen=True, tag="maodv grph"):
     label: WireLabel
     member: bool
 
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
-
 
 class Rreq(Control, frozen=True, tag="maodv rreq"):
     """RREQ: who can be the requester's parent? ``number`` counts its requests."""
 
-    requester: Id
+    requester: Node
     number: Count
     label: WireLabel
-
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * 2
 
 
 class Rrep(Control, frozen=True, tag="maodv rrep"):
     """RREP: ``far`` can, and makes the offer to the node that it heard the request from."""
 
-    requester: Id
+    requester: Node
     number: Count
-    far: Id
+    far: Node
     offer: Count
     label: WireLabel
     path: Ids
     """Nodes that passed the reply on, the one at the new link first."""
-
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * (4 + len(self.path))
 
 
 class Mact(Control, frozen=True, tag="maodv mact"):
@@ -126,10 +114,6 @@ class Mact(Control, frozen=True, tag="maodv mact"):
     label: WireLabel
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
 
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * 3
-
 
 class Confirm(Control, frozen=True, tag="maodv confirm"):
     """CONFIRM: the receiver is the sender's child from now on."""
@@ -138,19 +122,11 @@ class Confirm(Control, frozen=True, tag="maodv confirm"):
     number: Count
     label: WireLabel
 
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
 
 class Leave(Control, frozen=True, tag="maodv leave"):
     """LEAVE: the attachment of this number between sender and receiver does not exist."""
 
     number: Count
-
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + WORD
 
 
 class Handover(Control, frozen=True, tag="maodv handover"):
@@ -167,14 +143,10 @@ class Handover(Control, frozen=True, tag="maodv handover"):
     step: Distance
     """Distance by which each node of the path is nearer to the leader than the one before."""
     path: Ids
-    far: Id
+    far: Node
     """Node that made the offer; LOCAL: the last node looks for a parent itself."""
     offer: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
-
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * (6 + len(self.path))
 
 
 class Taken(Control, frozen=True, tag="maodv taken"):
@@ -184,17 +156,9 @@ class Taken(Control, frozen=True, tag="maodv taken"):
     back: Count
     label: WireLabel
 
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
 
 class Merge(Control, frozen=True, tag="maodv merge"):
     """MERGE, to the leader: the first node of the path hears a tree that prevails."""
 
     label: WireLabel
     path: Ids
-
-    def size(self) -> int:
-        """Bytes of header and fields."""
-        return HEADER_BYTES + LABEL + WORD * len(self.path)

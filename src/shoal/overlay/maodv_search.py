@@ -12,7 +12,7 @@ from mypy_extensions import mypyc_attr
 from shoal.overlay.maodv_label import BLANK, GAP, Label, leads, same_group
 from shoal.overlay.maodv_member import REMEMBERED, Member
 from shoal.overlay.maodv_messages import Confirm, Handover, Leave, Mact, MaodvParameters, Rrep, Rreq
-from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.host import LOCAL, Host, NodeId, Timer, remember
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
@@ -154,10 +154,7 @@ class Searcher(Member):
 
     def note_answered(self, request: Rreq) -> None:
         """Remember a request as answered or passed on."""
-        self.answered.pop(request.requester, None)
-        self.answered[request.requester] = request.number
-        if len(self.answered) > REMEMBERED:
-            del self.answered[next(iter(self.answered))]
+        remember(self.answered, request.requester, request.number, REMEMBERED)
 
     def on_rrep(self, sender: NodeId, message: Message) -> None:
         """RREP: keep it until the wait is over."""

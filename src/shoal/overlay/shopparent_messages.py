@@ -9,9 +9,8 @@ import msgspec
 
 from shoal.content import AnyFilter
 from shoal.overlay.graph_messages import Sample
-from shoal.stack.message import Message, Routine
+from shoal.stack.message import Message, Routine, Seconds
 
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Units: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Path: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=1024)]

@@ -23,7 +23,7 @@ from shoal.overlay.maodv import DEEPEST, MAODV
 from shoal.overlay.maodv_member import REMEMBERED
 from shoal.overlay.maodv_messages import Grph, MaodvParameters, Rrep, Rreq
 from shoal.overlay.maodv_search import preference
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, remember
 from shoal.stack.layer import Routing
 from shoal.stack.message import Message
 from shoal.stack.registry import register
@@ -45,10 +45,7 @@ class WiTree(MAODV):
             super().on_rreq(sender, message)
         elif request.requester != self.node and self.is_news(request):
             self.note_answered(request)
-            self.passed.pop(request.requester, None)
-            self.passed[request.requester] = None
-            if len(self.passed) > REMEMBERED:
-                del self.passed[next(iter(self.passed))]
+            remember(self.passed, request.requester, None, REMEMBERED)
             self.pass_on(request)
 
     def on_rrep(self, sender: NodeId, message: Message) -> None:

@@ -12,44 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from shoal.routing.dps import messages
 from shoal.routing.dps.choice import Choosing
 from shoal.routing.dps.departures import Departures
 from shoal.routing.dps.epidemic import Epidemic
 from shoal.routing.dps.healing import Healing
 from shoal.routing.dps.labels import ROOT, Label, LabelError, labels_of, trees_of
 from shoal.routing.dps.leadership import Leadership
-from shoal.routing.dps.messages import (
-    Adopted,
-    Beat,
-    BeatAnswer,
-    Branch,
-    Created,
-    CreateGroup,
-    FindGroup,
-    Gone,
-    GossipSub,
-    Handover,
-    Here,
-    Leader,
-    Leave,
-    Left,
-    Owner,
-    Placed,
-    PlaceGroup,
-    Pointer,
-    Probe,
-    Publish,
-    PublishGroup,
-    Report,
-    ReportAnswer,
-    Request,
-    Root,
-    Shuffle,
-    State,
-    SubscribeTo,
-    Sync,
-    Where,
-)
+from shoal.routing.dps.messages import Adopted, Branch, Leader, Pointer, Root, State
 from shoal.routing.dps.promises import broken_promise, described, json
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.searches import Searches
@@ -127,32 +97,32 @@ class Dps(Routing):
         publishing, healing = self.publishing, self.healing
         leadership, departures = self.leadership, self.departures
         return {
-            Shuffle: trees.on_shuffle,
-            Where: trees.on_where,
-            Here: trees.on_here,
-            Owner: trees.on_owner,
-            Probe: trees.on_probe,
-            FindGroup: traversal.on_find_group,
-            Request: traversal.on_find_group,
-            PlaceGroup: traversal.on_find_group,
-            SubscribeTo: traversal.on_subscribe_to,
-            CreateGroup: traversal.on_create_group,
-            Created: traversal.on_created,
-            Placed: traversal.on_placed,
-            Adopted: traversal.on_adopted,
-            GossipSub: publishing.on_gossip_sub,
-            Publish: publishing.on_publish,
-            PublishGroup: publishing.on_publish_group,
-            Leader: leadership.on_leader,
-            Sync: leadership.on_sync,
-            Handover: departures.on_handover,
-            Leave: departures.on_leave,
-            Left: departures.on_left,
-            Gone: departures.on_gone,
-            Beat: healing.on_beat,
-            BeatAnswer: healing.on_beat_answer,
-            Report: healing.on_report,
-            ReportAnswer: healing.on_report_answer,
+            messages.Shuffle: trees.on_shuffle,
+            messages.Where: trees.on_where,
+            messages.Here: trees.on_here,
+            messages.Owner: trees.on_owner,
+            messages.Probe: trees.on_probe,
+            messages.FindGroup: traversal.on_find_group,
+            messages.Request: traversal.on_find_group,
+            messages.PlaceGroup: traversal.on_find_group,
+            messages.SubscribeTo: traversal.on_subscribe_to,
+            messages.CreateGroup: traversal.on_create_group,
+            messages.Created: traversal.on_created,
+            messages.Placed: traversal.on_placed,
+            messages.Adopted: traversal.on_adopted,
+            messages.GossipSub: publishing.on_gossip_sub,
+            messages.Publish: publishing.on_publish,
+            messages.PublishGroup: publishing.on_publish_group,
+            messages.Leader: leadership.on_leader,
+            messages.Sync: leadership.on_sync,
+            messages.Handover: departures.on_handover,
+            messages.Leave: departures.on_leave,
+            messages.Left: departures.on_left,
+            messages.Gone: departures.on_gone,
+            messages.Beat: healing.on_beat,
+            messages.BeatAnswer: healing.on_beat_answer,
+            messages.Report: healing.on_report,
+            messages.ReportAnswer: healing.on_report_answer,
         }
 
     def receive(self, sender: NodeId, message: Any) -> None:
@@ -471,8 +441,7 @@ class Dps(Routing):
     def leader_message(self, group: Group) -> Leader:
         """What is told of a group's leader."""
         return Leader(
-            *(group.label.attribute, group.text, group.term),
-            *(group.leader, group.coleaders),
+            *(group.label.attribute, group.text, group.term), *(group.leader, group.coleaders)
         )
 
     # The world

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shoal.routing.dps.labels import ROOT, label
 from shoal.routing.dps.messages import Here, Owner, Peer, Probe, Root, Shuffle, Where
 from shoal.routing.dps.views import Group
+from shoal.stack.host import remember
 
 if TYPE_CHECKING:
     from shoal.routing.dps.dps import Dps
@@ -193,10 +194,7 @@ class Trees:
         """A node is in a tree: a contact point for a generic traversal."""
         points = self.points.setdefault(attribute, {})
         _bound(self.points)
-        points.pop(contact.node, None)
-        points[contact.node] = contact
-        if len(points) > POINTS:
-            del points[next(iter(points))]
+        remember(points, contact.node, contact, POINTS)
 
     # Owners
 

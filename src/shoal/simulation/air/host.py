@@ -25,7 +25,7 @@ class AirHost(SimHost):
         """Receivers of the event that was sent last."""
         self._chance = Chance(seed, "event jitter")
 
-    def heard_at(self, node: NodeId) -> float:
+    def heard(self, node: NodeId) -> float:
         """See :class:`~shoal.stack.host.Host`."""
         return self.medium.heard_at(self.node, node)
 
