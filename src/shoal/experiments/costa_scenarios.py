@@ -92,13 +92,9 @@ GRAPH = (
         "Static network",
         STATIC,
         {**horizons(), **horizons(" τ=.5", threshold=0.5), "FL": FLOODING},
-        axis="nodes",
-        values=SIZES,
-        quick_values=QUICK,
-        axis_label=N,
         seeds=10,
         quick_seeds=2,
-    ),
+    ).along("nodes", SIZES, QUICK, N),
     Experiment(
         "flooding",
         "Flooding, the upper bound",
@@ -123,25 +119,12 @@ GRAPH = (
         "Event propagation threshold, degree 11",
         merge(STATIC, {"topology": {"degree": 11}}),
         horizons(phi=(0, 1, 2)),
-        axis="routing.threshold",
-        values=TAUS,
-        quick_values=(0.1, 0.2, 0.4, 0.5),
-        axis_label=TAU,
         seeds=10,
         quick_seeds=2,
         quick=_BRIEFLY,
-    ),
-    Experiment(
-        "dynamic",
-        "Dynamic network",
-        MOVING,
-        horizons(),
-        axis="nodes",
-        values=SIZES,
-        quick_values=QUICK,
-        axis_label=N,
-        seeds=10,
-        quick_seeds=2,
+    ).along("routing.threshold", TAUS, (0.1, 0.2, 0.4, 0.5), TAU),
+    Experiment("dynamic", "Dynamic network", MOVING, horizons(), seeds=10, quick_seeds=2).along(
+        "nodes", SIZES, QUICK, N
     ),
     Experiment(
         "moving",
@@ -160,17 +143,8 @@ GRAPH = (
         seeds=10,
         quick_seeds=2,
     ),
-    Experiment(
-        "ttl",
-        "Time to live",
-        MOVING,
-        horizons(),
-        axis="routing.ttl",
-        values=(4, 6, 8, 10, 12, 14, 18),
-        quick_values=(8, 14),
-        axis_label=TTL,
-        seeds=10,
-        quick_seeds=2,
+    Experiment("ttl", "Time to live", MOVING, horizons(), seeds=10, quick_seeds=2).along(
+        "routing.ttl", (4, 6, 8, 10, 12, 14, 18), (8, 14), TTL
     ),
     Experiment(
         "settled",
@@ -189,14 +163,10 @@ GRAPH = (
         "Ten receivers in a growing network",
         merge(MOVING, {"workload": {"receivers": 10}}),
         {**horizons(), **horizons(" τ=.5", threshold=0.5)},
-        axis="nodes",
-        values=(50, 100, 200, 300, 400),
-        quick_values=(50, 400),
-        axis_label=N,
         seeds=10,
         quick_seeds=2,
         quick=_BRIEFLY,
-    ),
+    ).along("nodes", (50, 100, 200, 300, 400), (50, 400), N),
 )
 
 _RADIO = merge(

@@ -63,14 +63,10 @@ STRUCTURE = (
             POPULATION, content(event_every=4.0), {"workload": {"publish_window": [900.0, 940.0]}}
         ),
         {"root epidemic": FOUR["root epidemic"]},
-        axis="nodes",
-        values=(500, 1000, 2000),
-        quick_values=(500, 1000),
-        axis_label="nodes",
         seeds=3,
         quick_seeds=2,
         quick={"duration": 800.0, "workload": {"subscribe_window": [100.0, 300.0]}},
-    ),
+    ).along("nodes", (500, 1000, 2000), (500, 1000), "nodes"),
     Experiment(
         "traced",
         "Every message of networks in which events are published while groups are created",

@@ -36,16 +36,8 @@ def _settled(nodes: int, topology: dict[str, Any], duration: float = 1.0) -> dic
 
 
 def _sizes(name: str, title: str, base: dict[str, Any], values: Sequence[int]) -> Experiment:
-    return Experiment(
-        name,
-        title,
-        base,
-        VARIANT,
-        axis="topology.hosts",
-        values=tuple(values),
-        axis_label="hosts N",
-        seeds=10,
-        quick_seeds=3,
+    return Experiment(name, title, base, VARIANT, seeds=10, quick_seeds=3).along(
+        "topology.hosts", tuple(values), label="hosts N"
     )
 
 
@@ -89,13 +81,9 @@ PLACES = (
         "Random hosts over 21,845 keys, fan-out 4",
         _settled(10_000, {"fan_out": 4, "levels": 8}),
         VARIANT,
-        axis="nodes",
-        values=(10_000, 16_000, 20_000),
-        quick_values=(10_000, 20_000),
-        axis_label="hosts N",
         seeds=5,
         quick_seeds=2,
-    ),
+    ).along("nodes", (10_000, 16_000, 20_000), (10_000, 20_000), "hosts N"),
 )
 
 PROTOCOL = (

@@ -135,12 +135,8 @@ def _experiments(reading: Reading) -> tuple[Experiment, ...]:
             title + words,
             base,
             {**PROTOCOLS, **(BESIDE if text and name == "manet-load" else {})},
-            axis=axis,
-            values=values,
-            quick_values=quick if text else (),
-            axis_label=label,
             **few,
-        )
+        ).along(axis, values, quick if text else (), label)
 
     return (
         Experiment(
@@ -169,14 +165,10 @@ DENSITY = Experiment(
     "Density of subscribers",
     M_DEFAULT,
     {"SM": PROTOCOLS["SM"]},
-    axis="workload.subscribers",
-    values=(0.05, 0.2, 1.0),
-    quick_values=(0.05, 0.2, 1.0),
-    axis_label="share of subscribers",
     seeds=5,
     quick_seeds=2,
     quick=QUICK,
-)
+).along("workload.subscribers", (0.05, 0.2, 1.0), (0.05, 0.2, 1.0), "share of subscribers")
 LSTREE = Experiment(
     "lstree",
     "LSTree, for comparison (chapter 15, with shorter sessions)",
@@ -186,16 +178,8 @@ LSTREE = Experiment(
     quick_values=(),
 )
 RANDOM = Experiment(
-    "scale",
-    frey_p2p.CHAPTER_7.title,
-    frey_p2p.CHAPTER_7.base,
-    frey_p2p.CHAPTER_7.variants,
-    axis="nodes",
-    values=(50, 100, 200),
-    quick_values=(),
-    axis_label="dispatchers N",
-    seeds=5,
-)
+    "scale", frey_p2p.CHAPTER_7.title, frey_p2p.CHAPTER_7.base, frey_p2p.CHAPTER_7.variants, seeds=5
+).along("nodes", (50, 100, 200), (), "dispatchers N")
 
 
 def _recorded(name: str, title: str, nodes: int, topology: Mapping[str, Any]) -> Experiment:
@@ -208,13 +192,9 @@ def _recorded(name: str, title: str, nodes: int, topology: Mapping[str, Any]) ->
         title,
         merge(base, {"workload": window}),
         {**PROTOCOLS, **BESIDE},
-        axis="workload.system_rate",
-        values=(1.0, 5.0, 20.0, 50.0),
-        quick_values=(5.0,),
-        axis_label="events per second",
         seeds=3,
         quick_seeds=1,
-    )
+    ).along("workload.system_rate", (1.0, 5.0, 20.0, 50.0), (5.0,), "events per second")
 
 
 AIRCRAFT = [

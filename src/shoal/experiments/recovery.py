@@ -87,15 +87,11 @@ def _sweep(
         title,
         merge(BASE, change or {}),
         ALL,
-        axis=axis,
-        values=values,
-        quick_values=quick,
-        axis_label=label,
         fixed=("none",) if axis.startswith("recovery.") else (),
         seeds=10,
         quick_seeds=2,
         quick=QUICK,
-    )
+    ).along(axis, values, quick, label)
 
 
 def _files(variable: str) -> list[str]:
@@ -211,12 +207,8 @@ EXPERIMENTS = (
             for label in ("push", "combined")
             for rule in ("first in first out", "least spread first")
         },
-        axis="recovery.buffer",
-        values=(10, 20, 50, 100),
-        quick_values=(),
-        axis_label="events β",
         seeds=10,
-    ),
+    ).along("recovery.buffer", (10, 20, 50, 100), (), "events β"),
     Experiment(
         "lossless",
         "Nothing is lost",

@@ -25,13 +25,9 @@ def _whole(name: str, title: str, **topology: Any) -> Experiment:
         title,
         {**_WHOLE, "topology": {**_WHOLE["topology"], **topology}},
         variants(METRICS),
-        axis="nodes",
-        values=(3, 9, 18, 30),
-        quick_values=(3, 18),
-        axis_label="nodes N",
         seeds=8,
         quick_seeds=2,
-    )
+    ).along("nodes", (3, 9, 18, 30), (3, 18), "nodes N")
 
 
 INVARIANTS = (
@@ -46,23 +42,17 @@ INVARIANTS = (
             "topology": {**_WHOLE["topology"], "process": 2.7, "forward": 0.4},
         },
         variants(METRICS),
-        axis="topology.receive",
-        values=(0.1, 0.9, 3.3),
-        axis_label="cost of reception r",
         seeds=20,
         quick_seeds=3,
-    ),
+    ).along("topology.receive", (0.1, 0.9, 3.3), label="cost of reception r"),
     Experiment(
         "shortest",
         "Trees by hop count",
         static(detail=True, orders=1),
         variants(("NHOP",)),
-        axis="topology.range",
-        values=(60, 80, 100, 140),
-        axis_label="radio range R",
         seeds=60,
         quick_seeds=5,
-    ),
+    ).along("topology.range", (60, 80, 100, 140), label="radio range R"),
     Experiment(
         "models",
         "The same lengths under every model",
@@ -110,12 +100,9 @@ INVARIANTS = (
             "record": ["traffic", "publications"],
         },
         variants(("NHOP",), (UNION,)),
-        axis="nodes",
-        values=tuple(range(2, 10)),
-        axis_label="nodes N",
         seeds=1,
         quick_seeds=1,
-    ),
+    ).along("nodes", tuple(range(2, 10)), label="nodes N"),
     Experiment(
         "defaults",
         "Table 2",
