@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from shoal.experiments.dps_examples import STRUCTURE, WORKED
@@ -42,8 +43,10 @@ def _fewer(nodes: int, duration: float) -> dict[str, Any]:
     return merged({"nodes": nodes, "duration": duration}, small)
 
 
+_five = partial(Experiment, seeds=5, quick_seeds=2)
+
 FALSE_POSITIVES = (
-    Experiment(
+    _five(
         "table-1",
         "Table 1: nodes contacted and matching",
         TABLE_1,
@@ -52,38 +55,30 @@ FALSE_POSITIVES = (
             "workload 2": _workload(2),
             "workload 3": _workload(3),
         },
-        seeds=5,
-        quick_seeds=2,
         quick=_fewer(1000, SETTLED + 200.0),
     ),
-    Experiment(
+    _five(
         "numbers",
         "The same with fewer nodes, and so fewer subscriptions",
         merge(TABLE_1, {"duration": 700.0, "record": ["reach", "routes"]}),
         {"workload 2": _workload(2)},
-        seeds=5,
-        quick_seeds=2,
         quick={"duration": SETTLED + 40.0},
     ).along("nodes", (1000, 2500, 5000, 10_000), (1000, 2500), "nodes"),
-    Experiment(
+    _five(
         "attributes",
         "Ranges of half the domain on one to four attributes",
         merged(TABLE_1, _fewer(2000, 700.0), {"record": ["reach"]}),
         {"generic leader": _workload(2)},
-        seeds=5,
-        quick_seeds=2,
         quick=_fewer(500, SETTLED + 100.0),
     ).along("workload.content.attributes", (1, 2, 3, 4), label="attributes"),
-    Experiment(
+    _five(
         "variants",
         "The same in each of the four systems",
         merged(TABLE_1, _fewer(2000, 700.0)),
         FOUR,
-        seeds=5,
-        quick_seeds=2,
         quick=_fewer(500, SETTLED + 100.0),
     ),
-    Experiment(
+    _five(
         "selective",
         "Six subscriptions per node, one after the other, while events are published",
         merged(
@@ -102,8 +97,6 @@ FALSE_POSITIVES = (
             "least selective": variant("root", "leader", attribute="least-selective"),
             "filter at sender": variant("root", "leader", filter_at_sender=True),
         },
-        seeds=5,
-        quick_seeds=2,
         quick={"nodes": 200},
     ),
 )

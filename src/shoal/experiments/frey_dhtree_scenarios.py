@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.pipeline.judge.claims import load_claims
-from shoal.pipeline.plan.experiment import Experiment
+from shoal.pipeline.plan.experiment import Experiment, single
 
 VARIANT = {
     "DHTree": {
@@ -42,7 +42,7 @@ def _sizes(name: str, title: str, base: dict[str, Any], values: Sequence[int]) -
 
 
 PLACES = (
-    Experiment(
+    single(
         "dhtree-example",
         "The example of section 11.2.4",
         _settled(
@@ -59,8 +59,6 @@ PLACES = (
             duration=30.0,
         ),
         VARIANT,
-        seeds=1,
-        quick_seeds=1,
     ),
     _sizes(
         "dhtree-binary",
@@ -68,14 +66,7 @@ PLACES = (
         _settled(240, {"levels": 8, "swaps": 40, "hosts": 100}, duration=45.0),
         (10, 30, 60, 90, 100, 120),
     ),
-    Experiment(
-        "dhtree-full",
-        "A host at every key",
-        _settled(255, {"levels": 8}),
-        VARIANT,
-        seeds=1,
-        quick_seeds=1,
-    ),
+    single("dhtree-full", "A host at every key", _settled(255, {"levels": 8}), VARIANT),
     Experiment(
         "dhtree-quaternary",
         "Random hosts over 21,845 keys, fan-out 4",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shoal.experiments.frey_scenarios import CLOSE, FIVE, FOUR, chosen, quiet
-from shoal.pipeline.plan.experiment import Experiment
+from shoal.pipeline.plan.experiment import Experiment, single
 
 GRAY = [0]
 BREAK = 3.0
@@ -56,7 +56,7 @@ _TWO_TREES = [(10 * t + (i - 1) // 2, 10 * t + i) for t in (0, 1) for i in range
 
 def _one(name: str, title: str, base: dict[str, Any], *variants: str) -> Experiment:
     """A worked example: nothing is drawn, so one run is enough."""
-    return Experiment(name, title, base, chosen(*variants), seeds=1, quick_seeds=1)
+    return single(name, title, base, chosen(*variants))
 
 
 def _forest(

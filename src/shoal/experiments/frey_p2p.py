@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from shoal.experiments.frey_examples import act, example
 from shoal.experiments.frey_scenarios import OVERHEAD, quiet
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
-from shoal.pipeline.plan.experiment import Experiment, merge
+from shoal.pipeline.plan.experiment import Experiment, merge, single
 
 # Section 15.1
 
@@ -91,62 +92,31 @@ def _short(seconds: float) -> dict[str, Any]:
 
 TREE_OF_SIZE = (100, 270, 540, 1000, 1600, 2300)
 
+_on_lstree = partial(Experiment, variants=PROTOCOLS, quick_seeds=2, quick=QUICK)
+
 P2P = (
-    Experiment(
+    _on_lstree(
         "p2p",
         "The reference scenario, looked at closely",
         merge(_short(1800.0), {"record": ["traffic", "links", "repairs", "publications", "notes"]}),
-        PROTOCOLS,
         seeds=10,
-        quick_seeds=2,
-        quick=QUICK,
     ),
-    Experiment(
-        "p2p-scale",
-        "System scale on LSTree",
-        P_DEFAULT,
-        PROTOCOLS,
-        seeds=5,
-        quick_seeds=2,
-        quick=QUICK,
-    ).along("nodes", tuple(2 * n for n in TREE_OF_SIZE), (200, 540), "nodes (half of them awake)"),
-    Experiment(
-        "p2p-density",
-        "Density of subscribers on LSTree",
-        P_DEFAULT,
-        PROTOCOLS,
-        seeds=5,
-        quick_seeds=2,
-        quick=QUICK,
-    ).along(
+    _on_lstree("p2p-scale", "System scale on LSTree", P_DEFAULT, seeds=5).along(
+        "nodes", tuple(2 * n for n in TREE_OF_SIZE), (200, 540), "nodes (half of them awake)"
+    ),
+    _on_lstree("p2p-density", "Density of subscribers on LSTree", P_DEFAULT, seeds=5).along(
         "workload.subscribers",
         (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
         (0.05, 0.4, 1.0),
         "share of subscribers σ",
     ),
-    Experiment(
-        "p2p-publish",
-        "Publish rate on LSTree",
-        _short(3600.0),
-        PROTOCOLS,
-        seeds=5,
-        quick_seeds=2,
-        quick=QUICK,
-    ).along(
+    _on_lstree("p2p-publish", "Publish rate on LSTree", _short(3600.0), seeds=5).along(
         "workload.publish_rate",
         tuple(n * PER_MINUTE for n in (15, 60, 125, 250, 500)),
         tuple(n * PER_MINUTE for n in (15, 500)),
         "events per second and node",
     ),
-    Experiment(
-        "p2p-traffic",
-        "Traffic over time on LSTree",
-        _short(900.0),
-        PROTOCOLS,
-        seeds=3,
-        quick_seeds=2,
-        quick=QUICK,
-    ).along(
+    _on_lstree("p2p-traffic", "Traffic over time on LSTree", _short(900.0), seeds=3).along(
         "workload.publish_rate",
         tuple(n * PER_MINUTE for n in (50, 200, 800, 1600, 3200)),
         (3200 * PER_MINUTE,),
@@ -197,7 +167,7 @@ def _figure_14_2(b_to: int) -> dict[str, Any]:
 
 
 WORKED = (
-    Experiment(
+    single(
         "figure-14.1",
         "Figure 14.1: A-B is replaced by C-D",
         example(
@@ -209,24 +179,13 @@ WORKED = (
             act(0.0, 3, "subscribe", [3]),
         ),
         {"ILA": ASYMMETRIC, "ILA-symmetric": SYMMETRIC},
-        seeds=1,
-        quick_seeds=1,
     ),
-    Experiment(
-        "figure-14.2a",
-        "Figure 14.2(a): two ancestors",
-        _figure_14_2(0),
-        {"ILA": ASYMMETRIC},
-        seeds=1,
-        quick_seeds=1,
-    ),
-    Experiment(
+    single("figure-14.2a", "Figure 14.2(a): two ancestors", _figure_14_2(0), {"ILA": ASYMMETRIC}),
+    single(
         "figure-14.2b",
         "Figure 14.2(b): an ancestor and a sibling",
         _figure_14_2(2),
         {"ILA": ASYMMETRIC},
-        seeds=1,
-        quick_seeds=1,
     ),
     Experiment(
         "activations",

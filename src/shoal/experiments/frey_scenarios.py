@@ -7,6 +7,7 @@ million are counted in ``traffic``, and listed one by one only where delivery is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from shoal.pipeline.plan.experiment import Experiment, merge
@@ -208,39 +209,22 @@ _SETTLED = merge(
 )
 
 _LESS = {"workload": {"publish_rate": 3.0}}
+_with_events = partial(Experiment, quick_seeds=2, quick=_LESS)
 
 EVENTS = (
-    Experiment(
-        "delivery-low",
-        "Delivery, isolated reconfigurations",
-        _DELIVERY,
-        chosen(*FIVE),
-        quick_seeds=2,
-        quick=_LESS,
-    ),
-    Experiment(
+    _with_events("delivery-low", "Delivery, isolated reconfigurations", _DELIVERY, chosen(*FIVE)),
+    _with_events(
         "delivery-high",
         "Delivery, overlapping reconfigurations",
         merge(_DELIVERY, {"topology": {"rate": 30.0}}),
         chosen(*FOUR),
-        quick_seeds=2,
-        quick=_LESS,
     ),
-    Experiment(
-        "settled-low",
-        "After isolated reconfigurations",
-        _SETTLED,
-        chosen(*FIVE),
-        quick_seeds=2,
-        quick=_LESS,
-    ),
-    Experiment(
+    _with_events("settled-low", "After isolated reconfigurations", _SETTLED, chosen(*FIVE)),
+    _with_events(
         "settled-high",
         "After overlapping reconfigurations",
         merge(_SETTLED, {"topology": {"rate": 30.0}}),
         chosen(*FOUR),
-        quick_seeds=2,
-        quick=_LESS,
     ),
     Experiment("publish", "Publish rate", DEFAULT, chosen(*FIVE), quick_seeds=2).along(
         "workload.publish_rate", RATES, (0.2, 3.2, 51.2), EPSILON

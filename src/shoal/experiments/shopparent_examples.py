@@ -10,7 +10,7 @@ from math import cos, sin, tau
 from typing import Any
 
 from shoal.experiments.shopparent_scenarios import METRICS, UNION, static, variants
-from shoal.pipeline.plan.experiment import Experiment
+from shoal.pipeline.plan.experiment import Experiment, single
 
 EVERYTHING = ["notes", "messages", "deliveries", "publications", "links"]
 _WHOLE = {
@@ -85,7 +85,7 @@ INVARIANTS = (
         quick_seeds=10,
     ),
     # A root and m children that all want the same, so that one event is for all of them.
-    Experiment(
+    single(
         "star",
         "One broadcast serves all children",
         {
@@ -100,16 +100,12 @@ INVARIANTS = (
             "record": ["traffic", "publications"],
         },
         variants(("NHOP",), (UNION,)),
-        seeds=1,
-        quick_seeds=1,
     ).along("nodes", tuple(range(2, 10)), label="nodes N"),
-    Experiment(
+    single(
         "defaults",
         "Table 2",
         {**static(metric="NHOP"), "topology": {"name": "static-tree"}},
         {"": {}},
-        seeds=1,
-        quick_seeds=1,
     ),
 )
 
@@ -133,7 +129,7 @@ def _given(
 
 def _one(name: str, title: str, base: dict[str, Any], **labels: Any) -> Experiment:
     """Nothing is drawn, so one run is enough."""
-    return Experiment(name, title, base, labels or {"run": {}}, seeds=1, quick_seeds=1)
+    return single(name, title, base, labels or {"run": {}})
 
 
 def line(count: int) -> list[tuple[float, float]]:

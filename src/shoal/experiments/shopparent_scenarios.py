@@ -7,9 +7,10 @@ the hull (see ``docs/shopparent.md``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from shoal.pipeline.plan.experiment import Experiment
+from shoal.pipeline.plan.experiment import Experiment, single
 
 HULL, UNION = "", " ∪"
 AWARE = ("NHOP", "OVHD", "COMBO")
@@ -45,9 +46,12 @@ def variants(
     }
 
 
+_sixty = partial(Experiment, seeds=60, quick_seeds=5)
+
+
 def _lengths(name: str, title: str, base: dict[str, Any], values: Sequence[float]) -> Experiment:
     """Metrics along the mean length of intervals."""
-    return Experiment(name, title, base, variants(METRICS), seeds=60, quick_seeds=5).along(
+    return _sixty(name, title, base, variants(METRICS)).along(
         "topology.interests.length", tuple(values), (1, 10, 25, 50), "average interval length l"
     )
 
@@ -81,12 +85,10 @@ def _optimal(nodes: int) -> Experiment:
 FIGURES = (
     _lengths("length", "Overhead and interval length", static(), LENGTHS),
     _lengths("length-r0", "The same where reception is free", static(receive=0.0), LENGTHS),
-    Experiment(
-        "reception", "Cheaper reception", static(), variants(METRICS), seeds=60, quick_seeds=5
-    ).along("topology.receive", (0, 0.5, 1), label="cost of reception r"),
-    Experiment(
-        "range", "Overhead and radio range", static(), variants(METRICS), seeds=60, quick_seeds=5
-    ).along(
+    _sixty("reception", "Cheaper reception", static(), variants(METRICS)).along(
+        "topology.receive", (0, 0.5, 1), label="cost of reception r"
+    ),
+    _sixty("range", "Overhead and radio range", static(), variants(METRICS)).along(
         "topology.range",
         (60, 70, 80, 100, 120, 140, 180, 220),
         (60, 80, 120, 140, 220),
@@ -144,7 +146,7 @@ FIGURES = (
         seeds=120,
         quick_seeds=5,
     ).along("topology.interests.offset", (0, 50, 100, 200), (0, 200), "σ"),
-    Experiment(
+    _sixty(
         "error",
         "Errors in the expected events",
         static(),
@@ -155,8 +157,6 @@ FIGURES = (
             "COMBOerr ∪": {"topology": {"merge": "union", "error_terms": "shared"}},
         },
         fixed=("NHOP", "COMBO", "NHOP ∪", "COMBO ∪"),
-        seeds=60,
-        quick_seeds=5,
     ).along(
         "topology.error",
         (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8),
@@ -171,12 +171,10 @@ FIGURES = (
         seeds=60,
         quick_seeds=8,
     ),
-    Experiment(
+    single(
         "placement",
         "One placement with the paper's numbers of neighbours",
         static(draw=105_147, metric="NHOP", orders=1),
         variants(("NHOP",), (UNION,)),
-        seeds=1,
-        quick_seeds=1,
     ).along("topology.range", (60, 140), label="radio range R"),
 )

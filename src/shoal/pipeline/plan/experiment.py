@@ -11,6 +11,7 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -76,6 +77,10 @@ class Experiment:
     ) -> Experiment:
         """This experiment with a key swept on the x axis."""
         return replace(self, axis=axis, values=values, quick_values=quick_values, axis_label=label)
+
+
+single = partial(Experiment, seeds=1, quick_seeds=1)
+"""An experiment in which nothing is drawn, so that one run of each variant is enough."""
 
 
 @dataclass(frozen=True)
