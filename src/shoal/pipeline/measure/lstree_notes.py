@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from shoal.overlay.lstree_messages import ParentRequest
 from shoal.overlay.lstree_relation import BLANK, Colour, can_connect, precedes
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, summed
 from shoal.pipeline.measure.run_view import Run
 from shoal.routing.flooding import Flooding
 from shoal.stack.host import LOCAL, Host, Timer
@@ -253,15 +253,13 @@ def _steps(run: Run) -> Iterator[tuple[Place, Place]]:
 @case("notes", unit="times")
 def depth_increases(run: Run) -> Value:
     """How often a depth grew while the colour stayed."""
-    steps = [b.depth > a.depth for a, b in _steps(run) if a.colour == b.colour]
-    return sum(steps) if steps else None
+    return summed(b.depth > a.depth for a, b in _steps(run) if a.colour == b.colour)
 
 
 @case("notes", unit="times")
 def colours_that_went_back(run: Run) -> Value:
     """How often a colour gave way to one that it does not precede."""
-    steps = [not precedes(a.colour, b.colour) for a, b in _steps(run) if a.colour != b.colour]
-    return sum(steps) if steps else None
+    return summed(not precedes(a.colour, b.colour) for a, b in _steps(run) if a.colour != b.colour)
 
 
 @case("notes", unit="times")
@@ -291,7 +289,7 @@ def colours_per_tree(run: Run) -> Value:
 def depths_not_above(run: Run) -> Value:
     """Nodes that took a new colour at a depth not greater than the one heard from the parent."""
     taken = [b for a, b in _steps(run) if a.colour != b.colour and not b.root and b.parent != LOCAL]
-    return sum(b.depth <= b.above for b in taken) if taken else None
+    return summed(b.depth <= b.above for b in taken)
 
 
 @case("notes", unit="depth")
@@ -390,7 +388,7 @@ def answers_against(run: Run, rule: str, roots: bool = False) -> Value:
     asked = [a for a in found.answers if applies(a)]
     if roots:
         asked = [a for a in asked if found.cause(a) == "merge"]
-    return sum(not kept(a) for a in asked) if asked else None
+    return summed(not kept(a) for a in asked)
 
 
 class _Still(Host):

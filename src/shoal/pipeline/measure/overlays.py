@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from shoal.pipeline.judge.statistics import rank_correlation
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.run_view import Run
 
 
@@ -257,8 +257,7 @@ def mean_distance(run: Run) -> Value:
     """Links between two nodes of the tree at the end, on average over every 20th node's ways."""
     links = played(run).links
     starts = sorted(links)[::20]
-    ways = [hops for start in starts for hops in _distances(links, start).values() if hops]
-    return sum(ways) / len(ways) if ways else None
+    return mean(hops for start in starts for hops in _distances(links, start).values() if hops)
 
 
 @case("links", "notes", unit="correlation")
@@ -295,8 +294,7 @@ def repair_delay(run: Run, percentile: float = 0.95) -> Value:
 @case("links", "notes", unit="s")
 def mean_repair_delay(run: Run) -> Value:
     """Seconds from the loss of a parent to a new one, on average."""
-    delays = [took for _, took in played(run).reattached]
-    return sum(delays) / len(delays) if delays else None
+    return mean(took for _, took in played(run).reattached)
 
 
 def _areas(run: Run) -> list[float]:
@@ -312,14 +310,14 @@ def specific_area(run: Run, percentile: float | None = None) -> Value:
     areas = _areas(run)
     if percentile is not None:
         return _percentile(areas, percentile)
-    return sum(areas) / len(areas) if areas else None
+    return mean(areas)
 
 
 @case("links", "notes", unit="share")
 def share_of_small_areas(run: Run, most: float = 1.0) -> Value:
     """Share of the failures whose specific area is at most so large."""
     areas = _areas(run)
-    return sum(area <= most + 1e-9 for area in areas) / len(areas) if areas else None
+    return mean(area <= most + 1e-09 for area in areas)
 
 
 @case("links", "notes", unit="links")

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.lstree_search import REPAIRS
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.registry import (
     CHANGING,
     EVER,
@@ -222,21 +222,19 @@ def reconnected_within(run: Run, seconds: float) -> Value:
     """Share of orphans that have a new parent within some seconds of noticing their loss."""
     noticed = run.configuration["topology"].get("notice_most") or 0.0
     delays = [r.joined_at - r.broken_at - noticed for r in _rejoinings(run)]
-    return sum(delay <= seconds for delay in delays) / len(delays) if delays else None
+    return mean(delay <= seconds for delay in delays)
 
 
 @case("links", unit="share")
 def attached_to_neighbours(run: Run) -> Value:
     """Share of repairs whose new parent was a neighbour of the lost one when that was lost."""
-    near = [r.new in r.before for r in _rejoinings(run)]
-    return sum(near) / len(near) if near else None
+    return mean(r.new in r.before for r in _rejoinings(run))
 
 
 @case("links", unit="share")
 def repairs_by_orphans(run: Run) -> Value:
     """Share of the links made for a repair one end of which was an end of the lost link."""
-    good = [r.child != LOCAL and r.lost != LOCAL for r in _rejoinings(run)]
-    return sum(good) / len(good) if good else None
+    return mean(r.child != LOCAL and r.lost != LOCAL for r in _rejoinings(run))
 
 
 def _patterns(text: str) -> list[int]:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.run_view import Row, Run
 
 
@@ -44,8 +44,7 @@ def settling(run: Run) -> Value:
 def settled(run: Run, quiet: float = 10.0) -> Value:
     """The share of moves after which parents stay the same, for so many periods at least."""
     quiet *= run.configuration["overlay"]["period"]
-    found = [seconds <= room - quiet for _, seconds, room in _settling(run)]
-    return sum(found) / len(found) if found else None
+    return mean(seconds <= room - quiet for _, seconds, room in _settling(run))
 
 
 @case("notes", unit="correlation")
@@ -103,8 +102,7 @@ def _inspections(run: Run, what: str) -> dict[int, float]:
 def times_fresh(run: Run) -> Value:
     """What the tree costs after a move, against trees built afresh, on average."""
     now, fresh = _inspections(run, "tree overhead"), _inspections(run, "fresh overhead")
-    ratios = [now[k] / fresh[k] for k in now if fresh[k]]
-    return sum(ratios) / len(ratios) if ratios else None
+    return mean(now[k] / fresh[k] for k in now if fresh[k])
 
 
 @case("notes", unit="share")
@@ -112,8 +110,7 @@ def inside_fresh(run: Run, slack: float = 1e-4) -> Value:
     """The share of moves after which the tree costs no more than the worst tree built afresh."""
     now, most = _inspections(run, "tree overhead"), _inspections(run, "fresh most")
     least = _inspections(run, "fresh least")
-    inside = [least[k] / (1 + slack) <= now[k] <= most[k] * (1 + slack) for k in now]
-    return sum(inside) / len(inside) if inside else None
+    return mean(least[k] / (1 + slack) <= now[k] <= most[k] * (1 + slack) for k in now)
 
 
 @case("notes", unit="errors")
