@@ -7,7 +7,6 @@ did. Runs that record what cases need are few and small.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
 import re
@@ -15,10 +14,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.measure.registry import check_parameters, parameters_of
 from shoal.pipeline.measure.run_view import Edge, Entry, Repair, Run, links_spanning, tree_path
 from shoal.stack.host import LOCAL
-from shoal.stack.registry import suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,13 +50,7 @@ def case(
 
 def find_case(name: str, parameters: Mapping[str, Any]) -> Case:
     """The case of that name; an unknown parameter is an error."""
-    known = list(inspect.signature(CASES[name].function).parameters)[1:]
-    for parameter in parameters:
-        if parameter not in known:
-            raise PipelineError(
-                f"measure '{name}' has no parameter '{parameter}'{suggestion(parameter, known)}",
-                "correct the claim",
-            )
+    check_parameters(name, parameters_of(CASES[name].function)[1:], parameters)
     return CASES[name]
 
 

@@ -14,8 +14,9 @@ import msgspec
 
 from shoal.overlay.reference_tree import Owner, Owners, ReferenceTree, children_of, parent_of
 from shoal.pipeline.measure.cases import Value, case, mean
-from shoal.pipeline.measure.run_view import Edge, Run, links_spanning
+from shoal.pipeline.measure.run_view import Edge, Run, links_spanning, neighbours_of
 from shoal.simulation.reference import ReferenceParameters, positions_of
+from shoal.simulation.topology import ways_to
 
 
 class Hosts(NamedTuple):
@@ -80,14 +81,8 @@ def inner_with_children(run: Run, exactly: int) -> Value:
 def links_off_a_tree(run: Run) -> Value:
     """By how many links the final network differs from a tree over its hosts, or is split."""
     nodes = {node for link in run.final_links for node in link}
-    spanned = links_spanning(run.final_links, nodes)
-    reached, frontier = set[int](), [min(nodes)]
-    while frontier:
-        node = frontier.pop()
-        if node not in reached:
-            reached.add(node)
-            frontier += [b if a == node else a for a, b in spanned if node in (a, b)]
-    return abs(len(run.final_links) - (len(nodes) - 1)) + len(nodes - reached)
+    reached = ways_to(neighbours_of(run.final_links), min(nodes))
+    return abs(len(run.final_links) - (len(nodes) - 1)) + len(nodes - reached.keys())
 
 
 def _known(hosts: Hosts, node: int) -> Owners:

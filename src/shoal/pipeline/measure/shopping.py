@@ -9,6 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from shoal.pipeline.judge.statistics import rank_correlation
 from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.run_view import Row, Run
 
@@ -60,14 +63,10 @@ def settling_by_hops(run: Run, place: str = "old") -> Value:
             hops = _hops_at(run, change["node"], change["time"] + room)
         if hops >= 0:
             pairs.append((float(hops), seconds))
-    hops_ranks, times = _ranks([p[0] for p in pairs]), _ranks([p[1] for p in pairs])
-    n = len(pairs)
-    if n < 3:
+    if len(pairs) < 3:
         return None
-    mean = (n + 1) / 2
-    over = sum((h - mean) * (t - mean) for h, t in zip(hops_ranks, times, strict=True))
-    spread = sum((h - mean) ** 2 for h in hops_ranks) * sum((t - mean) ** 2 for t in times)
-    return over / spread**0.5 if spread else None
+    both = np.array(pairs)
+    return rank_correlation(both[:, 0], both[:, 1]) if np.ptp(both, axis=0).all() else None
 
 
 def _hops_at(run: Run, node: int, before: float) -> int:
@@ -84,14 +83,6 @@ def _hops_at(run: Run, node: int, before: float) -> int:
             return -1
         hops += 1
     return hops
-
-
-def _ranks(values: list[float]) -> list[float]:
-    """Ranks from 1 on; equal values share their mean rank."""
-    order = sorted(values)
-    first = {value: order.index(value) for value in set(values)}
-    count = {value: order.count(value) for value in set(values)}
-    return [first[value] + (count[value] + 1) / 2 for value in values]
 
 
 def _inspections(run: Run, what: str) -> dict[int, float]:
