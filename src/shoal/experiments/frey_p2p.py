@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.experiments.frey_examples import act, example
-from shoal.experiments.frey_scenarios import OVERHEAD, quiet
+from shoal.experiments.frey_scenarios import OVERHEAD, THESIS, chosen, quiet, wants
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, merge, single
@@ -194,7 +194,7 @@ WORKED = (
             nodes=40,
             duration=16.0,
             topology={"shape": "random", "rate": 1.0, "window": [3.0, 15.0]},
-            workload={"patterns": 20, "patterns_per_subscriber": 3},
+            workload=wants(20, 3),
             record=["traffic", "links", "repairs", "messages", "notes"],
         ),
         {"ILA": ASYMMETRIC},
@@ -208,11 +208,7 @@ CHAPTER_7 = Experiment(
     "scale",
     "System scale, links replaced at random (chapter 7)",
     _SCALE.base,
-    {
-        "SM": {"reconfiguration": {"name": "strawman"}},
-        "TDU": {"reconfiguration": {"name": "timed"}},
-        "ILA": {"reconfiguration": {"name": "informed"}},
-    },
+    chosen(*ALL),
     seeds=10,
     quick_seeds=2,
 ).along("nodes", _SCALE.values, (100, 200), "dispatchers N")
@@ -220,7 +216,7 @@ CHAPTER_7 = Experiment(
 COST, GAIN = "cost per reconfiguration", "improvement over Strawman (%)"
 
 
-def _pair(experiment: str) -> tuple[Panel, Panel]:
+def pair(experiment: str) -> tuple[Panel, Panel]:
     """The thesis's usual pair: (a) what is saved, (b) what a reconfiguration costs."""
     return (
         Panel(experiment, "unit_cost", GAIN, OPTIMISED, relative_to="SM"),
@@ -239,7 +235,7 @@ FIGURES = (
     Figure(
         "15.1",
         "System scale",
-        _pair("p2p-scale"),
+        pair("p2p-scale"),
         "Timed saves 60% at every size, more than on random replacements; Informed Link Activation "
         "hardly more than Timed.",
         ("T15.2-a", "T15.2-b", "T15.2-c"),
@@ -247,7 +243,7 @@ FIGURES = (
     Figure(
         "15.2",
         "Density of subscribers",
-        _pair("p2p-density"),
+        pair("p2p-density"),
         "Most is saved where subscribers are sparse. The cost has its maximum at about 40%, most "
         "marked for Strawman.",
         ("T15.2-f", "T15.2-g", "T15.2-h"),
@@ -255,7 +251,7 @@ FIGURES = (
     Figure(
         "15.3",
         "Publish rate",
-        _pair("p2p-publish"),
+        pair("p2p-publish"),
         "Up to 500 events a minute the cost of a reconfiguration hardly depends on their number.",
         ("T15.2-i", "T15.2-j"),
     ),
@@ -307,10 +303,7 @@ FIGURES = (
 PAPER = Paper(
     name="frey-p2p",
     title="Publish/subscribe in peer-to-peer networks: routing on a tree that repairs itself",
-    citation=(
-        "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
-        "Management. PhD thesis, Politecnico di Milano, 2006. Chapters 12, 14 and 15."
-    ),
+    citation=f"{THESIS} Chapters 12, 14 and 15.",
     experiments=(*P2P, *WORKED, CHAPTER_7),
     claims=load_claims(Path(__file__).with_name("frey_p2p.claims.yaml")),
     figures=FIGURES,

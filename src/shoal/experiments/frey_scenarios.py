@@ -12,6 +12,10 @@ from typing import Any
 
 from shoal.pipeline.plan.experiment import Experiment, merge
 
+THESIS = (
+    "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
+    "Management. PhD thesis, Politecnico di Milano, 2006."
+)
 STRAWMAN = {"reconfiguration": {"name": "strawman"}}
 INFORMED = {"reconfiguration": {"name": "informed"}}
 
@@ -71,6 +75,11 @@ QUIET = merge(DEFAULT, {"workload": {"publish_rate": 0.0}})
 
 CLOSE = ["traffic", "links", "repairs", "messages", "notes"]
 """What is recorded of a run looked at closely."""
+
+
+def wants(patterns: int, each: int, **more: Any) -> dict[str, Any]:
+    """A workload with so many patterns, of which a subscriber wants some."""
+    return {"patterns": patterns, "patterns_per_subscriber": each, **more}
 
 
 def chosen(*labels: str) -> dict[str, Mapping[str, Any]]:

@@ -30,16 +30,12 @@ def static(**topology: Any) -> dict[str, Any]:
 
 
 def variants(
-    metrics: Sequence[str], merges: Sequence[str] = (HULL, UNION), **topology: Any
+    metrics: Sequence[str], merges: Sequence[str] = (HULL, UNION), section: str = "topology"
 ) -> dict[str, Mapping[str, Any]]:
     """Metrics by label, under each way to merge interests."""
     return {
         f"{metric}{merge}": {
-            "topology": {
-                "metric": metric,
-                "merge": "union" if merge == UNION else "hull",
-                **topology,
-            }
+            section: {"metric": metric, "merge": "union" if merge == UNION else "hull"}
         }
         for merge in merges
         for metric in metrics
