@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shoal.experiments import frey_dhtree_scenarios as dhtree
 from shoal.experiments.frey_overlays_scenarios import EXPERIMENTS, FIVE, LABELS
+from shoal.experiments.frey_scenarios import THESIS
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
 
@@ -102,10 +103,7 @@ FIGURES = (
 PAPER = Paper(
     name="frey-overlays",
     title="Trees that build and heal themselves",
-    citation=(
-        "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
-        "Management. PhD thesis, Politecnico di Milano, 2006. Part III, chapters 9 to 12."
-    ),
+    citation=f"{THESIS} Part III, chapters 9 to 12.",
     experiments=(*EXPERIMENTS, *dhtree.PLACES, *dhtree.PROTOCOL),
     claims=(*load_claims(Path(__file__).with_name("frey_overlays.claims.yaml")), *dhtree.CLAIMS),
     figures=FIGURES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.experiments.frey_examples import INVARIANTS, WORKED
-from shoal.experiments.frey_scenarios import EVENTS, FIVE, FOUR, LABELS, OVERHEAD
+from shoal.experiments.frey_scenarios import EVENTS, FIVE, FOUR, LABELS, OVERHEAD, THESIS
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
 
@@ -280,10 +280,7 @@ FIGURES = (
 PAPER = Paper(
     name="frey-routing",
     title="Publish/subscribe on dynamic trees: five ways to keep routes right",
-    citation=(
-        "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
-        "Management. PhD thesis, Politecnico di Milano, 2006. Parts I and II."
-    ),
+    citation=f"{THESIS} Parts I and II.",
     experiments=(*OVERHEAD, *EVENTS, *WORKED, *INVARIANTS),
     claims=load_claims(Path(__file__).with_name("frey_routing.claims.yaml")),
     figures=FIGURES,

@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-from shoal.pipeline.measure.registry import over
+from shoal.pipeline.measure.registry import over, total
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-
-def total(column: str) -> Column:
-    """Over the whole run; 0 where nothing happened on the air."""
-    return F.coalesce(F.sum(F.col(column).cast("double")), F.lit(0.0))
 
 
 @over("air", unit="frames")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.maodv_search import REPAIRS
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.peer_to_peer import (
     ROUTING,
     measured_traffic,
@@ -147,12 +147,10 @@ def reconnection_time(run: Run, quantile: float = 0.0) -> Value:
 @case("links", "notes", unit="share")
 def shared_ends(run: Run) -> Value:
     """Share of the links that replace another one with which they have an end in common."""
-    shared = [r.orphan in r.ends or r.lost in r.ends for r in _replacements(run)]
-    return sum(shared) / len(shared) if shared else None
+    return mean(r.orphan in r.ends or r.lost in r.ends for r in _replacements(run))
 
 
 @case("links", "notes", unit="links")
 def replacement_path(run: Run) -> Value:
     """Links from one end of a lost link to the other once it is replaced, on average."""
-    lengths = [r.path for r in _replacements(run) if r.path is not None]
-    return sum(lengths) / len(lengths) if lengths else None
+    return mean(r.path for r in _replacements(run) if r.path is not None)
