@@ -6,30 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shoal.content.index.fields import (
-    ALIVE,
-    BOUNDS,
-    EXACT,
-    ID_MASK,
-    IDS,
-    KEYS,
-    MARKS,
-    NEGATED,
-    OPAQUE,
-    RESIDUAL_CODES,
-    RESIDUAL_COLUMNS,
-    RESIDUAL_EXACT,
-    RESIDUAL_LANES,
-    RESIDUAL_START,
-    SEEN,
-    SHARED,
-    SLOT_COUNT,
-    SLOTS,
-    SPECIAL,
-    TOUCHED,
-    TOUCHED_COUNT,
-    WIDTH,
-)
+from shoal.content.index import fields as f
 from shoal.content.index.machine import (
     COMPRESS,
     above16,
@@ -68,7 +45,7 @@ ALONE = View(0, 0, 0)
 @kernel
 def unmarked(view: Any, column: Any) -> Any:
     """All ones if an event of a tile lacks the mark of a column, else 0."""
-    mark = load_u64(view.marks + MARKS * column) >> np.uint64(view.event)
+    mark = load_u64(view.marks + f.MARKS * column) >> np.uint64(view.event)
     return (mark & _ONE) - _ONE
 
 
@@ -97,24 +74,24 @@ def key_of(keys: Any, view: Any, column: Any) -> Any:
 @kernel
 def fresh(index: Any, identity: Any) -> Any:
     """Whether this event has not met this id yet: a bitmap, and a list of what to clear in it."""
-    word = load_i64(index + 8 * SEEN) + 8 * (identity >> 6)
+    word = load_i64(index + 8 * f.SEEN) + 8 * (identity >> 6)
     bit = _ONE << np.uint64(identity & 63)
     if load_u64(word) & bit != _U0:
         return False
     store_u64(word, load_u64(word) | bit)
-    count = load_i64(index + 8 * TOUCHED_COUNT)
-    store_u32(load_i64(index + 8 * TOUCHED) + 4 * count, np.uint32(identity))
-    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count + 1))
+    count = load_i64(index + 8 * f.TOUCHED_COUNT)
+    store_u32(load_i64(index + 8 * f.TOUCHED) + 4 * count, np.uint32(identity))
+    store_u64(index + 8 * f.TOUCHED_COUNT, np.uint64(count + 1))
     return True
 
 
 @kernel
 def clear_seen(index: Any) -> None:
     """Forget the ids that an event has met."""
-    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
-    for i in range(load_i64(index + 8 * TOUCHED_COUNT)):
+    seen, touched = load_i64(index + 8 * f.SEEN), load_i64(index + 8 * f.TOUCHED)
+    for i in range(load_i64(index + 8 * f.TOUCHED_COUNT)):
         store_u64(seen + 8 * (np.int64(load_u32(touched + 4 * i)) >> 6), _U0)
-    store_u64(index + 8 * TOUCHED_COUNT, _U0)
+    store_u64(index + 8 * f.TOUCHED_COUNT, _U0)
 
 
 @kernel
@@ -131,22 +108,22 @@ def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
             there = np.uint64(0xFFFF)
             if end - at < 64:
                 there = (_ONE << np.uint64((end - at) >> 2)) - _ONE
-            odd = there & np.uint64(above16(at, np.uint32(ID_MASK)))
+            odd = there & np.uint64(above16(at, np.uint32(f.ID_MASK)))
             pack16(out, at, np.uint16(there & ~odd))
             out += 4 * count_bits(there & ~odd)
             pack16(aside, at, np.uint16(odd))
             aside += 4 * count_bits(odd)
             at += 64
-    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
-    count = load_i64(index + 8 * TOUCHED_COUNT)
+    seen, touched = load_i64(index + 8 * f.SEEN), load_i64(index + 8 * f.TOUCHED)
+    count = load_i64(index + 8 * f.TOUCHED_COUNT)
     while begin < aside:
         flagged = np.int64(load_u32(begin))
         begin += 4
-        if flagged & OPAQUE:
+        if flagged & f.OPAQUE:
             store_u32(out, np.uint32(flagged))
             out += 4
             continue
-        identity, shared = flagged & ID_MASK, flagged >> 31
+        identity, shared = flagged & f.ID_MASK, flagged >> 31
         at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
         word = load_u64(at)
         fresh = np.int64((word & bit) == _U0)
@@ -155,7 +132,7 @@ def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
         count += shared & fresh
         store_u32(out, np.uint32(identity))
         out += 4 * fresh
-    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count))
+    store_u64(index + 8 * f.TOUCHED_COUNT, np.uint64(count))
     return out
 
 
@@ -166,11 +143,11 @@ def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
         flagged = np.int64(load_u32(ids + 4 * lane))
-        if flagged & OPAQUE:
+        if flagged & f.OPAQUE:
             store_u32(out, np.uint32(flagged))
             out += 4
-        elif (flagged & SHARED) == 0 or fresh(index, flagged & ID_MASK):
-            store_u32(out, np.uint32(flagged & ID_MASK))
+        elif (flagged & f.SHARED) == 0 or fresh(index, flagged & f.ID_MASK):
+            store_u32(out, np.uint32(flagged & f.ID_MASK))
             out += 4
     return out
 
@@ -213,21 +190,21 @@ def _slot(at: Any, stride: Any, codes: Any, chosen: Any) -> Any:
 @kernel
 def beside(group: Any, codes: Any, keys: Any, view: Any, position: Any) -> Any:
     """Whether the residual predicates of one lane hold."""
-    starts = load_i64(group + 8 * RESIDUAL_START) + 4 * position
-    columns = load_i64(group + 8 * RESIDUAL_COLUMNS)
-    bounds = load_i64(group + 8 * RESIDUAL_CODES)
-    exact = load_i64(group + 8 * RESIDUAL_EXACT)
+    starts = load_i64(group + 8 * f.RESIDUAL_START) + 4 * position
+    columns = load_i64(group + 8 * f.RESIDUAL_COLUMNS)
+    bounds = load_i64(group + 8 * f.RESIDUAL_CODES)
+    exact = load_i64(group + 8 * f.RESIDUAL_EXACT)
     at, end = np.int64(load_u32(starts)), np.int64(load_u32(starts + 4))
     while at < end:
         flagged = np.int64(load_u32(columns + 4 * at))
-        column = flagged & (NEGATED - 1)
+        column = flagged & (f.NEGATED - 1)
         code = _code(codes, view, column)
         low, high = load_u16(bounds + 4 * at), load_u16(bounds + 4 * at + 2)
         holds = low <= code and code <= high
         if exact != 0 and holds and (code & _ODD) == 0 and code in (low, high):
             key = key_of(keys, view, column)
             holds = load_f64(exact + 16 * at) <= key <= load_f64(exact + 16 * at + 8)
-        if holds == (flagged >= NEGATED):
+        if holds == (flagged >= f.NEGATED):
             return False
         at += 1
     return True
@@ -250,9 +227,9 @@ def refine(
     group: Any, key: Any, code: Any, keys: Any, view: Any, block: Any, bounds: Any, chosen: Any
 ) -> Any:
     """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
-    exact = load_i64(group + 8 * (EXACT + key))
+    exact = load_i64(group + 8 * (f.EXACT + key))
     touched = chosen & touching64(bounds, bounds + 128, code)
-    value = key_of(keys, view, load_i64(group + 8 * (KEYS + key)))
+    value = key_of(keys, view, load_i64(group + 8 * (f.KEYS + key)))
     at = exact + 1024 * block
     while touched != _U0:
         lane = first_bit(touched)
@@ -277,13 +254,13 @@ def match_block(
     whole: Any,
 ) -> Any:
     """Append the ids of a block's lanes that hold for an event by itself."""
-    width = load_i64(group + 8 * WIDTH)
-    bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
-    alive, special = load_i64(group + 8 * ALIVE), load_i64(group + 8 * SPECIAL)
-    slots, slot_count = load_i64(group + 8 * SLOTS), load_i64(group + 8 * SLOT_COUNT)
-    residual = load_i64(group + 8 * RESIDUAL_LANES)
-    exact0, exact1 = load_i64(group + 8 * EXACT), load_i64(group + 8 * (EXACT + 1))
-    exact2, exact3 = load_i64(group + 8 * (EXACT + 2)), load_i64(group + 8 * (EXACT + 3))
+    width = load_i64(group + 8 * f.WIDTH)
+    bounds, ids = load_i64(group + 8 * f.BOUNDS), load_i64(group + 8 * f.IDS)
+    alive, special = load_i64(group + 8 * f.ALIVE), load_i64(group + 8 * f.SPECIAL)
+    slots, slot_count = load_i64(group + 8 * f.SLOTS), load_i64(group + 8 * f.SLOT_COUNT)
+    residual = load_i64(group + 8 * f.RESIDUAL_LANES)
+    exact0, exact1 = load_i64(group + 8 * f.EXACT), load_i64(group + 8 * (f.EXACT + 1))
+    exact2, exact3 = load_i64(group + 8 * (f.EXACT + 2)), load_i64(group + 8 * (f.EXACT + 3))
     chosen = load_u64(alive + 8 * block)
     here = ids + 256 * block
     if not whole:

@@ -14,15 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from shoal.content.index.fields import (
-    MARKS,
-    TILE,
-    TILE_CODES,
-    TILE_KEYS,
-    TILE_MARKS,
-    TILE_ROW_COUNT,
-    TILE_ROWS,
-)
+from shoal.content.index import fields as f
 from shoal.content.index.machine import (
     fetch,
     kernel,
@@ -42,21 +34,21 @@ _ONE, _NONE, _ABSENT = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 @kernel
 def _clear_tile(tile: Any, width: Any, snapshots: Any, keyed: Any) -> None:
     """Leave no event in a tile."""
-    count = load_i64(tile + 8 * TILE_ROW_COUNT) - 1
-    row = 2 * TILE
+    count = load_i64(tile + 8 * f.TILE_ROW_COUNT) - 1
+    row = 2 * f.TILE
     for s in range(snapshots):
-        at = load_i64(tile + 8 * TILE_CODES) + row * (width * s + 1)
+        at = load_i64(tile + 8 * f.TILE_CODES) + row * (width * s + 1)
         for word in range(row * count // 8):
             store_u64(at + 8 * word, _ABSENT)
     if keyed:
-        at = load_i64(tile + 8 * TILE_KEYS) + 4 * row
-        for key in range(TILE * count):
+        at = load_i64(tile + 8 * f.TILE_KEYS) + 4 * row
+        for key in range(f.TILE * count):
             store_f64(at + 8 * key, np.nan)
-    rows, marks = load_i64(tile + 8 * TILE_ROWS), load_i64(tile + 8 * TILE_MARKS)
+    rows, marks = load_i64(tile + 8 * f.TILE_ROWS), load_i64(tile + 8 * f.TILE_MARKS)
     for column in range(1, width):
         if load_u32(rows + 4 * column) == 0:
-            for word in range(MARKS // 8):
-                store_u64(marks + MARKS * column + 8 * word, _NONE)
+            for word in range(f.MARKS // 8):
+                store_u64(marks + f.MARKS * column + 8 * word, _NONE)
 
 
 @kernel
@@ -94,12 +86,12 @@ def spread_tile(
     ``dense`` and ``listed`` are as for :func:`~shoal.content.index.kernels.match_many`.
     """
     _clear_tile(tile, width, snapshots, keyed)
-    codes, keys = load_i64(tile + 8 * TILE_CODES), load_i64(tile + 8 * TILE_KEYS)
-    rows, marks = load_i64(tile + 8 * TILE_ROWS), load_i64(tile + 8 * TILE_MARKS)
+    codes, keys = load_i64(tile + 8 * f.TILE_CODES), load_i64(tile + 8 * f.TILE_KEYS)
+    rows, marks = load_i64(tile + 8 * f.TILE_ROWS), load_i64(tile + 8 * f.TILE_MARKS)
     for row in range(len(dense)):
         here = np.int64(load_u32(rows + 4 * dense[row, 0]))
         for s in range(snapshots):
-            source, target = dense[row, 2 + s], codes + here + 2 * TILE * width * s
+            source, target = dense[row, 2 + s], codes + here + 2 * f.TILE * width * s
             for event in range(count):
                 code = load_u16(source + 2 * np.int64(order[begin + event]))
                 store_u16(target + 2 * event, code)
@@ -121,12 +113,12 @@ def spread_tile(
                 column = np.int64(load_u32(columns + 4 * item))
                 here = np.int64(load_u32(rows + 4 * column))
                 if here == 0:
-                    word = marks + MARKS * column + 8 * (event >> 6)
+                    word = marks + f.MARKS * column + 8 * (event >> 6)
                     store_u64(word, load_u64(word) | (_ONE << np.uint64(event & 63)))
                     continue
                 for s in range(snapshots):
                     code = load_u16(listed[row, 4 + s] + 2 * item)
-                    store_u16(codes + here + 2 * (TILE * width * s + event), code)
+                    store_u16(codes + here + 2 * (f.TILE * width * s + event), code)
                 if keyed:
                     key = load_f64(listed[row, 3] + 8 * item)
                     store_f64(keys + 4 * here + 8 * event, key)

@@ -10,19 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from shoal.content.index import fields as f
 from shoal.content.index.blocks import View, beside, code_in_tile, emit, refine
-from shoal.content.index.fields import (
-    ALIVE,
-    BOUNDS,
-    EXACT,
-    IDS,
-    KEYS,
-    MARKS,
-    RESIDUAL_LANES,
-    SLOT_COUNT,
-    SLOTS,
-    WIDTH,
-)
 from shoal.content.index.machine import (
     all_around64,
     count_bits,
@@ -47,7 +36,7 @@ _ONE, _U0, _ODD = np.uint64(1), np.uint64(0), np.uint16(1)
 @kernel
 def key_row(group: Any, codes: Any, view: Any, key: Any) -> Any:
     """Address of the events' codes in a group's key column."""
-    return codes + np.int64(load_u32(view.rows + 4 * load_i64(group + 8 * (KEYS + key))))
+    return codes + np.int64(load_u32(view.rows + 4 * load_i64(group + 8 * (f.KEYS + key))))
 
 
 @kernel
@@ -57,7 +46,7 @@ def _all_in_slot(at: Any, codes: Any, view: Any) -> Any:
     row = codes + np.int64(load_u32(view.rows + 4 * column))
     holds = all_around64(row, load_u16(at + 2), load_u16(at + 4))
     # Where a mark is missing, what holds where it is there does not, and the other way around
-    return ~(holds ^ load_u64(view.marks + MARKS * column))
+    return ~(holds ^ load_u64(view.marks + f.MARKS * column))
 
 
 @kernel
@@ -73,9 +62,9 @@ def _candidates(
     group: Any, block: Any, codes: Any, keys: Any, view: Any, events: Any, found: Any
 ) -> Any:
     """Which lanes' keys allow which of the given events: how many events, and lanes in all."""
-    width = load_i64(group + 8 * WIDTH)
-    alive = load_u64(load_i64(group + 8 * ALIVE) + 8 * block)
-    at = load_i64(group + 8 * BOUNDS) + 256 * width * block
+    width = load_i64(group + 8 * f.WIDTH)
+    alive = load_u64(load_i64(group + 8 * f.ALIVE) + 8 * block)
+    at = load_i64(group + 8 * f.BOUNDS) + 256 * width * block
     k0, k1 = key_row(group, codes, view, 0), key_row(group, codes, view, 1)
     k2, k3 = key_row(group, codes, view, 2), key_row(group, codes, view, 3)
     exact = _exact(group)
@@ -104,8 +93,8 @@ def _candidates(
 @kernel
 def _exact(group: Any) -> Any:
     """Whether codes alone do not always decide about the keys of a group."""
-    exact = load_i64(group + 8 * EXACT) | load_i64(group + 8 * (EXACT + 1))
-    return (exact | load_i64(group + 8 * (EXACT + 2)) | load_i64(group + 8 * (EXACT + 3))) != 0
+    exact = load_i64(group + 8 * f.EXACT) | load_i64(group + 8 * (f.EXACT + 1))
+    return (exact | load_i64(group + 8 * (f.EXACT + 2)) | load_i64(group + 8 * (f.EXACT + 3))) != 0
 
 
 @kernel
@@ -113,12 +102,12 @@ def _refined(
     group: Any, block: Any, codes: Any, keys: Any, view: Any, event: Any, chosen: Any
 ) -> Any:
     """The chosen lanes whose exact bounds allow an event too."""
-    width = load_i64(group + 8 * WIDTH)
-    at = load_i64(group + 8 * BOUNDS) + 256 * width * block
+    width = load_i64(group + 8 * f.WIDTH)
+    at = load_i64(group + 8 * f.BOUNDS) + 256 * width * block
     mine = View(view.rows, view.marks, event)
     for key in range(width):
         code = load_u16(key_row(group, codes, view, key) + 2 * event)
-        if load_i64(group + 8 * (EXACT + key)) != 0 and (code & _ODD) == 0:
+        if load_i64(group + 8 * (f.EXACT + key)) != 0 and (code & _ODD) == 0:
             chosen = refine(group, key, code, keys + 8 * event, mine, block, at, chosen)
         at += 256
     return chosen
@@ -131,8 +120,8 @@ def match_block_in_tile(
     """Append a block's lanes that hold to the ids of those of the given events they hold for."""
     found = masks + 8 * 64
     count, lanes = _candidates(group, block, codes, keys, view, events, found)
-    ids = load_i64(group + 8 * IDS) + 256 * block
-    if load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_LANES) == 0:
+    ids = load_i64(group + 8 * f.IDS) + 256 * block
+    if load_i64(group + 8 * f.SLOT_COUNT) + load_i64(group + 8 * f.RESIDUAL_LANES) == 0:
         for i in range(count):
             head = heads + 8 * load_i64(found + 16 * i + 8)
             store_i64(head, emit(load_i64(head), ids, load_u64(found + 16 * i)))
@@ -151,10 +140,13 @@ def _one_by_one(
 
     No branch depends on whether one holds, which is as good as random.
     """
-    slot_count, residual = load_i64(group + 8 * SLOT_COUNT), load_i64(group + 8 * RESIDUAL_LANES)
+    slot_count, residual = (
+        load_i64(group + 8 * f.SLOT_COUNT),
+        load_i64(group + 8 * f.RESIDUAL_LANES),
+    )
     more = load_u64(residual + 8 * block) if residual != 0 else _U0
-    slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * block
-    ids = load_i64(group + 8 * IDS) + 256 * block
+    slots = load_i64(group + 8 * f.SLOTS) + 384 * slot_count * block
+    ids = load_i64(group + 8 * f.IDS) + 256 * block
     for i in range(count):
         chosen, event = load_u64(found + 16 * i), load_i64(found + 16 * i + 8)
         mine, here = View(view.rows, view.marks, event), codes + 2 * event
@@ -191,9 +183,12 @@ def _lane_by_lane(
     masks: Any,
 ) -> None:
     """Matches of a block found lane by lane: each lane is compared with all events at once."""
-    slot_count, residual = load_i64(group + 8 * SLOT_COUNT), load_i64(group + 8 * RESIDUAL_LANES)
+    slot_count, residual = (
+        load_i64(group + 8 * f.SLOT_COUNT),
+        load_i64(group + 8 * f.RESIDUAL_LANES),
+    )
     more = load_u64(residual + 8 * block) if residual != 0 else _U0
-    slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * block
+    slots = load_i64(group + 8 * f.SLOTS) + 384 * slot_count * block
     for event in range(64):
         store_u64(masks + 8 * event, _U0)
     left = any_event = _U0
@@ -220,7 +215,7 @@ def _lane_by_lane(
     if any_event == _U0:
         return
     transpose64(masks)
-    ids = load_i64(group + 8 * IDS) + 256 * block
+    ids = load_i64(group + 8 * f.IDS) + 256 * block
     while any_event != _U0:
         event = first_bit(any_event)
         any_event &= any_event - _ONE
