@@ -1,8 +1,11 @@
 """Kernels for one block: which of its 64 lanes does an event satisfy?"""
 
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
+
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,26 +46,26 @@ ALONE = View(0, 0, 0)
 
 
 @kernel
-def unmarked(view: Any, column: Any) -> Any:
+def unmarked(view, column):
     """All ones if an event of a tile lacks the mark of a column, else 0."""
     mark = load_u64(view.marks + f.MARKS * column) >> np.uint64(view.event)
     return (mark & _ONE) - _ONE
 
 
 @kernel
-def code_in_tile(codes: Any, view: Any, column: Any) -> Any:
+def code_in_tile(codes, view, column):
     """An event's code in a column."""
     code = load_u16(codes + np.int64(load_u32(view.rows + 4 * column)))
     return np.uint16(np.uint64(code) | unmarked(view, column))  # ABSENT without the mark
 
 
 @kernel
-def _code(codes: Any, view: Any, column: Any) -> Any:
+def _code(codes, view, column):
     return code_in_tile(codes, view, column) if view.rows else load_u16(codes + 2 * column)
 
 
 @kernel
-def key_of(keys: Any, view: Any, column: Any) -> Any:
+def key_of(keys, view, column):
     """An event's key in a column; NaN if it has none."""
     if view.rows == 0:
         return load_f64(keys + 8 * column)
@@ -72,7 +75,7 @@ def key_of(keys: Any, view: Any, column: Any) -> Any:
 
 
 @kernel
-def fresh(index: Any, identity: Any) -> Any:
+def fresh(index, identity):
     """Whether this event has not met this id yet: a bitmap, and a list of what to clear in it."""
     word = load_i64(index + 8 * f.SEEN) + 8 * (identity >> 6)
     bit = _ONE << np.uint64(identity & 63)
@@ -86,7 +89,7 @@ def fresh(index: Any, identity: Any) -> Any:
 
 
 @kernel
-def clear_seen(index: Any) -> None:
+def clear_seen(index):
     """Forget the ids that an event has met."""
     seen, touched = load_i64(index + 8 * f.SEEN), load_i64(index + 8 * f.TOUCHED)
     for i in range(load_i64(index + 8 * f.TOUCHED_COUNT)):
@@ -95,7 +98,7 @@ def clear_seen(index: Any) -> None:
 
 
 @kernel
-def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
+def settle(index, begin, end, out):
     """Write an event's ids, each filter once; what they were read from is written over.
 
     Most are of filters with one lane and are written as they are. The others are set aside first.
@@ -137,7 +140,7 @@ def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
 
 
 @kernel
-def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
+def _emit_special(index, out, ids, chosen):
     """Write the chosen ids, each filter once."""
     while chosen != _U0:
         lane = first_bit(chosen)
@@ -153,7 +156,7 @@ def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
 
 
 @kernel
-def emit(out: Any, ids: Any, chosen: Any) -> Any:
+def emit(out, ids, chosen):
     """Write the chosen ids of 64; the buffer has room for 16 more."""
     if COMPRESS and count_bits(chosen) > 5:
         for quarter in range(4):
@@ -170,7 +173,7 @@ def emit(out: Any, ids: Any, chosen: Any) -> Any:
 
 
 @kernel
-def _slot(at: Any, stride: Any, codes: Any, chosen: Any) -> Any:
+def _slot(at, stride, codes, chosen):
     """The chosen lanes whose predicate in this slot holds, without a branch per lane.
 
     A predicate is a column, a lowest code and a width, modulo 2**16: a negated one wraps around.
@@ -188,7 +191,7 @@ def _slot(at: Any, stride: Any, codes: Any, chosen: Any) -> Any:
 
 
 @kernel
-def beside(group: Any, codes: Any, keys: Any, view: Any, position: Any) -> Any:
+def beside(group, codes, keys, view, position):
     """Whether the residual predicates of one lane hold."""
     starts = load_i64(group + 8 * f.RESIDUAL_START) + 4 * position
     columns = load_i64(group + 8 * f.RESIDUAL_COLUMNS)
@@ -211,7 +214,7 @@ def beside(group: Any, codes: Any, keys: Any, view: Any, position: Any) -> Any:
 
 
 @kernel
-def _fails(group: Any, codes: Any, keys: Any, position: Any, chosen: Any) -> Any:
+def _fails(group, codes, keys, position, chosen):
     """The chosen lanes whose residual predicates do not hold."""
     fails = _U0
     while chosen != _U0:
@@ -223,9 +226,7 @@ def _fails(group: Any, codes: Any, keys: Any, position: Any, chosen: Any) -> Any
 
 
 @kernel
-def refine(
-    group: Any, key: Any, code: Any, keys: Any, view: Any, block: Any, bounds: Any, chosen: Any
-) -> Any:
+def refine(group, key, code, keys, view, block, bounds, chosen):
     """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
     exact = load_i64(group + 8 * (f.EXACT + key))
     touched = chosen & touching64(bounds, bounds + 128, code)
@@ -240,19 +241,7 @@ def refine(
 
 
 @kernel
-def match_block(
-    index: Any,
-    group: Any,
-    codes: Any,
-    keys: Any,
-    out: Any,
-    c0: Any,
-    c1: Any,
-    c2: Any,
-    c3: Any,
-    block: Any,
-    whole: Any,
-) -> Any:
+def match_block(index, group, codes, keys, out, c0, c1, c2, c3, block, whole):
     """Append the ids of a block's lanes that hold for an event by itself."""
     width = load_i64(group + 8 * f.WIDTH)
     bounds, ids = load_i64(group + 8 * f.BOUNDS), load_i64(group + 8 * f.IDS)

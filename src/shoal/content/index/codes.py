@@ -1,5 +1,8 @@
 """Kernels that look up codes: a key's rank among its column's cuts."""
 
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +14,7 @@ from shoal.content.index.machine import kernel, load_f64, load_i64, load_u16
 
 
 @kernel
-def code_of(key: Any, cuts: Any) -> Any:
+def code_of(key, cuts):
     """The code of a key: ``2 i + 3`` on cut i, ``2 i + 2`` just below it."""
     count = load_i64(cuts + 8 * f.CUT_COUNT)
     if count == 0:
@@ -38,7 +41,7 @@ def code_of(key: Any, cuts: Any) -> Any:
 
 
 @kernel
-def codes_of(keys: Any, cuts: Any, codes: Any) -> Any:
+def codes_of(keys, cuts, codes):
     """The codes of many keys; a NaN is absent."""
     for i in range(len(keys)):
         key = keys[i]
@@ -46,7 +49,7 @@ def codes_of(keys: Any, cuts: Any, codes: Any) -> Any:
 
 
 @kernel
-def codes_by_column(columns: Any, keys: Any, snapshot: Any, codes: Any) -> Any:
+def codes_by_column(columns, keys, snapshot, codes):
     """The codes of keys of various columns."""
     for i in range(len(keys)):
         codes[i] = code_of(keys[i], snapshot + 8 * f.CUT_SIZE * np.int64(columns[i]))

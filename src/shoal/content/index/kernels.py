@@ -4,9 +4,10 @@ A *lane* is one conjunction of a filter; a *code* is a 16-bit rank among an attr
 See :mod:`shoal.content.index.layout` for where each number of the tables below comes from.
 """
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
@@ -33,7 +34,7 @@ _ONE, _ALL, _U0 = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0)
 
 
 @kernel
-def match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
+def match_group(index, group, codes, keys, out):
     """Append the ids of a group's lanes that hold: supers of 64 blocks, blocks, then lanes."""
     width, blocks = load_i64(group + 8 * f.WIDTH), load_i64(group + 8 * f.BLOCKS)
     c0 = c1 = c2 = c3 = np.uint16(0)
@@ -107,7 +108,7 @@ def match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
 
 
 @kernel
-def match_recent(index: Any, keys: Any, view: Any, out: Any) -> Any:
+def match_recent(index, keys, view, out):
     """Append the ids of the newest lanes, which lie in no segment yet, that hold."""
     ids, starts = load_i64(index + 8 * f.RECENT_IDS), load_i64(index + 8 * f.RECENT_START)
     columns = load_i64(index + 8 * f.RECENT_COLUMNS)
@@ -135,7 +136,7 @@ def match_recent(index: Any, keys: Any, view: Any, out: Any) -> Any:
 
 
 @kernel
-def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, out: Any) -> Any:
+def _match_event(index, present, count, codes, keys, out):
     """Append the ids that match an event whose codes and keys have been spread by column."""
     columns = load_i64(index + 8 * f.COLUMNS)
     table = load_i64(index + 8 * f.SEGMENT_TABLE)
@@ -163,7 +164,7 @@ def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, ou
 
 
 @kernel
-def forget(present: Any, count: Any, width: Any, snapshots: Any, codes: Any, keys: Any) -> None:
+def forget(present, count, width, snapshots, codes, keys):
     """Clear what an event left in the scratch space."""
     for i in range(count):
         column = np.int64(load_u32(present + 4 * i))
@@ -173,9 +174,7 @@ def forget(present: Any, count: Any, width: Any, snapshots: Any, codes: Any, key
 
 
 @kernel
-def match_one(
-    index: Any, entries: Any, count: Any, codes: Any, keys: Any, present: Any, out: Any
-) -> Any:
+def match_one(index, entries, count, codes, keys, present, out):
     """Match one event given as (column, key) pairs; how many ids were written."""
     width = load_i64(index + 8 * f.COLUMNS)
     snapshots = load_i64(index + 8 * f.SNAPSHOTS)
@@ -193,16 +192,7 @@ def match_one(
 
 
 @kernel
-def spread(
-    dense: Any,
-    listed: Any,
-    event: Any,
-    width: Any,
-    snapshots: Any,
-    codes: Any,
-    keys: Any,
-    present: Any,
-) -> Any:
+def spread(dense, listed, event, width, snapshots, codes, keys, present):
     """Write an event's keys and codes by column and list its columns; how many there are."""
     count = 0
     for row in range(len(dense)):
@@ -232,19 +222,7 @@ def spread(
 
 
 @kernel
-def match_many(
-    index: Any,
-    dense: Any,
-    listed: Any,
-    order: Any,
-    begin: Any,
-    room: Any,
-    codes: Any,
-    keys: Any,
-    present: Any,
-    out: Any,
-    ends: Any,
-) -> Any:
+def match_many(index, dense, listed, order, begin, room, codes, keys, present, out, ends):
     """Match events ``order[begin:]`` while an event's worst case fits; where it stopped.
 
     ``dense`` has a row per column of single values: column, keys, codes by snapshot. ``listed`` has
@@ -266,7 +244,7 @@ def match_many(
 
 
 @kernel
-def bury(segment: Any, handle: Any) -> Any:
+def bury(segment, handle):
     """Clear the live bits of a handle's lanes: how many there were, and their flags."""
     handles, count = load_i64(segment + 8 * f.HANDLES), load_i64(segment + 8 * f.HANDLE_COUNT)
     place, alive = load_i64(segment + 8 * f.PLACES), load_i64(segment + 8 * f.LIVE)

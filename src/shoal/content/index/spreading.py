@@ -8,9 +8,10 @@ event has the code and the key of what is there. Only with the mark do these cou
 columns all events have it.
 """
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
@@ -32,7 +33,7 @@ _ONE, _NONE, _ABSENT = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel
-def _clear_tile(tile: Any, width: Any, snapshots: Any, keyed: Any) -> None:
+def _clear_tile(tile, width, snapshots, keyed):
     """Leave no event in a tile."""
     count = load_i64(tile + 8 * f.TILE_ROW_COUNT) - 1
     row = 2 * f.TILE
@@ -52,9 +53,7 @@ def _clear_tile(tile: Any, width: Any, snapshots: Any, keyed: Any) -> None:
 
 
 @kernel
-def _fetch_lists(
-    at: Any, starts: Any, columns: Any, codes: Any, order: Any, begin: Any, count: Any
-) -> None:
+def _fetch_lists(at, starts, columns, codes, order, begin, count):
     """Bring near what the values of a tile's events are listed with: matching has driven it away.
 
     Each line would be waited for, and then the next that it names; so all are asked for at once.
@@ -70,17 +69,7 @@ def _fetch_lists(
 
 
 @kernel
-def spread_tile(
-    tile: Any,
-    dense: Any,
-    listed: Any,
-    order: Any,
-    begin: Any,
-    count: Any,
-    width: Any,
-    snapshots: Any,
-    keyed: Any,
-) -> None:
+def spread_tile(tile, dense, listed, order, begin, count, width, snapshots, keyed):
     """Write the codes, and if need be the keys, of events ``order[begin:begin + count]`` by column.
 
     ``dense`` and ``listed`` are as for :func:`~shoal.content.index.kernels.match_many`.

@@ -4,9 +4,10 @@ First the keys of all lanes, event by event. If few lanes are left, the rest of 
 one by one; if many are, the tables are turned: each lane is compared with all 64 events at once.
 """
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
@@ -34,13 +35,13 @@ _ONE, _U0, _ODD = np.uint64(1), np.uint64(0), np.uint16(1)
 
 
 @kernel
-def key_row(group: Any, codes: Any, view: Any, key: Any) -> Any:
+def key_row(group, codes, view, key):
     """Address of the events' codes in a group's key column."""
     return codes + np.int64(load_u32(view.rows + 4 * load_i64(group + 8 * (f.KEYS + key))))
 
 
 @kernel
-def _all_in_slot(at: Any, codes: Any, view: Any) -> Any:
+def _all_in_slot(at, codes, view):
     """The events for which the predicate in a slot holds."""
     column = np.int64(load_u16(at))
     row = codes + np.int64(load_u32(view.rows + 4 * column))
@@ -50,7 +51,7 @@ def _all_in_slot(at: Any, codes: Any, view: Any) -> Any:
 
 
 @kernel
-def _in_slot(at: Any, codes: Any, view: Any) -> Any:
+def _in_slot(at, codes, view):
     """1 if the predicate of a slot holds for one event, else 0."""
     code = np.int64(code_in_tile(codes, view, np.int64(load_u16(at))))
     low, span = np.int64(load_u16(at + 2)), np.int64(load_u16(at + 4))
@@ -58,9 +59,7 @@ def _in_slot(at: Any, codes: Any, view: Any) -> Any:
 
 
 @kernel
-def _candidates(
-    group: Any, block: Any, codes: Any, keys: Any, view: Any, events: Any, found: Any
-) -> Any:
+def _candidates(group, block, codes, keys, view, events, found):
     """Which lanes' keys allow which of the given events: how many events, and lanes in all."""
     width = load_i64(group + 8 * f.WIDTH)
     alive = load_u64(load_i64(group + 8 * f.ALIVE) + 8 * block)
@@ -91,16 +90,14 @@ def _candidates(
 
 
 @kernel
-def _exact(group: Any) -> Any:
+def _exact(group):
     """Whether codes alone do not always decide about the keys of a group."""
     exact = load_i64(group + 8 * f.EXACT) | load_i64(group + 8 * (f.EXACT + 1))
     return (exact | load_i64(group + 8 * (f.EXACT + 2)) | load_i64(group + 8 * (f.EXACT + 3))) != 0
 
 
 @kernel
-def _refined(
-    group: Any, block: Any, codes: Any, keys: Any, view: Any, event: Any, chosen: Any
-) -> Any:
+def _refined(group, block, codes, keys, view, event, chosen):
     """The chosen lanes whose exact bounds allow an event too."""
     width = load_i64(group + 8 * f.WIDTH)
     at = load_i64(group + 8 * f.BOUNDS) + 256 * width * block
@@ -114,9 +111,7 @@ def _refined(
 
 
 @kernel
-def match_block_in_tile(
-    group: Any, block: Any, codes: Any, keys: Any, view: Any, events: Any, heads: Any, masks: Any
-) -> None:
+def match_block_in_tile(group, block, codes, keys, view, events, heads, masks):
     """Append a block's lanes that hold to the ids of those of the given events they hold for."""
     found = masks + 8 * 64
     count, lanes = _candidates(group, block, codes, keys, view, events, found)
@@ -133,9 +128,7 @@ def match_block_in_tile(
 
 
 @kernel
-def _one_by_one(
-    group: Any, block: Any, codes: Any, keys: Any, view: Any, found: Any, count: Any, heads: Any
-) -> None:
+def _one_by_one(group, block, codes, keys, view, found, count, heads):
     """Append candidates that hold, one after the other.
 
     No branch depends on whether one holds, which is as good as random.
@@ -171,17 +164,7 @@ def _one_by_one(
 
 
 @kernel
-def _lane_by_lane(
-    group: Any,
-    block: Any,
-    codes: Any,
-    keys: Any,
-    view: Any,
-    found: Any,
-    count: Any,
-    heads: Any,
-    masks: Any,
-) -> None:
+def _lane_by_lane(group, block, codes, keys, view, found, count, heads, masks):
     """Matches of a block found lane by lane: each lane is compared with all events at once."""
     slot_count, residual = (
         load_i64(group + 8 * f.SLOT_COUNT),
@@ -224,7 +207,7 @@ def _lane_by_lane(
 
 
 @kernel
-def _left_beside(group: Any, codes: Any, keys: Any, view: Any, position: Any, events: Any) -> Any:
+def _left_beside(group, codes, keys, view, position, events):
     """Events, of those given, for which the residual predicates of one lane hold."""
     left = events
     while events != _U0:

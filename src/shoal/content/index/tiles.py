@@ -5,9 +5,10 @@ is not a key is checked lane by lane. Here a group is read once for a whole tile
 matched with 64 of them at a time.
 """
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
@@ -35,7 +36,7 @@ _FIRST, _LAST = np.uint16(0), np.uint16(f.ABSENT - 1)
 
 
 @kernel
-def _present(group: Any, codes: Any, view: Any, events: Any) -> Any:
+def _present(group, codes, view, events):
     """Events, of those given, that have all keys of a group."""
     for key in range(load_i64(group + 8 * f.WIDTH)):
         events &= all_within64(key_row(group, codes, view, key), _FIRST, _LAST)
@@ -44,24 +45,14 @@ def _present(group: Any, codes: Any, view: Any, events: Any) -> Any:
 
 
 @kernel
-def _in_zone(codes: Any, at: Any, shift: Any) -> Any:
+def _in_zone(codes, at, shift):
     """The events that have a code between the two, in a page of zones of ``1 << shift`` blocks."""
     low, high = load_u16(at), load_u16(at + (2 << shift))
     return all_around64(codes, low, np.uint16(np.int64(high) - np.int64(low)))
 
 
 @kernel
-def _match_group(
-    group: Any,
-    codes: Any,
-    keys: Any,
-    view: Any,
-    events: Any,
-    found: Any,
-    heads: Any,
-    most: Any,
-    masks: Any,
-) -> Any:
+def _match_group(group, codes, keys, view, events, found, heads, most, masks):
     """Match 64 events, of which some have the keys of a group, on it.
 
     ``most``: ids that any of them has found at most; returned as it is afterwards, -1 if there may
@@ -98,7 +89,7 @@ def _match_group(
 
 
 @kernel
-def _fetch_group(group: Any) -> None:
+def _fetch_group(group):
     """Bring the zones and the first blocks of a group near."""
     width, blocks = load_i64(group + 8 * f.WIDTH), load_i64(group + 8 * f.BLOCKS)
     zones, bounds = load_i64(group + 8 * f.ZONES), load_i64(group + 8 * f.BOUNDS)
@@ -114,7 +105,7 @@ def _fetch_group(group: Any) -> None:
 
 
 @kernel
-def _ahead(group: Any, count: Any, codes: Any, rows: Any, marks: Any, there: Any) -> None:
+def _ahead(group, count, codes, rows, marks, there):
     """Note which events have the keys of a group, and bring it near if there are any."""
     some = _U0
     for part in range((count + 63) // 64):
@@ -129,9 +120,7 @@ def _ahead(group: Any, count: Any, codes: Any, rows: Any, marks: Any, there: Any
 
 
 @kernel
-def _match_groups(
-    index: Any, count: Any, codes: Any, keys: Any, rows: Any, marks: Any, found: Any, heads: Any
-) -> Any:
+def _match_groups(index, count, codes, keys, rows, marks, found, heads):
     """Match a tile on every group; whether the ids of each event fit its room."""
     columns, table = load_i64(index + 8 * f.COLUMNS), load_i64(index + 8 * f.SEGMENT_TABLE)
     most = np.zeros(PARTS, np.int64)
@@ -167,18 +156,7 @@ def _match_groups(
 
 
 @kernel
-def match_tile(
-    index: Any,
-    tile: Any,
-    dense: Any,
-    listed: Any,
-    order: Any,
-    begin: Any,
-    count: Any,
-    keyed: Any,
-    out: Any,
-    ends: Any,
-) -> Any:
+def match_tile(index, tile, dense, listed, order, begin, count, keyed, out, ends):
     """Match events ``order[begin:begin + count]``; whether there was room for what they find.
 
     As :func:`~shoal.content.index.kernels.match_many`; ``keyed`` says whether any lane asks for
