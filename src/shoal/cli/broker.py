@@ -97,12 +97,10 @@ def broker(
     ] = False,
     record: Annotated[Path | None, typer.Option(help="Record what happens in this folder.")] = None,
     run: Annotated[
-        str | None,
-        typer.Option(help="The run that recorded rows belong to.", show_default="live"),
+        str | None, typer.Option(help="The run that recorded rows belong to.", show_default="live")
     ] = None,
     metrics: Annotated[
-        str | None,
-        typer.Option(help="Answer Prometheus here, at /metrics.", metavar="HOST:PORT"),
+        str | None, typer.Option(help="Answer Prometheus here, at /metrics.", metavar="HOST:PORT")
     ] = None,
     example_config: Annotated[
         bool,

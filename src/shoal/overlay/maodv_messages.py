@@ -44,7 +44,7 @@ class Control(Upkeep, frozen=True):
     """A message that maintains the tree; no part of a reconfiguration of tables."""
 
     def size(self) -> int:
-        """Bytes of header and fields: a word for every number and for every node of a list, and the label."""
+        """Bytes of header, label, and a word for every number and every node of a list."""
         size = HEADER_BYTES
         for name in self.__struct_fields__:
             value = getattr(self, name)

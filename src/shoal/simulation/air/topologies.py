@@ -34,13 +34,7 @@ from shoal.simulation.mobility import (
     random_waypoint,
 )
 from shoal.simulation.network import Network
-from shoal.simulation.radio import (
-    HORIZON,
-    PLACEMENTS,
-    check_area,
-    check_count,
-    staying,
-)
+from shoal.simulation.radio import HORIZON, PLACEMENTS, check_area, check_count, staying
 from shoal.simulation.topology import connected
 from shoal.stack import Chance, StackError, register
 
