@@ -196,8 +196,8 @@ def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
     if config is not None:
         try:
             raw = tomllib.loads(config.read_text())
-        except tomllib.TOMLDecodeError as error:
-            raise LiveError(f"{config}: {error}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise LiveError(f"{config} is not TOML: {error}") from None
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:

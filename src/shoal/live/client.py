@@ -73,8 +73,8 @@ class Bus(Reconnecting):
         die. If too few do within seconds, that is a RefusedError with the code ``held``; the event
         is published all the same.
         """
-        if not 1 <= held <= 64:
-            raise LiveError(f"held = {held} brokers; from 1 to 64 can be asked for")
+        if type(held) is not int or not 1 <= held <= 64:
+            raise LiveError(f"held = {held!r} brokers; from 1 to 64 can be asked for")
         await self._insist({**(attributes or {}), **more}, body, held)
 
     async def _insist(self, values: Mapping[str, Value | None], body: bytes, held: int = 1) -> None:
