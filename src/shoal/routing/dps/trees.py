@@ -60,18 +60,18 @@ class Trees:
         self.node = node
         self.roots: dict[str, Root] = {}
         self.points: dict[str, dict[NodeId, Contact]] = {}
-        """Per tree some nodes of it."""
+        """Some nodes of each tree: its contact points."""
         self.peers: dict[NodeId, tuple[Contact, float]] = {}
-        """Per known node when it was last known to live."""
+        """Known nodes, each with the time when it was last known to live."""
         self.lost: dict[NodeId, Contact] = {}
         self.contacts: tuple[Contact, ...] = ()
-        """The nodes to begin with; tried again while no other is known."""
+        """Nodes to begin with; tried again while no other is known."""
         self.walks: dict[str, int] = {}
-        """Walks under way, and how many went before in vain."""
+        """Walks under way: the number of earlier walks in vain, per tree."""
         self.nowhere: dict[str, float] = {}
-        """Trees that a walk did not find, and when."""
+        """Time when a walk last did not find a tree, per tree."""
         self.terms: dict[str, int] = {}
-        """Per tree the largest term of an owner heard of."""
+        """Largest term of an owner heard of, per tree."""
         self.probes: dict[str, Root] = {}
         """Owners of this node's own trees that were asked whether they are there."""
         self._partner: NodeId = -1
