@@ -258,12 +258,9 @@ class SubscriptionForwarding(Routing):
     def undelivered(self, to: NodeId, message: Any) -> None:
         """Say again what did not arrive, if it is so still."""
         told = self.announced.get(to)
-        if told is None or not self.remembers:
+        if told is None or not self.remembers or type(message) not in (Subscribe, Unsubscribe):
             return
-        kind = type(message)
-        if (kind is Subscribe and message.filter in told) or (
-            kind is Unsubscribe and message.filter not in told
-        ):
+        if (message.filter in told) == (type(message) is Subscribe):
             self.host.send(to, message)
 
     def covered(self, filter: Filter, told: dict[Filter, None]) -> bool:
