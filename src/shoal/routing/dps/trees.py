@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PEERS: Final = 32
 """Nodes known besides those of views."""
 ROOTS: Final = 4096
-"""Trees whose owners are known, or contact points, or terms, or that they are nowhere."""
+"""Entries of each table of trees: owners, contact points, terms, trees found nowhere."""
 SAMPLE: Final = 6
 """Peers told in one exchange."""
 TOLD: Final = 16
@@ -49,7 +49,7 @@ LOST: Final = 32
 
 
 TERMS: Final = 2**62
-"""Terms count round, or a liar could use them up; 0 is none."""
+"""Number of terms, after which they wrap around: a liar cannot use them up. 0 is no term."""
 
 
 def next_term(term: int) -> int:
@@ -93,7 +93,7 @@ class Trees:
         self.nowhere: dict[str, float] = {}
         """Time when a walk last did not find a tree, per tree."""
         self.terms: dict[str, int] = {}
-        """Largest term of an owner heard of, per tree."""
+        """Latest term of an owner heard of, per tree."""
         self.probes: dict[str, Root] = {}
         """Owners of this node's own trees that were asked whether they are there."""
         self._partner: NodeId = -1

@@ -77,7 +77,7 @@ class Group:
         """Subscriptions of this node that joined here."""
         self.leader = leader
         self.term = term
-        """Number of the leader: a later leader has a larger term."""
+        """Number of the leadership; ``trees.later`` compares two."""
         self.coleaders: tuple[Contact, ...] = ()
         self.suspects: dict[NodeId, None] = {}
         """Leaders that did not answer; forgotten when another is known."""
