@@ -64,15 +64,15 @@ class Dps(Routing):
         self.timeout = parameters.timeout
         self.shuffle_period = parameters.shuffle
         self.table = SubscriptionTable(host)
-        """What this node's application wants."""
+        """Subscriptions of this node's application."""
         self.joined: dict[Filter, list[Label]] = {}
-        """Per subscription the groups it joins: one per disjunct."""
+        """Labels of the groups that a subscription joins, one per disjunct."""
         self.offers: dict[Filter, list[list[Label]]] = {}
-        """Per subscription and disjunct the labels that it could join by: all must match."""
+        """Labels that a subscription could join by, per disjunct; an event must match all."""
         self.groups: dict[tuple[str, str], Group] = {}
-        """The groups that this node is in, by attribute and text."""
+        """Groups that this node is in, by attribute and text of the label."""
         self.by_tree: dict[str, dict[str, Group]] = {}
-        """The same groups, per tree."""
+        """Groups that this node is in, by tree and text of the label."""
         self.owned: dict[str, Group] = {}
         """The roots that this node leads."""
         self.delivered = Seen()
@@ -295,7 +295,7 @@ class Dps(Routing):
         return group.leader.node == self.host.node
 
     def add_group(self, group: Group) -> None:
-        """This node is in a group from now on."""
+        """Add a group that this node is in from now on."""
         attribute, text = group.label.attribute, group.text
         self.groups[attribute, text] = group
         self.by_tree.setdefault(attribute, {})[text] = group
@@ -306,7 +306,7 @@ class Dps(Routing):
             self.host.note("joined", group.leader.node, f"{attribute} {text}")
 
     def remove_group(self, group: Group) -> None:
-        """This node is no longer in a group."""
+        """Remove a group that this node is no longer in."""
         attribute, text = group.label.attribute, group.text
         self.searches.forget(group)
         del self.groups[attribute, text]
@@ -343,7 +343,7 @@ class Dps(Routing):
         return group
 
     def staff(self, group: Group) -> int:
-        """How many co-leaders a group should have; each node of an epidemic root needs views."""
+        """Co-leaders that a group should have; each node of an epidemic root needs views."""
         return self.groupview if self.epidemic and group.is_root() else self.coleaders
 
     # Views
@@ -439,7 +439,7 @@ class Dps(Routing):
         self.send(branch.leader, Adopted(group.label.attribute, branch.text, view))
 
     def leader_message(self, group: Group) -> Leader:
-        """What is told of a group's leader."""
+        """A group's leader, as it is announced to others."""
         return Leader(
             *(group.label.attribute, group.text, group.term), *(group.leader, group.coleaders)
         )

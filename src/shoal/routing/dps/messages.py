@@ -17,7 +17,7 @@ Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=8_192)]
 
 START, DOWN, UP = 0, 1, 2
-"""Where an event came from: its publisher, the predecessor, or a successor."""
+"""Directions that an event comes from: its publisher, the predecessor, or a successor."""
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):
@@ -115,7 +115,7 @@ class FindGroup(Message, frozen=True, tag="dps find_group"):
     text: Text
     origin: Contact
     term: Count
-    """0 for a subscriber; the term of a leader that asks for its group."""
+    """Term of a leader that asks for its group; 0 for a subscriber."""
     hops: Hops
 
 
@@ -208,7 +208,7 @@ class Publish(Carrier, frozen=True, tag="dps publish"):
     attribute: Name
     at: Text
     came: Text
-    """The group that it came from, if it came from one."""
+    """Text of the group that the event came from; empty if it came from none."""
     direction: Annotated[int, msgspec.Meta(ge=0, le=2)]
     hops: Hops
 
@@ -222,7 +222,7 @@ class PublishGroup(Carrier, frozen=True, tag="dps publish_group"):
     direction: Annotated[int, msgspec.Meta(ge=0, le=2)]
     hops: Hops
     rounds: Hops
-    """How often it was forwarded in this group."""
+    """Number of times that the event was forwarded in this group."""
 
 
 # Leaders (section 4.2.1)
@@ -310,7 +310,7 @@ class BeatAnswer(Routine, frozen=True, tag="dps beat answer"):
 
     states: Annotated[tuple[State, ...], msgspec.Meta(max_length=65_536)]
     denied: Annotated[tuple[State, ...], msgspec.Meta(max_length=65_536)]
-    """With the leader as the sender knows it; term 0 if it knows none."""
+    """Groups that the sender does not lead, each with the leader it knows; term 0 if none."""
 
 
 class Report(Routine, frozen=True, tag="dps report"):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PEERS: Final = 32
 """Nodes known besides those of views."""
 ROOTS: Final = 4096
-"""Trees whose owners are known, or contact points, or terms, or that they are nowhere."""
+"""Entries of each table of trees: owners, contact points, terms, trees found nowhere."""
 SAMPLE: Final = 6
 """Peers told in one exchange."""
 TOLD: Final = 16
@@ -50,7 +50,7 @@ LOST: Final = 32
 
 
 TERMS: Final = 2**62
-"""Terms count round, or a liar could use them up; 0 is none."""
+"""Number of terms, after which they wrap around: a liar cannot use them up. 0 is no term."""
 
 
 def next_term(term: int) -> int:
@@ -83,18 +83,18 @@ class Trees:
         self.node = node
         self.roots: dict[str, Root] = {}
         self.points: dict[str, dict[NodeId, Contact]] = {}
-        """Per tree some nodes of it."""
+        """Some nodes of each tree: its contact points."""
         self.peers: dict[NodeId, tuple[Contact, float]] = {}
-        """Per known node when it was last known to live."""
+        """Known nodes, each with the time when it was last known to live."""
         self.lost: dict[NodeId, Contact] = {}
         self.contacts: tuple[Contact, ...] = ()
-        """The nodes to begin with; tried again while no other is known."""
+        """Nodes to begin with; tried again while no other is known."""
         self.walks: dict[str, int] = {}
-        """Walks under way, and how many went before in vain."""
+        """Walks under way: the number of earlier walks in vain, per tree."""
         self.nowhere: dict[str, float] = {}
-        """Trees that a walk did not find, and when."""
+        """Time when a walk last did not find a tree, per tree."""
         self.terms: dict[str, int] = {}
-        """Per tree the largest term of an owner heard of."""
+        """Latest term of an owner heard of, per tree."""
         self.probes: dict[str, Root] = {}
         """Owners of this node's own trees that were asked whether they are there."""
         self._partner: NodeId = -1
