@@ -28,11 +28,7 @@ def _claims(figure: str, *numbers: str) -> tuple[str, ...]:
     return tuple(f"S-F{figure}-{number}" for number in numbers)
 
 
-_LIMITED = (
-    *horizons(" TTL=14"),
-    *horizons(" dual"),
-    *(f"φ={phi} either" for phi in PHI if phi),
-)
+_LIMITED = (*horizons(" TTL=14"), *horizons(" dual"), *(f"φ={phi} either" for phi in PHI if phi))
 
 FIGURES = (
     Figure(

@@ -78,11 +78,7 @@ SIZES = (50, 100, 150, 200, 250, 300, 350, 400)
 QUICK = (50, 300)
 TAUS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 OWN = "own kind"
-_DUAL: Mapping[str, Any] = {
-    "ttl_deterministic": 10,
-    "ttl_probabilistic": 8,
-    "ttl_rule": OWN,
-}
+_DUAL: Mapping[str, Any] = {"ttl_deterministic": 10, "ttl_probabilistic": 8, "ttl_rule": OWN}
 
 _BRIEFLY = publishing(SPAN / 4)
 """For the quick tier, where no total is compared with a printed one."""
@@ -172,10 +168,7 @@ _PRINTED = {"ttl_deterministic": 12, "ttl_probabilistic": 8}
 
 
 def _mobile(ttl: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **horizons(" τ=.25", threshold=0.25, **ttl),
-        **horizons(" τ=.5", threshold=0.5, **ttl),
-    }
+    return {**horizons(" τ=.25", threshold=0.25, **ttl), **horizons(" τ=.5", threshold=0.5, **ttl)}
 
 
 MOBILE = (

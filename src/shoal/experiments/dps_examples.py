@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.experiments.dps_steps import (
-    FOUR,
-    RECORD,
-    ROOT_LEADER,
-    STEPS,
-    content,
-    merged,
-    variant,
-)
+from shoal.experiments.dps_steps import FOUR, RECORD, ROOT_LEADER, STEPS, content, merged, variant
 from shoal.pipeline.plan.experiment import Experiment, merge, single
 from shoal.stack import Chance
 

@@ -50,11 +50,7 @@ FALSE_POSITIVES = (
         "table-1",
         "Table 1: nodes contacted and matching",
         TABLE_1,
-        {
-            "workload 1": _workload(1),
-            "workload 2": _workload(2),
-            "workload 3": _workload(3),
-        },
+        {"workload 1": _workload(1), "workload 2": _workload(2), "workload 3": _workload(3)},
         quick=_fewer(1000, SETTLED + 200.0),
     ),
     _five(

@@ -14,10 +14,7 @@ from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.plan.experiment import Experiment, single
 
 VARIANT = {
-    "DHTree": {
-        "routing": {"name": "subscription-forwarding"},
-        "reconfiguration": {"name": "timed"},
-    }
+    "DHTree": {"routing": {"name": "subscription-forwarding"}, "reconfiguration": {"name": "timed"}}
 }
 LABELS = {"DHTree": "DHTree, Timed Deferred Unsubscription"}
 

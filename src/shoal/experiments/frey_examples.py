@@ -7,7 +7,6 @@ break at 3 s; the pattern that the figures draw in gray is 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from shoal.experiments.frey_scenarios import CLOSE, FIVE, FOUR, chosen, quiet, wants
@@ -173,7 +172,11 @@ _ONE_PATTERN = quiet(
     record=CLOSE,
 )
 
-_some = partial(dict, **_ONE_PATTERN["workload"])
+
+def _some(**more: Any) -> dict[str, Any]:
+    """A workload of the one pattern."""
+    return {**_ONE_PATTERN["workload"], **more}
+
 
 INVARIANTS = (
     Experiment(
@@ -273,12 +276,7 @@ INVARIANTS = (
     Experiment(
         "replacements",
         "Isolated replacements, every message",
-        quiet(
-            nodes=50,
-            topology={"shape": "random"},
-            workload=wants(20, 3),
-            record=CLOSE,
-        ),
+        quiet(nodes=50, topology={"shape": "random"}, workload=wants(20, 3), record=CLOSE),
         chosen(*FIVE),
         quick_seeds=2,
     ),

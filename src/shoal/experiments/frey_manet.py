@@ -93,10 +93,7 @@ M_DEFAULT: Mapping[str, Any] = {
     # Nodes are still moving when the run ends: a table may be wrong then.
     "invariants": False,
 }
-QUICK: Mapping[str, Any] = {
-    "duration": 50.0,
-    "workload": {"publish_window": [30.0, 50.0]},
-}
+QUICK: Mapping[str, Any] = {"duration": 50.0, "workload": {"publish_window": [30.0, 50.0]}}
 CLOSE = {"record": ["traffic", "links", "repairs", "publications", "notes", "air"]}
 
 

@@ -15,12 +15,7 @@ WITH_OVERCAST = (*FIVE, "Overcast+G")
 
 def _shares(experiment: str, title: str) -> Panel:
     return Panel(
-        experiment,
-        "strategy_share",
-        "repairs by Regional",
-        FIVE,
-        {"strategy": "R"},
-        title=title,
+        experiment, "strategy_share", "repairs by Regional", FIVE, {"strategy": "R"}, title=title
     )
 
 

@@ -179,11 +179,7 @@ EXPERIMENTS = (
             {
                 "nodes": 120,
                 "duration": 1500.0,
-                "topology": {
-                    "joining": 240.0,
-                    "crash_rate": 0.05,
-                    "window": [300.0, 1400.0],
-                },
+                "topology": {"joining": 240.0, "crash_rate": 0.05, "window": [300.0, 1400.0]},
             },
         ),
         chosen(*FIVE),

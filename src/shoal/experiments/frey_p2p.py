@@ -273,12 +273,7 @@ FIGURES = (
                 ("SM",),
                 x_label="time (s)",
             ),
-            Panel(
-                "p2p-traffic",
-                "event_level",
-                "bytes per second, events",
-                ALL,
-            ),
+            Panel("p2p-traffic", "event_level", "bytes per second, events", ALL),
         ),
         "Strawman's peaks lie above the traffic of events up to 3,200 events a minute.",
         ("T15.2-l",),

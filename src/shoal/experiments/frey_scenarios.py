@@ -210,11 +210,7 @@ _DELIVERY = default(
     record=["traffic", "links", "repairs", "publications"],
 )
 _SETTLED = merge(
-    _DELIVERY,
-    {
-        "workload": {"churn_window": [1.0, 7.0]},
-        "record": ["traffic", "links", "repairs"],
-    },
+    _DELIVERY, {"workload": {"churn_window": [1.0, 7.0]}, "record": ["traffic", "links", "repairs"]}
 )
 
 _LESS = {"workload": {"publish_rate": 3.0}}

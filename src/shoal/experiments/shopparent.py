@@ -108,10 +108,7 @@ FIGURES = (
             _ratio("error", UNION, "unions", ("COMBOerr", "NHOP")),
         ),
         "SP-COMBO bears errors up to 0.4; beyond, hops alone are the better guide.",
-        (
-            *("P-Q-ERR0", "P-Q-ERR20", "P-Q-ERRCROSS", "P-Q-ERRBELOW", "P-Q-ERRABOVE"),
-            "P-O-ERRRISE",
-        ),
+        (*("P-Q-ERR0", "P-Q-ERR20", "P-Q-ERRCROSS", "P-Q-ERRBELOW", "P-Q-ERRABOVE"), "P-O-ERRRISE"),
     ),
     Figure(
         "5.6",

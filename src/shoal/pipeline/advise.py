@@ -56,10 +56,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
         "overlay": None,
         "routing": {"name": "dps", "traversal": "generic"},
     },
-    "DPS, epidemic": {
-        "overlay": None,
-        "routing": {"name": "dps", "communication": "epidemic"},
-    },
+    "DPS, epidemic": {"overlay": None, "routing": {"name": "dps", "communication": "epidemic"}},
     "DPS, epidemic, generic traversal": {
         "overlay": None,
         "routing": {"name": "dps", "traversal": "generic", "communication": "epidemic"},

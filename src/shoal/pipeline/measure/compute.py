@@ -137,10 +137,7 @@ def questions(claims: Iterable[Claim], figures: Iterable[Figure]) -> list[Questi
 
 
 def measure_all(
-    plan: DataFrame,
-    tables: Tables,
-    asked: Sequence[Question],
-    progress: Progress | None = None,
+    plan: DataFrame, tables: Tables, asked: Sequence[Question], progress: Progress | None = None
 ) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
     progress = progress if progress is not None else Silent()
