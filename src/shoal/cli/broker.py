@@ -139,8 +139,9 @@ def broker(
         return
     if example_config:
         from shoal.live.example import example_config as example
+        from shoal.live.settings import Settings
 
-        typer.echo(example(), nl=False)
+        typer.echo(example(Settings(listen=LISTEN)), nl=False)
         return
     raw = _raw(config, set_ or [])
     raw.setdefault("listen", LISTEN)
