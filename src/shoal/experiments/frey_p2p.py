@@ -95,7 +95,7 @@ P2P = (
     Experiment(
         "p2p",
         "The reference scenario, looked at closely",
-        merge(_short(1800.0), {"record": ["traffic", "links", "repairs", "publications", "notes"]}),
+        merge(_short(1800.0), {"record": ["traffic", "links", "repairs", "publications"]}),
         PROTOCOLS,
         seeds=10,
         quick_seeds=2,
