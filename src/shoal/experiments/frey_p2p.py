@@ -98,7 +98,7 @@ P2P = (
     _on_lstree(
         "p2p",
         "The reference scenario, looked at closely",
-        merge(_short(1800.0), {"record": ["traffic", "links", "repairs", "publications", "notes"]}),
+        merge(_short(1800.0), {"record": ["traffic", "links", "repairs", "publications"]}),
         seeds=10,
     ),
     _on_lstree("p2p-scale", "System scale on LSTree", P_DEFAULT, seeds=5).along(

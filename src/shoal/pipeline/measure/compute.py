@@ -259,18 +259,20 @@ def _of(plan: DataFrame, experiments: Iterable[str]) -> DataFrame:
 def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFrame:
     """The measures that look at one run at a time."""
     wanted: dict[str, list[Wanted]] = {}
-    needed: set[str] = set()
+    needed: dict[str, set[str]] = {}
+    """Per table the experiments of which a case reads it."""
     for question in asked:
         case = find_case(question.measure, question.parameters)
-        needed |= set(case.tables)
+        for table in case.tables:
+            needed.setdefault(table, set()).update(question.experiments)
         for experiment in question.experiments:
             want = Wanted(question.key, question.measure, dict(question.parameters))
             wanted.setdefault(experiment, []).append(want)
     done = tables["runs"].where("status = 'done'").select("run_id")
-    runs = _of(plan, wanted).join(done, "run_id")
-    ids = runs.select("run_id").distinct()
+    runs = planned = _of(plan, wanted).join(done, "run_id")
     tasks = 1 + sum(tables[name].count() for name in needed) // ROWS_AT_A_TIME
-    for name in sorted(needed):
+    for name, experiments in sorted(needed.items()):
+        ids = _of(planned, experiments).select("run_id").distinct()
         rows = with_rows(ids, tables[name])
         if tasks > 1:
             rows = rows.repartition(tasks, "run_id")

@@ -130,8 +130,9 @@ def receivers_awake() -> Column:
 def _bins(plan: DataFrame, tables: Tables, kinds: Column) -> DataFrame:
     """Bytes per run and time bin, of some kinds of message."""
     rows = run_rows(plan, tables, "traffic").where(measured_traffic() & kinds)
-    width = F.get_json_object("configuration", "$.bin").cast("double")
-    return rows.groupBy("run_id", "time", width.alias("width")).agg(F.sum("bytes").alias("bytes"))
+    return rows.groupBy("run_id", "time", F.col("bin_width").alias("width")).agg(
+        F.sum("bytes").alias("bytes")
+    )
 
 
 @measure(unit="bytes/s")

@@ -152,7 +152,7 @@ def run_rows(plan: DataFrame, tables: Tables, table: str) -> DataFrame:
     if table not in ("traffic", "messages", "notes"):
         return rows
     # A row of traffic is a time bin; the one in which the change falls counts.
-    early = F.get_json_object("configuration", "$.bin").cast("double") - 1e-6
+    early = F.col("bin_width") - 1e-6
     slack = early if table == "traffic" else F.lit(0.0)
     begun = F.col("start").isNull() | (F.col("time") > F.col("start") - slack - 1e-12)
     return rows.withColumn("changing", begun)
@@ -161,15 +161,20 @@ def run_rows(plan: DataFrame, tables: Tables, table: str) -> DataFrame:
 def done(plan: DataFrame, tables: Tables) -> DataFrame:
     """The planned runs that went well, each once, with what ``runs`` says of them.
 
-    ``since`` and ``until`` are the workload's publish window, if it has one.
+    ``since`` and ``until`` are the workload's publish window, if it has one, and ``bin_width`` the
+    seconds of a time bin.
     """
     facts = ("run_id", "reconfigurations", "diameter", "canonical")
     runs = tables["runs"].where("status = 'done'")
     runs = runs.select(*facts, F.col("nodes").alias("dispatchers"))  # traffic has its own nodes
     planned = plan.select("run_id", "configuration").distinct()
-    for place, name in enumerate(("since", "until")):  # here, as a run has many rows
-        window = F.get_json_object("configuration", f"$.workload.publish_window[{place}]")
-        planned = planned.withColumn(name, window.cast("double"))
+    for name, path in (  # read here, as a run has many rows
+        ("since", "workload.publish_window[0]"),
+        ("until", "workload.publish_window[1]"),
+        ("bin_width", "bin"),
+    ):
+        value = F.get_json_object("configuration", f"$.{path}").cast("double")
+        planned = planned.withColumn(name, value)
     return F.broadcast(planned).join(runs, "run_id")
 
 

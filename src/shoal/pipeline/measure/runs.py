@@ -176,9 +176,10 @@ def peak_traffic(
 @measure(unit="messages/s")
 def traffic_over_time(plan: DataFrame, tables: Tables) -> DataFrame:
     """Messages of all kinds per second, bin by bin; x is the time."""
-    width = F.get_json_object("configuration", "$.bin").cast("double")
     rows = with_rows(done(plan, tables), tables["traffic"])
-    rows = rows.select("run_id", width.alias("bin"), F.round("time", 6).alias("x"), "count")
+    rows = rows.select(
+        "run_id", F.col("bin_width").alias("bin"), F.round("time", 6).alias("x"), "count"
+    )
     totals = rows.groupBy("run_id", "bin", "x").agg(F.sum("count").alias("count"))
     return tidy(plan, totals.select("run_id", "x", (F.col("count") / F.col("bin")).alias("value")))
 
