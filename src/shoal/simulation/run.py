@@ -104,12 +104,7 @@ class Simulation:
         self.recorder = Recorder(self.kernel, config.nodes, to_ns(config.bin), list(config.record))
         link = config.link
         self.network = Network(
-            self.kernel,
-            self.recorder,
-            link.delay,
-            link.bandwidth,
-            link.direct_delay,
-            link.loss,
+            self.kernel, self.recorder, link.delay, link.bandwidth, link.direct_delay, link.loss
         )
         for _ in range(config.nodes):
             self.network.add_host(config.seed).watched = "notes" in config.record
