@@ -46,10 +46,7 @@ FIGURES = (
     Figure(
         "4",
         "A higher fanout",
-        (
-            Panel("fanout", "delivery", DELIVERY, horizons()),
-            Panel("fanout", "messages", MESSAGES, horizons()),
-        ),
+        _pair("fanout"),
         "With nine links and two of them used, horizon 1 delivers everything, the others nearly.",
         _claims("4", "01", "03", "04"),
     ),

@@ -53,20 +53,14 @@ def variant(traversal: str, communication: str, **more: Any) -> dict[str, Any]:
     return {"routing": {"traversal": traversal, "communication": communication, **more}}
 
 
-ROOT_LEADER, GENERIC_LEADER = variant("root", "leader"), variant("generic", "leader")
-FOUR = {
-    "root leader": ROOT_LEADER,
-    "generic leader": GENERIC_LEADER,
-    "root epidemic": variant("root", "epidemic"),
-    "generic epidemic": variant("generic", "epidemic"),
-}
+ROOT_LEADER = variant("root", "leader")
+WAYS = ("root", "generic")
+LEADERS = {f"{way} leader": variant(way, "leader") for way in WAYS}
+FOUR = {**LEADERS, **{f"{way} epidemic": variant(way, "epidemic") for way in WAYS}}
 SIX = {
-    "root leader": ROOT_LEADER,
-    "generic leader": GENERIC_LEADER,
-    "root epidemic k=1": variant("root", "epidemic", fanout=1),
-    "generic epidemic k=1": variant("generic", "epidemic", fanout=1),
-    "root epidemic k=2": variant("root", "epidemic"),
-    "generic epidemic k=2": variant("generic", "epidemic"),
+    **LEADERS,
+    **{f"{way} epidemic k=1": variant(way, "epidemic", fanout=1) for way in WAYS},
+    **{f"{way} epidemic k=2": variant(way, "epidemic") for way in WAYS},
 }
 
 

@@ -20,8 +20,6 @@ import yaml
 
 from shoal.experiments import frey_p2p
 from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
-from shoal.experiments.frey_p2p import ALL as TREE
-from shoal.experiments.frey_p2p import pair
 from shoal.experiments.frey_scenarios import THESIS
 from shoal.pipeline.judge.claims import Claim, parse_claim
 from shoal.pipeline.paper import Figure, Panel, Paper
@@ -29,18 +27,8 @@ from shoal.pipeline.plan.experiment import Experiment, merge
 
 # Section 16.1
 
-TIMERS = {"unsubscription_timer": 2.0}
 PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
-    "SM": {"reconfiguration": {"name": "strawman"}},
-    "TDU": {"reconfiguration": {"name": "timed", **TIMERS}},
-    "ILA": {
-        "reconfiguration": {
-            "name": "informed-asymmetric",
-            **TIMERS,
-            "subscription_timer": 2.0,
-            "routed": True,
-        }
-    },
+    **frey_p2p.protocols(2.0, routed=True),
     "FLOOD": {
         "topology": {"event_transport": "broadcast"},
         "overlay": None,
@@ -59,14 +47,12 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 """What the thesis does not compare."""
 COMPARED = ("TDU", *BESIDE, "FLOOD")
 LABELS: Mapping[str, str] = {
-    "SM": "Strawman",
-    "TDU": "Timed Deferred Unsubscription",
-    "ILA": "Informed Link Activation, asymmetric",
+    **{label: frey_p2p.LABELS[label] for label in frey_p2p.ALL},
     "FLOOD": "Flooding by broadcast, without structure",
     "TDU-MAODV": "Timed Deferred Unsubscription on MAODV",
     "SPR": "Semi-probabilistic routing by broadcast (horizon 1, threshold 0.5)",
 }
-ALL = (*TREE, "FLOOD")
+TREE, ALL = frey_p2p.ALL, (*frey_p2p.ALL, "FLOOD")
 
 SETUP, END = 200.0, 400.0
 M_DEFAULT: Mapping[str, Any] = {
@@ -143,7 +129,7 @@ def _experiments(reading: Reading) -> tuple[Experiment, ...]:
             f"manet{suffix}",
             "The reference scenario, looked at closely" + words,
             merge(base, CLOSE),
-            {label: PROTOCOLS[label] for label in TREE},
+            {label: PROTOCOLS[label] for label in frey_p2p.ALL},
             quick_values=None if text else (),
             **few,
         ),
@@ -289,7 +275,7 @@ def _figures(reading: Reading) -> tuple[Figure, ...]:
         figure(
             "16.1",
             "Repairing tables: number of nodes",
-            pair(nodes),
+            frey_p2p.pair(nodes),
             "Informed Link Activation saves more than Timed, both more in larger networks. "
             "Strawman's cost grows, theirs hardly does.",
             *("2-a", "2-b", "2-d", "2-e"),
@@ -297,7 +283,7 @@ def _figures(reading: Reading) -> tuple[Figure, ...]:
         figure(
             "16.2",
             "Repairing tables: speed",
-            pair(speed),
+            frey_p2p.pair(speed),
             "What is saved hardly depends on the speed; a reconfiguration costs less where there "
             "are more of them.",
             *("2-g", "2-h", "2-i"),

@@ -19,6 +19,11 @@ def _shares(experiment: str, title: str) -> Panel:
     )
 
 
+def _traffic(experiment: str, variants: tuple[str, ...], title: str) -> Panel:
+    measure, label = "traffic_per_node_over_time", "messages per node and second"
+    return Panel(experiment, measure, label, variants, x_label="time (s)", title=title)
+
+
 FIGURES = (
     Figure(
         "10.3",
@@ -62,22 +67,8 @@ FIGURES = (
         "10.6",
         "What maintenance costs",
         (
-            Panel(
-                "gnutella",
-                "traffic_per_node_over_time",
-                "messages per node and second",
-                FIVE,
-                x_label="time (s)",
-                title="Gnutella",
-            ),
-            Panel(
-                "catastrophic",
-                "traffic_per_node_over_time",
-                "messages per node and second",
-                ("RMG",),
-                x_label="time (s)",
-                title="Catastrophic",
-            ),
+            _traffic("gnutella", FIVE, "Gnutella"),
+            _traffic("catastrophic", ("RMG",), "Catastrophic"),
         ),
         "Maintenance stays below a tenth of a message per node and second under churn. After a "
         "catastrophe traffic rises for some seconds to less than five.",

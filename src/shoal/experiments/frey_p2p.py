@@ -15,14 +15,18 @@ from shoal.pipeline.plan.experiment import Experiment, merge, single
 
 # Section 15.1
 
-TIMERS = {"unsubscription_timer": 1.5}
-PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
-    "SM": {"reconfiguration": {"name": "strawman"}},
-    "TDU": {"reconfiguration": {"name": "timed", **TIMERS}},
-    "ILA": {
-        "reconfiguration": {"name": "informed-asymmetric", **TIMERS, "subscription_timer": 1.5}
-    },
-}
+
+def protocols(timer: float, **informed: Any) -> dict[str, Mapping[str, Any]]:
+    """The three protocols compared, with the same timers."""
+    informed |= {"unsubscription_timer": timer, "subscription_timer": timer}
+    return {
+        "SM": {"reconfiguration": {"name": "strawman"}},
+        "TDU": {"reconfiguration": {"name": "timed", "unsubscription_timer": timer}},
+        "ILA": {"reconfiguration": {"name": "informed-asymmetric", **informed}},
+    }
+
+
+PROTOCOLS = protocols(1.5)
 LABELS: Mapping[str, str] = {
     "SM": "Strawman",
     "TDU": "Timed Deferred Unsubscription",

@@ -14,6 +14,7 @@ COST, GAIN = "cost per reconfiguration", "improvement over Strawman (%)"
 DEFERRED = ("TDU", "NDU", "ILA")
 BETTER = (*DEFERRED, "RP")
 AGAINST = ("EF", "SM", "TDU", "ILA")
+MISROUTED = "misrouted events per reconfiguration"
 SECONDS = "time of publication (s)"
 
 
@@ -162,15 +163,7 @@ FIGURES = (
     Figure(
         "7.11",
         "Misrouted events",
-        (
-            Panel(
-                "publish",
-                "misrouted_per_rec",
-                "misrouted events per reconfiguration",
-                FIVE,
-                x_scale="log",
-            ),
-        ),
+        (Panel("publish", "misrouted_per_rec", MISROUTED, FIVE, x_scale="log"),),
         "They grow in proportion to the publish rate. Strawman misroutes next to none.",
         ("T7.10-b", "T7.10-c", "T7.10-d"),
     ),
@@ -206,12 +199,7 @@ FIGURES = (
         "Unsubscription timer under load",
         (
             Panel("timer-under-load", "cost_per_rec", COST, DEFERRED),
-            Panel(
-                "timer-under-load",
-                "misrouted_per_rec",
-                "misrouted events per reconfiguration",
-                DEFERRED,
-            ),
+            Panel("timer-under-load", "misrouted_per_rec", MISROUTED, DEFERRED),
         ),
         "With 50 events per second and dispatcher the step at the repair time shows already at 3 "
         "reconfigurations per second, and longer timers cost Timed misrouted events. FLUSH shields "

@@ -90,9 +90,8 @@ FIGURES = (
         "9",
         "SP-NHOP over SP-COMBO under other subscriptions",
         tuple(
-            panel
+            _ratio(experiment, "", f"{experiment}, one interval", ("NHOP",))
             for experiment in ("ni-r", "ni-x80", "ni-x40", "ni-x20", "ni-x")
-            for panel in (_ratio(experiment, "", f"{experiment}, one interval", ("NHOP",)),)
         ),
         "The more subscriptions follow geography, the smaller is the advantage of SP-COMBO.",
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.experiments.shopparent_examples import EXAMPLE_3, PENTAGON, line
+from shoal.experiments.shopparent_examples import EXAMPLE_3, PENTAGON, Places, Wants, line, placed
 from shoal.experiments.shopparent_scenarios import AWARE, HULL, UNION, variants
 from shoal.pipeline.plan.experiment import Experiment
 
@@ -47,22 +47,16 @@ def _moves(count: int, gap: float, what: str = "moves") -> dict[str, Any]:
     }
 
 
-_APART: dict[str, Any] = {"connected_at": None, "range": 60.0}
-
-
 def _small(
     name: str,
     title: str,
-    places: Sequence[tuple[float, float]],
-    wants: Sequence[tuple[float, float] | None],
+    places: Places,
+    wants: Wants,
     metrics: Sequence[str] = ("COMBO",),
     **topology: Any,
 ) -> Experiment:
     """A few radios, every message recorded; seeds differ in when nodes speak up."""
-    interests = {"given": [None if want is None else list(want) for want in wants]}
-    base = shopping(
-        places=[list(place) for place in places], interests=interests, **_APART, **topology
-    )
+    base = shopping(**placed(places, wants), connected_at=None, range=60.0, **topology)
     return Experiment(
         name,
         title,

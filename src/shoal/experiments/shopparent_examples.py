@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import cos, sin, tau
-from typing import Any
+from typing import Any, TypeAlias
 
 from shoal.experiments.shopparent_scenarios import METRICS, UNION, static, variants
 from shoal.pipeline.plan.experiment import Experiment, single
@@ -111,19 +111,19 @@ INVARIANTS = (
 
 # Worked examples
 
+Places: TypeAlias = Sequence[tuple[float, float]]
+Wants: TypeAlias = Sequence[tuple[float, float] | None]
+"""The interval that each node wants, if any."""
 
-def _given(
-    places: Sequence[tuple[float, float]],
-    wants: Sequence[tuple[float, float] | None],
-    **topology: Any,
-) -> dict[str, Any]:
-    base = static(
-        places=[list(place) for place in places],
-        range=60.0,
-        interests={"given": [None if want is None else list(want) for want in wants]},
-        detail=True,
-        **topology,
-    )
+
+def placed(places: Places, wants: Wants) -> dict[str, Any]:
+    """A topology's nodes, drawn by hand."""
+    intervals = [None if want is None else list(want) for want in wants]
+    return {"places": [list(place) for place in places], "interests": {"given": intervals}}
+
+
+def _given(places: Places, wants: Wants, **topology: Any) -> dict[str, Any]:
+    base = static(**placed(places, wants), range=60.0, detail=True, **topology)
     return {**base, "nodes": len(places), "record": EVERYTHING}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -100,6 +101,13 @@ def mean(values: Iterable[float]) -> Value:
     """The mean; None where there are no values."""
     found = list(values)
     return sum(found) / len(found) if found else None
+
+
+def percentile_of(values: Sequence[float], share: float) -> Value:
+    """The least value that at least such a share of the values does not exceed."""
+    if not values:
+        return None
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 # Subscriptions and the pattern tree (Frey, section 5.2, observation 1)

@@ -252,9 +252,8 @@ def colours_that_went_back(run: Run) -> Value:
 @case("notes", unit="times")
 def roots_of_other_colours(run: Run) -> Value:
     """How often a node that became root had another colour than its own with its id appended."""
-    became = [(a, b) for a, b in _steps(run) if b.root and not a.root]
-    wrong = sum(b.colour[:2] != (a.colour[0] + 1, b.node) for a, b in became)
-    return wrong if became else None
+    became = ((a, b) for a, b in _steps(run) if b.root and not a.root)
+    return summed(b.colour[:2] != (a.colour[0] + 1, b.node) for a, b in became)
 
 
 @case("notes", unit="colours")
@@ -425,8 +424,7 @@ def unreported_trees(run: Run) -> Value:
     """Refusals of a root that is behind after which the candidate's own root was not told."""
     found = run.seen_as(Observed)
     refused = [a for a in found.answers if not a.same and not a.safe and a.own != BLANK]
-    untold = sum((a.at, a.node, a.requester) not in found.sighted for a in refused)
-    return untold if refused else None
+    return summed((a.at, a.node, a.requester) not in found.sighted for a in refused)
 
 
 @case("notes", unit="requests")
@@ -447,13 +445,11 @@ def most_retries(run: Run) -> Value:
 def out_of_sequence(run: Run) -> Value:
     """Requests of orphans not by the first strategy of the instance that had a candidate."""
     sequence = run.configuration["overlay"]["instance"]
-    wrong = asked = 0
-    for _, _, _, value in run.seen_as(Observed).asks:
-        if value["cause"] == "lost":
-            asked += 1
-            first = next((s for s in sequence if value["left"].get(s, 0)), None)
-            wrong += first != value["by"]
-    return wrong if asked else None
+    return summed(
+        value["by"] != next((s for s in sequence if value["left"].get(s, 0)), None)
+        for _, _, _, value in run.seen_as(Observed).asks
+        if value["cause"] == "lost"
+    )
 
 
 @case("notes", unit="entries")

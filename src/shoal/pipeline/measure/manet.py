@@ -6,14 +6,13 @@ The measured interval is the workload's publish window, as in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.maodv_search import REPAIRS
-from shoal.pipeline.measure.cases import Value, case, mean
+from shoal.pipeline.measure.cases import Value, case, mean, percentile_of
 from shoal.pipeline.measure.peer_to_peer import (
     ROUTING,
     measured_traffic,
@@ -140,8 +139,7 @@ def _replacements(run: Run) -> list[Replacement]:
 @case("links", "notes", unit="s")
 def reconnection_time(run: Run, quantile: float = 0.0) -> Value:
     """Seconds from the loss of a parent to the link that replaces it: the least, or a quantile."""
-    took = sorted(replacement.took for replacement in _replacements(run))
-    return took[max(0, math.ceil(quantile * len(took)) - 1)] if took else None
+    return percentile_of([replacement.took for replacement in _replacements(run)], quantile)
 
 
 @case("links", "notes", unit="share")

@@ -7,7 +7,6 @@ Nodes that leave or crash are *failures*; a child of one is its *orphan*, the pa
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from shoal.pipeline.judge.statistics import rank_correlation
-from shoal.pipeline.measure.cases import Value, case, mean
+from shoal.pipeline.measure.cases import Value, case, mean, percentile_of
 from shoal.pipeline.measure.run_view import Run
 
 
@@ -144,13 +143,6 @@ class Played:
         return found
 
 
-def _percentile(values: Sequence[float], share: float) -> Value:
-    """The least value that at least such a share of the values does not exceed."""
-    if not values:
-        return None
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
-
-
 # The tree
 
 
@@ -258,7 +250,7 @@ def strategy_share(run: Run, strategy: str) -> Value:
 @case("links", "notes", unit="s")
 def repair_delay(run: Run, percentile: float = 0.95) -> Value:
     """Seconds from the loss of a parent to a new one, at a percentile; 1 is the longest."""
-    return _percentile([took for _, took in run.seen_as(Played).reattached], percentile)
+    return percentile_of([took for _, took in run.seen_as(Played).reattached], percentile)
 
 
 @case("links", "notes", unit="s")
@@ -279,7 +271,7 @@ def specific_area(run: Run, percentile: float | None = None) -> Value:
     """
     areas = _areas(run)
     if percentile is not None:
-        return _percentile(areas, percentile)
+        return percentile_of(areas, percentile)
     return mean(areas)
 
 

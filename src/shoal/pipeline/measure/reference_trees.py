@@ -34,9 +34,7 @@ def _hosts(run: Run) -> Hosts:
     parameters = msgspec.convert(settings, ReferenceParameters)
     nodes = run.configuration["nodes"]
     positions = positions_of(parameters, nodes, run.configuration["seed"])
-    present = sorted(
-        {node for link in run.final_links for node in link}, key=lambda n: positions[n]
-    )
+    present = sorted({n for link in run.final_links for n in link}, key=positions.__getitem__)
     owners = {
         node: Owner(node, positions[present[place - 1]], positions[node])
         for place, node in enumerate(present)
@@ -47,11 +45,8 @@ def _hosts(run: Run) -> Hosts:
 def _children(run: Run) -> tuple[Hosts, Counter[int]]:
     """How many children each host has: its links, but for the one to its parent."""
     hosts = _hosts(run)
-    root = next(
-        node
-        for node, owner in hosts.owners.items()
-        if owner.has(hosts.tree.root.key, hosts.tree.keys)
-    )
+    top, keys = hosts.tree.root.key, hosts.tree.keys
+    root = next(node for node, owner in hosts.owners.items() if owner.has(top, keys))
     count: Counter[int] = Counter({node: -1 for node in hosts.owners if node != root})
     count.update(node for link in run.final_links for node in link)
     return hosts, count
@@ -141,8 +136,7 @@ def links_beside(run: Run, links: Sequence[Sequence[int]], at: float) -> Value:
     present = set[frozenset[int]]()
     for change in run.links:
         if change["time"] <= at:
-            link = frozenset((keys[change["a"]], keys[change["b"]]))
-            present ^= {link}
+            present ^= {frozenset((keys[change["a"]], keys[change["b"]]))}
     return len(present ^ {frozenset(link) for link in links})
 
 
@@ -150,12 +144,8 @@ def links_beside(run: Run, links: Sequence[Sequence[int]], at: float) -> Value:
 def links_changed_at(run: Run, hosts: Sequence[int], since: float, until: float) -> Value:
     """Links of some hosts (by their keys) that change in a span of time."""
     keys = run.configuration["topology"]["positions"]
-    changed = [
-        {keys[change["a"]], keys[change["b"]]}
-        for change in run.links
-        if since <= change["time"] < until
-    ]
-    return sum(not ends.isdisjoint(hosts) for ends in changed)
+    changes = [change for change in run.links if since <= change["time"] < until]
+    return sum(keys[c["a"]] in hosts or keys[c["b"]] in hosts for c in changes)
 
 
 class Reconfiguration(NamedTuple):

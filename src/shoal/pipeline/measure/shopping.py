@@ -138,16 +138,8 @@ def unrouted_advertisements(run: Run) -> Value:
 @case("notes", unit="code")
 def answering(run: Run, peer: int, since: float) -> Value:
     """Who answers a node's probe: 2 to the power of each node's number, in sum."""
-    return float(
-        sum(
-            2**node
-            for node in {
-                n["node"]
-                for n in run.notes
-                if n["what"] == "answer" and n["peer"] == peer and n["time"] >= since
-            }
-        )
-    )
+    answers = [n for n in run.notes if n["what"] == "answer" and n["time"] >= since]
+    return float(sum(2**node for node in {n["node"] for n in answers if n["peer"] == peer}))
 
 
 @case("notes", unit="node")
@@ -161,14 +153,8 @@ def parent_at(run: Run, node: int, at: float = 1e9) -> Value:
 @case("notes", unit="periods")
 def delay_of(run: Run, what: str, node: int, since: float, peer: int | None = None) -> Value:
     """Periods from a time until a node notes something; none if it never does."""
-    times = [
-        n["time"]
-        for n in run.notes
-        if n["what"] == what
-        and n["node"] == node
-        and n["time"] >= since
-        and (peer is None or n["peer"] == peer)
-    ]
+    noted = [n for n in run.notes if n["what"] == what and n["node"] == node]
+    times = [n["time"] for n in noted if n["time"] >= since and peer in (None, n["peer"])]
     return (min(times) - since) / run.configuration["overlay"]["period"] if times else None
 
 
