@@ -51,6 +51,8 @@ from shoal.stack.registry import register
 
 SIGHTINGS: Final = 1.0
 """Seconds within which a node passes on one sighting of another tree."""
+SIGHTED: Final = 64
+"""Sighted nodes that a search keeps at most: a child may make them up."""
 TRIES: Final = 2
 """Nodes that no longer answered which a root asks all the same when it looks for other trees."""
 
@@ -165,7 +167,7 @@ class LSTree(Searcher):
                 self.search = Search("merge", self.host.now(), LOCAL, -1)
                 self.search.asked[key_of(contact)] = None
                 self._ask("C", self.search, contact)
-            elif key_of(contact) not in self.search.asked:
+            elif len(self.search.sighted) < SIGHTED and key_of(contact) not in self.search.asked:
                 self.search.sighted[key_of(contact)] = contact
         elif self.parent != LOCAL and self.host.now() - self._sighted >= SIGHTINGS:
             self._sighted = self.host.now()

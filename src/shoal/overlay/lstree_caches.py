@@ -15,6 +15,13 @@ from shoal.stack.message import Contact
 REMEMBERED: Final = 16
 """Nodes kept for good that no longer answer: after a long partition they lead back."""
 
+NAMED: Final = frozenset("RADU")
+"""Strategies whose candidates one other node named: it may have made them up."""
+SILENT: Final = 16
+"""Candidates without an answer after which a search asks no more of those."""
+ASKED: Final = 10_000
+"""Candidates that one search asks."""
+
 
 def key_of(contact: Contact) -> Any:
     """What a node is known by: its id or, before it has been met, its address."""
@@ -168,6 +175,8 @@ class Search:
         """Nodes of other trees that somebody has seen."""
         self.asked: dict[Any, None] = {}
         """Everybody asked so far, with the limits in force."""
+        self.silent = 0
+        """How many of them did not answer."""
         self.busy: dict[Any, Busy] = {}
         """Candidates that were busy and will be asked again."""
         self.next_busy: Busy | None = None

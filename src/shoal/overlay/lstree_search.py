@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.lstree_caches import Busy, Search, key_of
+from shoal.overlay.lstree_caches import ASKED, NAMED, SILENT, Busy, Search, key_of
 from shoal.overlay.lstree_member import Member
 from shoal.overlay.lstree_messages import (
     Accept,
@@ -121,7 +121,7 @@ class Searcher(Member):
         search.timer = None
         self._let_go(search)
         for step in () if search.meeting else self.sequence:
-            if self._ask_from(step, search):
+            if (search.silent < SILENT or step not in NAMED) and self._ask_from(step, search):
                 return
         if search.cause != "lost":
             for contact in (*search.sighted.values(), *self.contacts):
@@ -175,7 +175,7 @@ class Searcher(Member):
         node = contact.node
         if node >= 0 and (node == self.node or node == search.lost or node in self.children):
             return False
-        return key_of(contact) not in search.asked
+        return key_of(contact) not in search.asked and len(search.asked) < ASKED
 
     def _ask_new(self, step: str, search: Search, contact: Contact) -> bool:
         """Ask a node that was not asked before; False if it was, or need not be."""
@@ -228,6 +228,7 @@ class Searcher(Member):
         if search is None or search.candidate is None:
             return
         self._answered(search, "no answer")
+        search.silent += 1
         key = key_of(search.candidate)
         search.busy.pop(key, None)
         self.known.purge(key)

@@ -22,7 +22,7 @@ LABEL = 4 * WORD
 
 
 class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How often nodes show themselves, and how long they wait for each other."""
+    """Periods, timeouts and numbers of attempts."""
 
     hello: Seconds = 1.0
     """Seconds between two hellos of a node."""
@@ -33,7 +33,7 @@ class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reply_wait: Seconds = 1.0
     """Seconds in which a node that looks for a parent collects replies."""
     retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 2
-    """How often a request without reply is repeated before the network counts as partitioned."""
+    """Repetitions of a request without reply before the network counts as partitioned."""
     confirm_wait: Seconds = 0.5
     """Seconds in which an activation or a handover must be answered."""
     jitter: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.01
@@ -43,7 +43,7 @@ class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Control(Message, frozen=True):
-    """What keeps the tree together; no part of a reconfiguration of tables."""
+    """A message that maintains the tree; no part of a reconfiguration of tables."""
 
     def involves(self) -> bool:
         """Repairing the tree is not repairing tables."""
@@ -56,12 +56,12 @@ class Hello(Control, frozen=True, tag="maodv hello"):
     beat: Count
     parent: Id
     number: Count
-    """Of the sender's attachment to its parent, or of the last one it tried."""
+    """Number of the sender's attachment to its parent, or of the last that it tried."""
     label: WireLabel
     children: Ids
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * (3 + len(self.children))
 
     @classmethod
@@ -81,7 +81,7 @@ class Grph(Control, frozen=True, tag="maodv grph"):
     member: bool
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * 2
 
     @classmethod
@@ -98,12 +98,12 @@ class Rreq(Control, frozen=True, tag="maodv rreq"):
     label: WireLabel
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * 2
 
 
 class Rrep(Control, frozen=True, tag="maodv rrep"):
-    """RREP: ``far`` can, and makes the offer to whoever it heard the request from."""
+    """RREP: ``far`` can, and makes the offer to the node that it heard the request from."""
 
     requester: Id
     number: Count
@@ -114,7 +114,7 @@ class Rrep(Control, frozen=True, tag="maodv rrep"):
     """Nodes that passed the reply on, the one at the new link first."""
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * (4 + len(self.path))
 
 
@@ -127,74 +127,74 @@ class Mact(Control, frozen=True, tag="maodv mact"):
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * 3
 
 
 class Confirm(Control, frozen=True, tag="maodv confirm"):
-    """The receiver is the sender's child from now on."""
+    """CONFIRM: the receiver is the sender's child from now on."""
 
     beat: Count
     number: Count
     label: WireLabel
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * 2
 
 
 class Leave(Control, frozen=True, tag="maodv leave"):
-    """The attachment of this number between sender and receiver is none, or no longer one."""
+    """LEAVE: the attachment of this number between sender and receiver does not exist."""
 
     number: Count
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + WORD
 
 
 class Handover(Control, frozen=True, tag="maodv handover"):
-    """From a root to its child: be the root in my place, and I am your child.
+    """HANDOVER, from a root to its child: be the root in my place, and I am your child.
 
     The role passes on along ``path``; the last node there is to attach to ``far``.
     """
 
     number: Count
-    """Of the receiver's attachment to the sender, which ends."""
+    """Number of the receiver's attachment to the sender, which ends."""
     back: Count
-    """Of the sender's attachment to the receiver, which begins."""
+    """Number of the sender's attachment to the receiver, which begins."""
     label: WireLabel
     step: Distance
-    """By how much each node of the path is nearer to the leader than the one before."""
+    """Distance by which each node of the path is nearer to the leader than the one before."""
     path: Ids
     far: Id
-    """LOCAL: the last node looks for a parent itself."""
+    """Node that made the offer; LOCAL: the last node looks for a parent itself."""
     offer: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * (6 + len(self.path))
 
 
 class Taken(Control, frozen=True, tag="maodv taken"):
-    """The answer to a handover: the receiver is the sender's child from now on."""
+    """TAKEN, the answer to HANDOVER: the receiver is the sender's child from now on."""
 
     beat: Count
     back: Count
     label: WireLabel
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * 2
 
 
 class Merge(Control, frozen=True, tag="maodv merge"):
-    """To the leader: a node of this tree, the first of the path, hears a tree that prevails."""
+    """MERGE, to the leader: the first node of the path hears a tree that prevails."""
 
     label: WireLabel
     path: Ids
 
     def size(self) -> int:
-        """By content."""
+        """Bytes of header and fields."""
         return HEADER_BYTES + LABEL + WORD * len(self.path)

@@ -2,11 +2,11 @@
 
 As :mod:`~shoal.overlay.maodv`, with two improvements:
 
-* The node that lost its parent need not be an end of the new link. Its request (RREQ) is passed on
-  by all nodes below it: each that hears it from its own parent. A node ahead of the requester
-  replies (RREP) to the one that it heard; the reply climbs the tree to the requester. That one
-  hands its role as root over, child by child, to the node at the new link. Links on that way turn
-  round.
+* The node that lost its parent need not be an end of the new link. Each node that hears its request
+  (RREQ) from its own parent passes it on, so all nodes below do. A node ahead of the requester
+  replies (RREP) to the node that it heard; the reply climbs the tree to the requester. The
+  requester hands its role as root over, child by child, to the node at the new link; on the links
+  between them parent and child change places.
 * The activation (MACT) crosses the new link only, from the node beside it.
 
 So trees merge in the same way: a leader that hears of a tree that prevails sends a request, which
@@ -36,7 +36,7 @@ class WiTree(MAODV):
     def __init__(self, host: Host, parameters: MaodvParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
         self.passed: dict[NodeId, Rrep | None] = {}
-        """Per requester whose latest request was passed on, the best reply so far."""
+        """Best reply so far, per requester whose latest request was passed on."""
 
     def on_rreq(self, sender: NodeId, message: Message) -> None:
         """RREQ: from the parent, pass it on; otherwise answer as in MAODV."""

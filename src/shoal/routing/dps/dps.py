@@ -54,7 +54,7 @@ from shoal.routing.dps.promises import broken_promise, described, json
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.searches import Searches
 from shoal.routing.dps.traversal import Traversal
-from shoal.routing.dps.trees import Trees
+from shoal.routing.dps.trees import Trees, later
 from shoal.routing.seen import Seen
 from shoal.routing.table import SubscriptionTable
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
@@ -427,7 +427,8 @@ class Dps(Routing):
             return  # mostly nothing has changed
         group.taken = None if self.epidemic else state
         here = self.host.node
-        group.term = max(group.term, state.term)
+        if later(state.term, group.term):
+            group.term = state.term
         group.coleaders = state.coleaders
         if not self.epidemic and all(contact.node != here for contact in state.coleaders):
             group.members.clear()  # views are for leaders and co-leaders

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shoal.routing.dps.labels import ROOT, Label, label
+from shoal.routing.dps.labels import ROOT, Label, LabelError, label
 from shoal.routing.dps.messages import (
     Beat,
     BeatAnswer,
@@ -295,7 +295,10 @@ class Healing:
         for pointer in successor.view:
             if pointer.text == successor.label.text or pointer.text in group.successors:
                 continue
-            below = label(group.label.attribute, pointer.text)
+            try:
+                below = label(group.label.attribute, pointer.text)
+            except LabelError:
+                continue  # as a faulty node told it
             if group.label.precedes(below):
                 promoted = Successor(below, 0, pointer.contact, (pointer,), now)
                 promoted.placed = False

@@ -37,7 +37,7 @@ class Successor:
         self.label = label
         self.term = term
         self.leader = leader
-        self.view = view
+        self.view = view or (Pointer(label.text, leader),)
         self.heard = heard
         self.under = ""
         """The text of another successor that it should be below of; empty if there is none."""

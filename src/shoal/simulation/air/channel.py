@@ -1,8 +1,8 @@
 """The radio channel: who hears what becomes of a transmission. Compiled.
 
-A transmission is sensed by all nodes in range from its start to its end, without delay; nodes whose
-wait for the channel ends at the same instant transmit at the same instant. A receiver locks to the
-first frame that it hears; what overlaps with that is interference to it, and lost itself.
+A transmission is sensed by all nodes in range until its end, but not in its first microseconds
+(``DETECTION``): a node whose wait for the channel ends then transmits too. A receiver locks to the
+first frame that it hears; a frame that overlaps is interference to the first, and lost itself.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -176,7 +176,7 @@ def is_new(air, row, sender, frame, other, now):
 
 @inlined
 def write_down(air, node, frame, other, intact):
-    """What became of a frame at a node in range of its sender."""
+    """Log the outcome of a frame at a node in range of its sender."""
     place = air.numbers[s.LOGGED]
     air.numbers[s.LOGGED] = place + 1
     air.log[place, s.LOG_START] = air.frames[frame, s.STARTED]

@@ -20,7 +20,7 @@ from shoal.simulation.air.arrays import inlined, kernel
 
 @inlined
 def locate(nodes, places, legs, now):
-    """Where all nodes are at a time; NaN where they are absent. Time does not go back."""
+    """Positions of all nodes at a time; NaN for absent ones. Time does not go back."""
     for node in range(places.shape[0]):
         leg = nodes[node, s.LEG]
         last = nodes[node, s.LAST_LEG]

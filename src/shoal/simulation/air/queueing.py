@@ -155,7 +155,7 @@ def put(air, row, node, target, airtime, flags, event, now):
 
 @kernel
 def submit(memory, node, target, airtime, flags, event, now):
-    """As ``put``, for nodes."""
+    """Queue a frame of a node; see ``put``."""
     air = unpack(memory)
     return put(air, now // air.whole[s.BIN], node, target, airtime, flags, event, now)
 

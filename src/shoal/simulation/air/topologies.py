@@ -148,7 +148,7 @@ class Air(OnAir):
 
 
 def _draw(parameters: AirParameters, nodes: int, chance: Chance) -> list[list[Point]]:
-    """Where nodes go."""
+    """Tracks of all nodes."""
     area = Area(parameters.width, parameters.height)
     speed, pause = parameters.speed, parameters.pause
     if parameters.places:
