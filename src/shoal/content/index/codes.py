@@ -1,8 +1,5 @@
 """Kernels that look up codes: a key's rank among its column's cuts."""
 
-# mypy: disable-error-code="no-untyped-def"
-# Numba infers the types; annotations would say less than the names do.
-
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +11,7 @@ from shoal.content.index.machine import kernel, load_f64, load_i64, load_u16
 
 
 @kernel
-def code_of(key, cuts):
+def code_of(key: Any, cuts: Any) -> Any:
     """The code of a key: ``2 i + 3`` on cut i, ``2 i + 2`` just below it."""
     count = load_i64(cuts + 8 * f.CUT_COUNT)
     if count == 0:
@@ -41,7 +38,7 @@ def code_of(key, cuts):
 
 
 @kernel
-def codes_of(keys, cuts, codes):
+def codes_of(keys: Any, cuts: Any, codes: Any) -> Any:
     """The codes of many keys; a NaN is absent."""
     for i in range(len(keys)):
         key = keys[i]
@@ -49,7 +46,7 @@ def codes_of(keys, cuts, codes):
 
 
 @kernel
-def codes_by_column(columns, keys, snapshot, codes):
+def codes_by_column(columns: Any, keys: Any, snapshot: Any, codes: Any) -> Any:
     """The codes of keys of various columns."""
     for i in range(len(keys)):
         codes[i] = code_of(keys[i], snapshot + 8 * f.CUT_SIZE * np.int64(columns[i]))

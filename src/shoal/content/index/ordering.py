@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from shoal.content.index.codes import code_of
@@ -89,7 +87,7 @@ def split_at(bounds, index, begin, end, dims):
     count = min(SAMPLE, end - begin)
     width = bounds.shape[1]
     best, best_cost = -1, 1e300
-    pivot: Any = 0
+    pivot = np.int64(0)
     order = np.empty(count, np.int64)
     values = np.empty(count, np.int64)
     for dim in range(width):
