@@ -162,4 +162,5 @@ def test_an_answer_against_the_rules_is_seen() -> None:
 def test_depths_drift_towards_the_root() -> None:
     rows = [place(0.0, 0, -1, ROOT, 0.0, root=True)]
     rows += [place(1800.0 * n, 1, 0, ROOT, 5.0 - n) for n in range(1, 4)]
-    assert notes.depth_gap(told(*rows)) == [(1800.0, 4.0), (3600.0, 3.0), (5400.0, 2.0)]
+    assert notes.depth_drift(told(*rows)) == pytest.approx(-2.0)
+    assert notes.depth_drift(told(*rows[:2])) is None

@@ -210,7 +210,7 @@ EXPERIMENTS = (
             **OBSERVED,
             "RMG integer": closely("RMG", depth="integer"),
             "RG": closely("RG", max_degree=0),
-            "RMG at rest": closely("RMG", recolour=1e9),
+            "RMG at rest": {**closely("RMG", recolour=1e9), "topology": {"partitions": []}},
             "RDGM corrupted": closely("RDGM", corrupt=30.0),
         },
         seeds=5,

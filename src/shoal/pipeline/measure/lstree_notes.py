@@ -10,7 +10,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, pairwise, product
-from statistics import median
+from statistics import linear_regression, median
 from typing import Any, NamedTuple, TypeAlias
 
 from shoal.overlay.lstree_messages import ParentRequest
@@ -278,11 +278,12 @@ def depths_not_above(run: Run) -> Value:
     return summed(b.depth <= b.above for b in taken)
 
 
-@case("notes", unit="depth")
-def depth_gap(run: Run, step: float = 1800.0) -> Iterable[tuple[float, Value]]:
-    """Median of the nodes' depths less the root's; x is the time since the colour was made."""
-    gaps: dict[int, list[float]] = defaultdict(list)
+@case("notes", unit="depth/h")
+def depth_drift(run: Run, step: float = 300.0) -> Value:
+    """How fast the median of nodes' depths less the root's grows while the colour stays."""
     made: dict[Colour, float] = {}
+    ages: list[float] = []
+    gaps: list[float] = []
     due = step
     for at, now, moved in run.seen_as(Observed).instants():
         for place in (now[node] for node in moved):
@@ -292,12 +293,13 @@ def depth_gap(run: Run, step: float = 1800.0) -> Iterable[tuple[float, Value]]:
             continue
         due += step
         roots = [place for place in now.values() if place.root]
-        if len(roots) == 1:
-            root = roots[0]
-            same = [p.depth for p in now.values() if p.colour == root.colour and not p.root]
-            if same:
-                gaps[int((at - made[root.colour]) // step)].append(median(same) - root.depth)
-    return [(n * step, sum(found) / len(found)) for n, found in sorted(gaps.items())]
+        if len(roots) != 1:
+            continue
+        same = [p.depth for p in now.values() if p.colour == roots[0].colour and not p.root]
+        if same:
+            ages.append((at - made[roots[0].colour]) / 3600)
+            gaps.append(median(same) - roots[0].depth)
+    return linear_regression(ages, gaps).slope if len(set(ages)) > 2 else None
 
 
 # Answers (sections 10.2.1, 10.2.2 and 10.3.3)
