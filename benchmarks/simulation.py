@@ -9,6 +9,9 @@ for the first time, to all neighbours but its sender) and must count the same me
 measurement is a process of its own; implementations take turns, and the medians are shown. Only
 the flooding is timed, after one event that warms everything up: no imports, no set-up, no graph.
 
+An overlay at work is timed as well: every node of the overlay ``graph`` beats once a second and
+exchanges samples; 1% of the nodes crash per minute and come back half a minute later.
+
 SimPy is used in two ways. Its documentation models a link with delay as a process per message that
 waits and then puts the message into the receiver's store ("Event Latency"). The callback idiom
 leaves processes out: one timeout per message, with the receiver's handler as its callback.
@@ -35,6 +38,9 @@ SPACING = 0.01
 """Seconds between two publications: more than a flood takes."""
 SCALES = (100, 1_000, 20_000)
 """Sizes between which the cost of a message should not change."""
+
+SETTLING = 15.0
+"""Simulated seconds until the nodes of an overlay have found their links."""
 
 SHOAL = ("pure", "compiled", "arrays")
 SCALED = (*SHOAL, "simpy_callback")
@@ -78,6 +84,9 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
             flat = [median(costs[name, nodes]) for nodes in SCALES]
             result[f"{name}_cost_ratio_{SCALES[0]}_to_{SCALES[-1]}"] = max(flat) / min(flat)
     yield result
+    nodes, timed = (1_000, 20) if quick else (10_000, 60)
+    simulated, seconds = _measure("overlay", nodes, timed)
+    yield {f"graph_of_{nodes}_simulated_seconds_per_cpu_second": simulated / seconds}
     # Whole runs on arrays: other routings, changing links, what recording costs.
     plane = os.path.join(os.path.dirname(__file__), "_dataplane.py")
     whole: dict[str, float] = json.loads(_python([plane, "quick" if quick else "all"], pure=False))
@@ -157,6 +166,42 @@ def flood_arrays(nodes: int, events: int) -> tuple[int, float]:
     assert simulation.plane is not None
     simulation.plane.start()
     return _time_shoal(simulation, simulation.plane.run)
+
+
+def graph_overlay(nodes: int, seconds: int) -> tuple[int, float]:
+    """The overlay ``graph`` with crashes: simulated seconds, CPU-seconds."""
+    from shoal.simulation import Simulation, parse_config
+    from shoal.simulation.garbage import uncollected
+    from shoal.simulation.kernel import to_ns
+
+    config = parse_config(
+        {
+            "nodes": nodes,
+            "duration": SETTLING + seconds,
+            "topology": {
+                "name": "full-mesh",
+                "joining": SETTLING / 3,
+                "crash_rate": 0.01,
+                "back_after": 30.0,
+            },
+            "overlay": {"name": "graph", "heartbeat": 1.0},
+            "routing": {"name": "flooding"},
+            "workload": {"publish_rate": 0.0, "subscribers": 0.0},
+            "link": {"delay": 0.01, "bandwidth": 0},
+            "record": ["traffic", "links"],
+        }
+    )
+    simulation = Simulation(config)
+    with uncollected():
+        simulation.begin()
+        simulation.kernel.run(to_ns(SETTLING))
+        before = simulation.kernel.handled
+        started = time.process_time()
+        simulation.kernel.run(to_ns(SETTLING + seconds))
+        ended = time.process_time()
+    if simulation.kernel.handled - before < 3 * nodes * seconds:
+        raise RuntimeError("the overlay does not beat")
+    return seconds, ended - started
 
 
 def _time_shoal(simulation: Simulation, run: Callable[[int], None]) -> tuple[int, float]:
@@ -267,15 +312,17 @@ def _time_simpy(env: Any, events: int, sent: Callable[[], int]) -> tuple[int, fl
 
 
 def main() -> None:
-    """``simulation.py IMPLEMENTATION NODES EVENTS``: one measurement, as JSON."""
+    """``simulation.py IMPLEMENTATION NODES EVENTS`` (or SECONDS): one measurement, as JSON."""
     kind, nodes, events = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     flood: Callable[[int, int], tuple[int, float]] = {
         "objects": flood_objects,
         "arrays": flood_arrays,
         "simpy_callback": flood_simpy_callback,
         "simpy_documented": flood_simpy_documented,
+        "overlay": graph_overlay,
     }[kind]
-    print(json.dumps(flood(nodes, events + 1)))  # one more, to warm up
+    more = 0 if kind == "overlay" else 1  # one event more, to warm up
+    print(json.dumps(flood(nodes, events + more)))
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class Network:
         """Stop them all."""
         await asyncio.gather(*(broker.stop() for broker in self.brokers))
 
-    async def settled(self, timeout: float = 20.0) -> None:
+    async def settled(self, timeout: float = 60.0) -> None:
         """Wait until every broker has its links and no routing message moves any more."""
         try:
             async with asyncio.timeout(timeout):

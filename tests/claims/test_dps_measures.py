@@ -34,7 +34,7 @@ def note(node: int, what: str, value: Any, peer: int = -1, time: float = 0.0) ->
 
 
 def group(node: int, leader: int, text: str, *filters: str, **more: Any) -> dict[str, Any]:
-    held = {
+    held: dict[str, Any] = {
         "attribute": "x",
         "text": text,
         "filters": list(filters),

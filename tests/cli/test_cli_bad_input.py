@@ -115,6 +115,14 @@ def test_broken_toml(command: str, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "line 1" in line
 
 
+def test_a_configuration_that_is_no_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broken.toml"
+    file.write_bytes(b"\xff\xfe")
+    assert "broken.toml is not TOML" in refuse(capsys, "broker", "--config", file)
+
+
 @pytest.mark.parametrize("command", ["simulate", "sweep", "advise"])
 def test_missing_file(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = refuse(capsys, command, tmp_path / "nowhere.toml")

@@ -381,7 +381,8 @@ def test_more_holders_than_there_are_brokers_are_refused_by_number() -> None:
                 await publisher.publish(n=1, held=4)
             assert refused.value.code == "held"
             assert await take(events, 2) == [0, 1]
-            with pytest.raises(shoal.LiveError, match="from 1 to 64"):
-                await publisher.publish(n=2, held=0)
+            for senseless in (0, 100, True, 2.0, "2"):
+                with pytest.raises(shoal.LiveError, match="from 1 to 64"):
+                    await publisher.publish(n=2, held=senseless)  # type: ignore[arg-type]
 
     run(story())

@@ -49,7 +49,7 @@ class World:
             "name": str(number),
             "seed": number,
             "heartbeat": self.heartbeat,
-            "overlay": {"heartbeat": self.heartbeat},
+            "overlay": {"heartbeat": self.heartbeat, "global_period": 30.0 + 3 * self.heartbeat},
             "join": tuple(broker.address for broker in join),
         }
         broker = await self.loop.start(settings_from(raw))
@@ -193,7 +193,7 @@ def test_500_brokers_killed_stopped_and_cut_apart() -> None:
         away = chance.sample(world.brokers, len(world.brokers) // 2)
         loop.cut(away)
         for _ in range(60):
-            world.publish(chance.sample(world.brokers, 20))
+            world.publish(chance.sample(world.brokers, 10))
             await asyncio.sleep(10.0)
         here = [broker for broker in world.brokers if broker not in away]
         for side in (here, away):

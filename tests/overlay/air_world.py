@@ -15,6 +15,7 @@ from shoal.overlay.maodv import MAODV
 from shoal.overlay.maodv_label import leads
 from shoal.routing import Flooding
 from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Timer
+from shoal.stack.host import NEVER
 from shoal.stack.registry import find, validate
 
 EVERYBODY = -1
@@ -54,6 +55,9 @@ class Radio(Host):
         timer = AirTimer(self, self.world.now + delay, callback, period)
         self.world.timers.append(timer)
         return timer
+
+    def heard(self, node: NodeId) -> float:
+        return NEVER  # hellos alone are signs of life here
 
     def broadcast(self, message: Message) -> None:
         for other in self.world.in_range(self.node):

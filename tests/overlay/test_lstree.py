@@ -532,3 +532,42 @@ def test_an_acceptance_that_nobody_asked_for_changes_nothing() -> None:
     assert life.overlay.parent == 0
     assert life.overlay.colour == RED
     assert 7 not in life.overlay.heard
+
+
+MADE_UP = tuple(Contact(node) for node in range(100, 4000))
+
+
+@pytest.mark.parametrize("named_by", ["parent", "candidate"])
+def test_nodes_that_a_liar_made_up_do_not_keep_an_orphan_from_the_tree(named_by: str) -> None:
+    """One message may name thousands; each that is asked in vain takes half a second."""
+    overlay = candidate().overlay
+    overlay.heard[0] = 0.0
+    overlay.neighbours[0] = None
+    overlay.known.insert(Contact(9))
+    if named_by == "parent":
+        overlay.receive(0, Regional(RED, 2.0, (), MADE_UP))
+        overlay.closed(0)
+    else:
+        overlay.closed(0)
+        search = overlay.search
+        assert search is not None
+        overlay.receive(9, Refuse(search.request, "full", MADE_UP))
+    asked = 0
+    while not overlay.root:
+        overlay._unanswered()
+        asked += 1
+        assert asked < 30
+    assert overlay.last is not None
+    assert 9 in overlay.last.asked, "nodes that others than the liar told of are asked"
+
+
+def test_nodes_that_a_child_says_it_has_sighted_are_kept_by_number() -> None:
+    overlay = candidate().overlay
+    overlay.heard[0] = 0.0
+    overlay.neighbours[0] = None
+    overlay.closed(0)
+    assert overlay.root
+    for contact in MADE_UP:
+        overlay.receive(3, Sighting(contact, (9, contact.node, 0)))
+    assert overlay.search is not None
+    assert len(overlay.search.sighted) < 100

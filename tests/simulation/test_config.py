@@ -130,3 +130,26 @@ def test_any_difference_makes_another_run(change: dict[str, Any]) -> None:
 def test_a_run_is_tied_to_the_code_it_ran() -> None:
     assert len(code_version()) == 16
     assert int(code_version(), 16) >= 0
+
+
+@pytest.mark.parametrize(
+    ("topology", "words"),
+    [
+        ({}, "more than one closes a cycle; set topology.contacts = 1"),
+        ({"contacts": 1, "crash_rate": 0.1, "back_after": 1.0}, "leave back_after and churn out"),
+    ],
+)
+def test_configured_links_that_close_a_cycle_are_refused(
+    topology: dict[str, object], words: str
+) -> None:
+    raw = {
+        "nodes": 20,
+        "duration": 0.5,
+        "topology": {"name": "full-mesh", "joining": 0.2, **topology},
+        "overlay": {"name": "links"},
+        "routing": {"name": "subscription-forwarding"},
+    }
+    with pytest.raises(StackError, match=words):
+        simulate(parse_config(raw))
+    alone = {**raw, "topology": {"name": "full-mesh", "joining": 0.2, "contacts": 1}}
+    assert simulate(parse_config(alone)).canonical

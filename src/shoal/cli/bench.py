@@ -28,14 +28,10 @@ def names(incomplete: str = "") -> list[str]:
 
 def bench(
     name: Annotated[
-        str,
-        typer.Argument(
-            help=f"Which one: {', '.join(names())}.", autocompletion=names, show_default=False
-        ),
+        str, typer.Argument(help=f"Which one: {', '.join(names())}.", autocompletion=names)
     ],
     json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Also write the numbers here, as one flat object."),
+        Path | None, typer.Option("--json", help="Also write the numbers here, as one flat object.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, wider noise.")] = False,
 ) -> None:

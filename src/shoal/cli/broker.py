@@ -97,12 +97,10 @@ def broker(
     ] = False,
     record: Annotated[Path | None, typer.Option(help="Record what happens in this folder.")] = None,
     run: Annotated[
-        str | None,
-        typer.Option(help="The run that recorded rows belong to.", show_default="live"),
+        str | None, typer.Option(help="The run that recorded rows belong to.", show_default="live")
     ] = None,
     metrics: Annotated[
-        str | None,
-        typer.Option(help="Answer Prometheus here, at /metrics.", metavar="HOST:PORT"),
+        str | None, typer.Option(help="Answer Prometheus here, at /metrics.", metavar="HOST:PORT")
     ] = None,
     example_config: Annotated[
         bool,
@@ -141,8 +139,9 @@ def broker(
         return
     if example_config:
         from shoal.live.example import example_config as example
+        from shoal.live.settings import Settings
 
-        typer.echo(example(), nl=False)
+        typer.echo(example(Settings(listen=LISTEN)), nl=False)
         return
     raw = _raw(config, set_ or [])
     raw.setdefault("listen", LISTEN)
@@ -198,8 +197,8 @@ def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
     if config is not None:
         try:
             raw = tomllib.loads(config.read_text())
-        except tomllib.TOMLDecodeError as error:
-            raise LiveError(f"{config}: {error}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise LiveError(f"{config} is not TOML: {error}") from None
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:

@@ -22,7 +22,9 @@ def chaos(
     minutes: Annotated[float, typer.Option(min=0.01, help="How long to go on.")] = 1.0,
     seed: Annotated[int, typer.Option(help="The first seed; each round takes the next.")] = 0,
     steps: Annotated[int, typer.Option(min=1, help="Steps in each history.")] = 40,
-    overlay: Annotated[str | None, typer.Option(help="Only this overlay.")] = None,
+    overlay: Annotated[
+        str | None, typer.Option(help="Only this overlay; with --live, that of the brokers.")
+    ] = None,
     routing: Annotated[str | None, typer.Option(help="Only this routing.")] = None,
     reconfiguration: Annotated[str | None, typer.Option(help="Only this protocol.")] = None,
     recovery: Annotated[

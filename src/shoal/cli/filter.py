@@ -21,14 +21,10 @@ def _filter() -> None:
 def explain(
     filter: Annotated[str, typer.Argument(help="A filter, e.g. \"room LIKE 'lab%'\".")],
     event: Annotated[
-        str | None,
-        typer.Option(
-            help="An event's attributes as JSON, or @FILE that holds them.", show_default=False
-        ),
+        str | None, typer.Option(help="An event's attributes as JSON, or @FILE that holds them.")
     ] = None,
     covers: Annotated[
-        list[str] | None,
-        typer.Option(help="Another filter to compare with. May be repeated.", show_default=False),
+        list[str] | None, typer.Option(help="Another filter to compare with. May be repeated.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

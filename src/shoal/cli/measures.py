@@ -10,9 +10,7 @@ from shoal.cli.output import JsonOption, console, print_json, table
 
 
 def measures(
-    name: Annotated[
-        str | None, typer.Argument(help="Only those whose name holds this.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Only those whose name holds this.")] = None,
     json: JsonOption = False,
 ) -> None:
     """List the measures: what each tells of a run, and its unit.

@@ -30,7 +30,6 @@ def protocols(
         typer.Argument(
             help=f"A protocol, or one of the kinds: {', '.join(KINDS)}.",
             autocompletion=_names,
-            show_default=False,
             metavar="[NAME]",
         ),
     ] = None,

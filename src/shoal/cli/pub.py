@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.access import (
-    DEFAULT,
-    BrokerOption,
-    CaOption,
-    CertOption,
-    ExpectOption,
-    KeyOption,
-    TokenOption,
-    connecting,
-)
+from shoal.cli import access
+from shoal.cli.access import connecting
 
 if TYPE_CHECKING:
     from shoal.content import Value
@@ -29,16 +21,16 @@ def pub(
         list[str] | None,
         typer.Argument(help="One event; without, JSON lines are read.", metavar="NAME=VALUE…"),
     ] = None,
-    broker: BrokerOption = DEFAULT,
-    expect: ExpectOption = "",
+    broker: access.BrokerOption = access.DEFAULT,
+    expect: access.ExpectOption = "",
     body: Annotated[str, typer.Option(help="The event's body.")] = "",
     cloudevents: Annotated[
         bool, typer.Option("--cloudevents", help="The lines are CloudEvents.")
     ] = False,
-    token: TokenOption = "",
-    ca: CaOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
+    token: access.TokenOption = "",
+    ca: access.CaOption = None,
+    cert: access.CertOption = None,
+    key: access.KeyOption = None,
 ) -> None:
     """Publish one event, or one for every JSON object on standard input.
 

@@ -31,7 +31,6 @@ def reproduce(
         typer.Argument(
             help=f"Which papers: {', '.join(_papers(''))}. All if none is named.",
             autocompletion=_papers,
-            show_default=False,
             metavar="[PAPER]…",
         ),
     ] = None,
@@ -47,9 +46,7 @@ def reproduce(
         str, typer.Option(help="Where Spark runs: local[N], spark://HOST:PORT, …")
     ] = "local[*]",
     out: Annotated[Path, typer.Option(help="The folder for tables and results.")] = Path("out"),
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="So many seeds instead.", show_default=False)
-    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="So many seeds instead.")] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Exit with code 4 unless every claim judged is reproduced."),

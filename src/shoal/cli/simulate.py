@@ -30,29 +30,18 @@ def _names(kind: str) -> Any:
 
 def simulate(
     file: Annotated[
-        Path | None,
-        typer.Argument(help="A configuration in TOML, see examples/run.toml.", show_default=False),
+        Path | None, typer.Argument(help="A configuration in TOML, see examples/run.toml.")
     ] = None,
-    nodes: Annotated[int | None, typer.Option(help="Number of nodes.", show_default=False)] = None,
-    duration: Annotated[
-        float | None, typer.Option(help="Simulated seconds.", show_default=False)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Draws everything.", show_default=False)] = None,
-    topology: Annotated[
-        str | None, typer.Option(autocompletion=_names("topology"), show_default=False)
-    ] = None,
-    overlay: Annotated[
-        str | None, typer.Option(autocompletion=_names("overlay"), show_default=False)
-    ] = None,
-    routing: Annotated[
-        str | None, typer.Option(autocompletion=_names("routing"), show_default=False)
-    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Simulated seconds.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Draws everything.")] = None,
+    topology: Annotated[str | None, typer.Option(autocompletion=_names("topology"))] = None,
+    overlay: Annotated[str | None, typer.Option(autocompletion=_names("overlay"))] = None,
+    routing: Annotated[str | None, typer.Option(autocompletion=_names("routing"))] = None,
     reconfiguration: Annotated[
-        str | None, typer.Option(autocompletion=_names("reconfiguration"), show_default=False)
+        str | None, typer.Option(autocompletion=_names("reconfiguration"))
     ] = None,
-    recovery: Annotated[
-        str | None, typer.Option(autocompletion=_names("recovery"), show_default=False)
-    ] = None,
+    recovery: Annotated[str | None, typer.Option(autocompletion=_names("recovery"))] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,29 +53,24 @@ def simulate(
         typer.Option(help="A Python file with protocols of your own. May be repeated."),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Keep the recorded tables in this folder.", show_default=False),
+        Path | None, typer.Option(help="Keep the recorded tables in this folder.")
     ] = None,
     replay: Annotated[
         str | None,
         typer.Option(
-            help="Run a recorded run of --out again and compare fingerprints.",
-            metavar="RUN_ID",
-            show_default=False,
+            help="Run a recorded run of --out again and compare fingerprints.", metavar="RUN_ID"
         ),
     ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the tree of static-tree or radio-range, or the groups of dps, as SVG.",
-            show_default=False,
+            help="Draw the tree of static-tree or radio-range, or the groups of dps, as SVG."
         ),
     ] = None,
     animate: Annotated[
         Path | None,
         typer.Option(
-            help="Show the run as a film: links, colours, messages (FILE.html, or FILE.svg).",
-            show_default=False,
+            help="Show the run as a film: links, colours, messages (FILE.html, or FILE.svg)."
         ),
     ] = None,
     json: JsonOption = False,

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.access import (
-    DEFAULT,
-    BrokerOption,
-    CaOption,
-    CertOption,
-    ExpectOption,
-    KeyOption,
-    TokenOption,
-    connecting,
-)
+from shoal.cli import access
+from shoal.cli.access import connecting
 
 if TYPE_CHECKING:
     from shoal.live.subscription import Received
@@ -25,21 +17,19 @@ if TYPE_CHECKING:
 
 def sub(
     filter: Annotated[str, typer.Argument(help='What to see, e.g. "temperature > 30".')] = "TRUE",
-    broker: BrokerOption = DEFAULT,
-    expect: ExpectOption = "",
-    count: Annotated[
-        int | None, typer.Option(min=1, help="End after so many events.", show_default=False)
-    ] = None,
+    broker: access.BrokerOption = access.DEFAULT,
+    expect: access.ExpectOption = "",
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
     cloudevents: Annotated[
         bool, typer.Option("--cloudevents", help="Print CloudEvents; leave others out.")
     ] = False,
     when_full: Annotated[
         str, typer.Option(help="If too slow: 'drop oldest', 'block' or 'disconnect'.")
     ] = "drop oldest",
-    token: TokenOption = "",
-    ca: CaOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
+    token: access.TokenOption = "",
+    ca: access.CaOption = None,
+    cert: access.CertOption = None,
+    key: access.KeyOption = None,
 ) -> None:
     """Print every event that matches a filter, one JSON object a line.
 

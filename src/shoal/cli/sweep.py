@@ -19,15 +19,12 @@ def sweep(
     quick: Annotated[
         bool, typer.Option("--quick/--full", help="Few seeds, or as many as the file says.")
     ] = False,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="So many seeds instead.", show_default=False)
-    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="So many seeds instead.")] = None,
     master: Annotated[
         str, typer.Option(help="Where Spark runs: local[N], spark://HOST:PORT, …")
     ] = "local[*]",
     out: Annotated[
-        Path | None,
-        typer.Option(help="The folder for tables and results (out/NAME).", show_default=False),
+        Path | None, typer.Option(help="The folder for tables and results (out/NAME).")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
     json: JsonOption = False,

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from shoal.cli.access import (
-    DEFAULT,
-    BrokerOption,
-    CaOption,
-    CertOption,
-    ExpectOption,
-    KeyOption,
-    TokenOption,
-    connecting,
-)
+from shoal.cli import access
+from shoal.cli.access import connecting
 from shoal.cli.output import JsonOption, console, print_json, table
 
 if TYPE_CHECKING:
@@ -30,16 +22,14 @@ NO_LINKS: Final = "This routing keeps no links: brokers are those connected just
 
 
 def top(
-    broker: BrokerOption = DEFAULT,
-    expect: ExpectOption = "",
+    broker: access.BrokerOption = access.DEFAULT,
+    expect: access.ExpectOption = "",
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 1.0,
-    count: Annotated[
-        int | None, typer.Option(min=1, help="End after so many looks.", show_default=False)
-    ] = None,
-    token: TokenOption = "",
-    ca: CaOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many looks.")] = None,
+    token: access.TokenOption = "",
+    ca: access.CaOption = None,
+    cert: access.CertOption = None,
+    key: access.KeyOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show the brokers of a network and how busy they are, until Ctrl-C.

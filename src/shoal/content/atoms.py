@@ -13,23 +13,11 @@ from typing import TypeAlias
 
 from shoal.content import values
 from shoal.content.conjunctions import ALWAYS, conjunction
+from shoal.content.language import syntax
 from shoal.content.language.evaluate import evaluate
 from shoal.content.language.functions import FUNCTIONS, Failure, Plain
 from shoal.content.language.places import boxes
-from shoal.content.language.syntax import (
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Expression,
-    In,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-)
+from shoal.content.language.syntax import Attribute, Comparison, Expression, Literal
 from shoal.content.language.walk import names, needed
 from shoal.content.normal import Conjunction, Number, Predicate, Present, Text, Truth
 from shoal.content.sets import excluding, make_number, of_pattern
@@ -57,7 +45,7 @@ NEVER = Atom([], [], [])
 
 def atom(expression: Expression) -> Atom:
     """The answers about a condition without AND, OR, XOR, NOT and EXISTS at its top."""
-    if isinstance(expression, Arithmetic | Negate):
+    if isinstance(expression, syntax.Arithmetic | syntax.Negate):
         return NEVER  # a number is not a condition
     if not any(True for _ in names(expression)):
         found = evaluate(expression, {})
@@ -68,18 +56,18 @@ def atom(expression: Expression) -> Atom:
             return _compare(name, operator, c)
         case Comparison(operator, left, Attribute(name)) if (c := constant(left)) is not None:
             return _compare_flipped(expression, name, operator, c)
-        case Between(Attribute(name), low, high):
+        case syntax.Between(Attribute(name), low, high):
             bounds = constant(low), constant(high)
             return opaque(expression) if None in bounds else _between(name, *bounds)
-        case In(Attribute(name), elements):
+        case syntax.In(Attribute(name), elements):
             constants = [constant(element) for element in elements]
             return opaque(expression) if None in constants else _among(expression, name, constants)
-        case Like(Attribute(name), pattern):
+        case syntax.Like(Attribute(name), pattern):
             return _like(name, pattern)
-        case Call(function, (Attribute(name), argument)) if function in _ENDS:
+        case syntax.Call(function, (Attribute(name), argument)) if function in _ENDS:
             wanted = constant(argument)
             return opaque(expression) if wanted is None else _end(expression, name, wanted)
-        case Call("WITHIN" | "WITHIN_BOX", (Attribute(a), Attribute(b), *rest)):
+        case syntax.Call("WITHIN" | "WITHIN_BOX", (Attribute(a), Attribute(b), *rest)):
             constants = [constant(part) for part in rest]
             return opaque(expression) if None in constants else _place(expression, a, b, constants)
     return opaque(expression)
@@ -90,13 +78,16 @@ def atom(expression: Expression) -> Atom:
 
 def opaque(expression: Expression) -> Atom:
     """A condition left as it is, beside what must be there for it to be evaluated."""
-    if isinstance(expression, Call) and FUNCTIONS[expression.name].returns in ("number", "integer"):
+    if isinstance(expression, syntax.Call) and FUNCTIONS[expression.name].returns in (
+        "number",
+        "integer",
+    ):
         return NEVER
-    if isinstance(expression, Call) and FUNCTIONS[expression.name].returns == "text":
-        expression = Not(Not(expression))  # reads the text as a condition
-    either = Or((expression, Not(expression)))
+    if isinstance(expression, syntax.Call) and FUNCTIONS[expression.name].returns == "text":
+        expression = syntax.Not(syntax.Not(expression))  # reads the text as a condition
+    either = syntax.Or((expression, syntax.Not(expression)))
     there = [Present(name) for name in sorted(set(needed(expression)))]
-    return Atom(_any(there, expression), _any(there, Not(expression)), _any(there, either))
+    return Atom(_any(there, expression), _any(there, syntax.Not(expression)), _any(there, either))
 
 
 def constant(expression: Expression) -> Plain | Failure | None:
@@ -159,7 +150,7 @@ def _compare_flipped(
     if operator not in ("=", "!="):
         flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
         return _compare(name, flipped, against)
-    found = _among(In(Attribute(name), (Literal(against),)), name, [against])
+    found = _among(syntax.In(Attribute(name), (Literal(against),)), name, [against])
     return found if operator == "=" else Atom(found.false, found.true, found.defined)
 
 
@@ -222,7 +213,7 @@ def _like(name: str, pattern: str) -> Atom:
 _ENDS = ("STARTS_WITH", "ENDS_WITH", "CONTAINS")
 
 
-def _end(expression: Call, name: str, wanted: Plain | Failure) -> Atom:
+def _end(expression: syntax.Call, name: str, wanted: Plain | Failure) -> Atom:
     """STARTS_WITH, ENDS_WITH, CONTAINS."""
     if isinstance(wanted, Failure):
         return NEVER
@@ -245,7 +236,10 @@ def _end(expression: Call, name: str, wanted: Plain | Failure) -> Atom:
 
 
 def _place(
-    expression: Call, latitude: str, longitude: str, constants: Iterable[Plain | Failure | None]
+    expression: syntax.Call,
+    latitude: str,
+    longitude: str,
+    constants: Iterable[Plain | Failure | None],
 ) -> Atom:
     """WITHIN and WITHIN_BOX on two attributes."""
     numbers: list[int | float] = []
@@ -271,5 +265,5 @@ def _place(
             *([expression] if circle else []),
         )
     ]
-    false = _any([Number(latitude), Number(longitude)], Not(expression))
+    false = _any([Number(latitude), Number(longitude)], syntax.Not(expression))
     return Atom(true, false, defined)

@@ -10,23 +10,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from shoal.content.attributes import AttributeFilter, of
+from shoal.content.language import syntax
 from shoal.content.language.functions import FUNCTIONS
 from shoal.content.language.limits import FilterError
-from shoal.content.language.syntax import (
-    Arithmetic,
-    ArithmeticOperator,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    ComparisonOperator,
-    Exists,
-    Expression,
-    In,
-    Like,
-    Literal,
-    Negate,
-)
+from shoal.content.language.syntax import Expression
 
 Operand: TypeAlias = "Term | bool | int | float | str"
 
@@ -40,7 +27,7 @@ def _expression(operand: Operand) -> Expression:
         )
     if isinstance(operand, float) and not abs(operand) < float("inf"):
         raise FilterError(f"{operand!r} cannot be a constant", 0, "only finite numbers can")
-    return Literal(operand)
+    return syntax.Literal(operand)
 
 
 class Term:
@@ -52,8 +39,8 @@ class Term:
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
 
-    def _compare(self, operator: ComparisonOperator, other: Operand) -> AttributeFilter:
-        return of(Comparison(operator, self.expression, _expression(other)))
+    def _compare(self, operator: syntax.ComparisonOperator, other: Operand) -> AttributeFilter:
+        return of(syntax.Comparison(operator, self.expression, _expression(other)))
 
     def __eq__(self, other: Operand) -> AttributeFilter:  # type: ignore[override]  # a filter
         return self._compare("=", other)
@@ -73,8 +60,8 @@ class Term:
     def __ge__(self, other: Operand) -> AttributeFilter:
         return self._compare(">=", other)
 
-    def _arithmetic(self, operator: ArithmeticOperator, other: Operand) -> Term:
-        return Term(Arithmetic(operator, self.expression, _expression(other)))
+    def _arithmetic(self, operator: syntax.ArithmeticOperator, other: Operand) -> Term:
+        return Term(syntax.Arithmetic(operator, self.expression, _expression(other)))
 
     def __add__(self, other: Operand) -> Term:
         return self._arithmetic("+", other)
@@ -92,31 +79,31 @@ class Term:
         return self._arithmetic("%", other)
 
     def __neg__(self) -> Term:
-        return Term(Negate(self.expression))
+        return Term(syntax.Negate(self.expression))
 
     def like(self, pattern: str) -> AttributeFilter:
         """Text that fits a pattern of ``%`` (anything) and ``_`` (one character)."""
-        return of(Like(self.expression, pattern))
+        return of(syntax.Like(self.expression, pattern))
 
     def is_in(self, *elements: Operand) -> AttributeFilter:
         """Equality with one of these."""
-        return of(In(self.expression, tuple(map(_expression, elements))))
+        return of(syntax.In(self.expression, tuple(map(_expression, elements))))
 
     def between(self, low: Operand, high: Operand) -> AttributeFilter:
         """A number within two bounds, both included."""
-        return of(Between(self.expression, _expression(low), _expression(high)))
+        return of(syntax.Between(self.expression, _expression(low), _expression(high)))
 
     def starts_with(self, text: str) -> AttributeFilter:
         """Text with this beginning."""
-        return of(Call("STARTS_WITH", (self.expression, Literal(text))))
+        return of(syntax.Call("STARTS_WITH", (self.expression, syntax.Literal(text))))
 
     def ends_with(self, text: str) -> AttributeFilter:
         """Text with this end."""
-        return of(Call("ENDS_WITH", (self.expression, Literal(text))))
+        return of(syntax.Call("ENDS_WITH", (self.expression, syntax.Literal(text))))
 
     def contains(self, text: str) -> AttributeFilter:
         """Text with this somewhere in it."""
-        return of(Call("CONTAINS", (self.expression, Literal(text))))
+        return of(syntax.Call("CONTAINS", (self.expression, syntax.Literal(text))))
 
     def is_true(self) -> AttributeFilter:
         """A value that reads as true."""
@@ -124,9 +111,9 @@ class Term:
 
     def exists(self) -> AttributeFilter:
         """The event has the attribute."""
-        if not isinstance(self.expression, Attribute):
+        if not isinstance(self.expression, syntax.Attribute):
             raise FilterError("only an attribute can exist")
-        return of(Exists(self.expression.name))
+        return of(syntax.Exists(self.expression.name))
 
     def __getattr__(self, name: str) -> Term:
         raise AttributeError(f"a filter's term has no {name!r}; apply functions with F.call(...)")
@@ -145,13 +132,13 @@ class _Attributes:
     def __getitem__(self, name: str) -> Term:
         if not name or "`" in name:
             raise FilterError(f"{name!r} cannot be the name of an attribute")
-        return Term(Attribute(name))
+        return Term(syntax.Attribute(name))
 
     def call(self, function: str, *arguments: Operand) -> Term:
         """A function of the language applied: ``F.call("LENGTH", F.name) > 3``."""
         if function.upper() not in FUNCTIONS:
             raise FilterError(f"no function {function}", kind="missingFunction")
-        return Term(Call(function.upper(), tuple(map(_expression, arguments))))
+        return Term(syntax.Call(function.upper(), tuple(map(_expression, arguments))))
 
 
 F = _Attributes()
@@ -159,11 +146,7 @@ F = _Attributes()
 
 
 def within(
-    latitude: float,
-    longitude: float,
-    radius: float,
-    *,
-    at: tuple[Term, Term] | None = None,
+    latitude: float, longitude: float, radius: float, *, at: tuple[Term, Term] | None = None
 ) -> AttributeFilter:
     """At most ``radius`` metres from a place; ``at`` names the two attributes.
 
@@ -173,12 +156,7 @@ def within(
 
 
 def within_box(
-    south: float,
-    west: float,
-    north: float,
-    east: float,
-    *,
-    at: tuple[Term, Term] | None = None,
+    south: float, west: float, north: float, east: float, *, at: tuple[Term, Term] | None = None
 ) -> AttributeFilter:
     """Inside a box of degrees; one with ``west > east`` spans the 180th meridian."""
     return _place("WITHIN_BOX", at, south, west, north, east)
@@ -186,4 +164,4 @@ def within_box(
 
 def _place(function: str, at: tuple[Term, Term] | None, *numbers: float) -> AttributeFilter:
     here: tuple[Operand, ...] = at or (F.latitude, F.longitude)
-    return of(Call(function, tuple(map(_expression, here + numbers))))
+    return of(syntax.Call(function, tuple(map(_expression, here + numbers))))

@@ -12,20 +12,8 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from shoal.content.conjunctions import conjoin, merge_alike, within
-from shoal.content.language.syntax import (
-    And,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Exists,
-    Expression,
-    In,
-    Like,
-    Literal,
-    Not,
-    Or,
-)
+from shoal.content.language import syntax
+from shoal.content.language.syntax import Attribute, Comparison, Expression, Literal
 from shoal.content.normal import Absent, Conjunction, NormalForm, Number, Predicate, Text, Truth
 from shoal.content.sets import excluding
 from shoal.content.values import number, spellings, truth
@@ -74,7 +62,9 @@ def expression_of_conjunction(conjunction: Conjunction) -> Expression:
         return Literal(True)
     if len(parts) == 1:
         return parts[0]
-    return And(tuple(e for p in parts for e in (p.operands if isinstance(p, And) else (p,))))
+    return syntax.And(
+        tuple(e for p in parts for e in (p.operands if isinstance(p, syntax.And) else (p,)))
+    )
 
 
 def _parts(predicate: Predicate) -> Iterable[Expression]:
@@ -86,11 +76,11 @@ def _parts(predicate: Predicate) -> Iterable[Expression]:
             yield from _text(attribute, predicate)
         case Truth(_, value):
             yes, no = (Comparison("=", attribute, Literal(truth)) for truth in (True, False))
-            yield Or((yes, no)) if value is None else yes if value else no
+            yield syntax.Or((yes, no)) if value is None else yes if value else no
         case Absent(name):
-            yield Not(Exists(name))
+            yield syntax.Not(syntax.Exists(name))
         case _:
-            yield Exists(predicate.attribute)
+            yield syntax.Exists(predicate.attribute)
 
 
 def _number(attribute: Attribute, wanted: Number) -> Iterable[Expression]:
@@ -99,7 +89,7 @@ def _number(attribute: Attribute, wanted: Number) -> Iterable[Expression]:
         yield Comparison("=", attribute, Literal(low))
         return
     if -inf < low and high < inf and not wanted.low_open and not wanted.high_open:
-        yield Between(attribute, Literal(low), Literal(high))
+        yield syntax.Between(attribute, Literal(low), Literal(high))
     else:
         if low > -inf:
             yield Comparison(">" if wanted.low_open else ">=", attribute, Literal(low))
@@ -109,7 +99,7 @@ def _number(attribute: Attribute, wanted: Number) -> Iterable[Expression]:
         yield Comparison("!=", attribute, Literal(hole))
     if low == -inf and high == inf and not wanted.holes:  # it is a number, any number
         zero = Literal(0)
-        yield Or((Comparison("<=", attribute, zero), Comparison(">", attribute, zero)))
+        yield syntax.Or((Comparison("<=", attribute, zero), Comparison(">", attribute, zero)))
 
 
 def _text(attribute: Attribute, wanted: Text) -> Iterable[Expression]:
@@ -118,9 +108,9 @@ def _text(attribute: Attribute, wanted: Text) -> Iterable[Expression]:
         if len(equalities) == 1:
             yield equalities[0]
         elif all(_says_itself(text) for text in wanted.among):
-            yield In(attribute, tuple(Literal(text) for text in wanted.among))
+            yield syntax.In(attribute, tuple(Literal(text) for text in wanted.among))
         else:
-            yield Or(equalities)
+            yield syntax.Or(equalities)
         return
     patterns = list(wanted.like)
     for function, part, pattern in (
@@ -131,11 +121,11 @@ def _text(attribute: Attribute, wanted: Text) -> Iterable[Expression]:
         if pattern is not None:
             patterns.append(pattern)
         elif part:
-            yield Call(function, (attribute, Literal(part)))
+            yield syntax.Call(function, (attribute, Literal(part)))
     for pattern in patterns:
-        yield Like(attribute, pattern)
+        yield syntax.Like(attribute, pattern)
     for pattern in wanted.unlike:
-        yield Not(Like(attribute, pattern))
+        yield syntax.Not(syntax.Like(attribute, pattern))
     for hole in wanted.holes:
         yield Comparison("!=", attribute, Literal(hole))
 

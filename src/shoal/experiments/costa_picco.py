@@ -28,11 +28,7 @@ def _claims(figure: str, *numbers: str) -> tuple[str, ...]:
     return tuple(f"S-F{figure}-{number}" for number in numbers)
 
 
-_LIMITED = (
-    *horizons(" TTL=14"),
-    *horizons(" dual"),
-    *(f"φ={phi} either" for phi in PHI if phi),
-)
+_LIMITED = (*horizons(" TTL=14"), *horizons(" dual"), *(f"φ={phi} either" for phi in PHI if phi))
 
 FIGURES = (
     Figure(
@@ -50,10 +46,7 @@ FIGURES = (
     Figure(
         "4",
         "A higher fanout",
-        (
-            Panel("fanout", "delivery", DELIVERY, horizons()),
-            Panel("fanout", "messages", MESSAGES, horizons()),
-        ),
+        _pair("fanout"),
         "With nine links and two of them used, horizon 1 delivers everything, the others nearly.",
         _claims("4", "01", "03", "04"),
     ),

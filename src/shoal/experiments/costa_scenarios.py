@@ -8,6 +8,7 @@ mobile table 9.27 s.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from shoal.pipeline.plan.experiment import Experiment, merge
@@ -77,28 +78,20 @@ SIZES = (50, 100, 150, 200, 250, 300, 350, 400)
 QUICK = (50, 300)
 TAUS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 OWN = "own kind"
-_DUAL: Mapping[str, Any] = {
-    "ttl_deterministic": 10,
-    "ttl_probabilistic": 8,
-    "ttl_rule": OWN,
-}
+_DUAL: Mapping[str, Any] = {"ttl_deterministic": 10, "ttl_probabilistic": 8, "ttl_rule": OWN}
 
 _BRIEFLY = publishing(SPAN / 4)
 """For the quick tier, where no total is compared with a printed one."""
 
+_ten = partial(Experiment, seeds=10, quick_seeds=2)
+
 GRAPH = (
-    Experiment(
+    _ten(
         "static",
         "Static network",
         STATIC,
         {**horizons(), **horizons(" τ=.5", threshold=0.5), "FL": FLOODING},
-        axis="nodes",
-        values=SIZES,
-        quick_values=QUICK,
-        axis_label=N,
-        seeds=10,
-        quick_seeds=2,
-    ),
+    ).along("nodes", SIZES, QUICK, N),
     Experiment(
         "flooding",
         "Flooding, the upper bound",
@@ -107,7 +100,7 @@ GRAPH = (
         seeds=10,
         quick_seeds=3,
     ),
-    Experiment(
+    _ten(
         "fanout",
         "Degree 9, fanout 2",
         STATIC,
@@ -115,35 +108,16 @@ GRAPH = (
             **on_topology(horizons(), {"degree": 9}),
             **horizons(" l=5 τ=.5", phi=(0, 1, 2), threshold=0.5),
         },
-        seeds=10,
-        quick_seeds=2,
     ),
-    Experiment(
+    _ten(
         "threshold",
         "Event propagation threshold, degree 11",
         merge(STATIC, {"topology": {"degree": 11}}),
         horizons(phi=(0, 1, 2)),
-        axis="routing.threshold",
-        values=TAUS,
-        quick_values=(0.1, 0.2, 0.4, 0.5),
-        axis_label=TAU,
-        seeds=10,
-        quick_seeds=2,
         quick=_BRIEFLY,
-    ),
-    Experiment(
-        "dynamic",
-        "Dynamic network",
-        MOVING,
-        horizons(),
-        axis="nodes",
-        values=SIZES,
-        quick_values=QUICK,
-        axis_label=N,
-        seeds=10,
-        quick_seeds=2,
-    ),
-    Experiment(
+    ).along("routing.threshold", TAUS, (0.1, 0.2, 0.4, 0.5), TAU),
+    _ten("dynamic", "Dynamic network", MOVING, horizons()).along("nodes", SIZES, QUICK, N),
+    _ten(
         "moving",
         "Dynamic network, limits of propagation",
         MOVING,
@@ -157,22 +131,11 @@ GRAPH = (
                 " wide", ttl_deterministic=14, ttl_probabilistic=6, ttl_rule=OWN, phi=(1, 2, 3)
             ),
         },
-        seeds=10,
-        quick_seeds=2,
     ),
-    Experiment(
-        "ttl",
-        "Time to live",
-        MOVING,
-        horizons(),
-        axis="routing.ttl",
-        values=(4, 6, 8, 10, 12, 14, 18),
-        quick_values=(8, 14),
-        axis_label=TTL,
-        seeds=10,
-        quick_seeds=2,
+    _ten("ttl", "Time to live", MOVING, horizons()).along(
+        "routing.ttl", (4, 6, 8, 10, 12, 14, 18), (8, 14), TTL
     ),
-    Experiment(
+    _ten(
         "settled",
         "After ten seconds of reconfiguration, which goes on or stops",
         merge(MOVING, publishing(SPAN, START + 10.0)),
@@ -181,22 +144,14 @@ GRAPH = (
             **on_topology(horizons(" frozen", (0, 1)), {"window": [START, START + 10.0]}),
             **horizons(" dual", (1, 2, 3), **_DUAL),
         },
-        seeds=10,
-        quick_seeds=2,
     ),
-    Experiment(
+    _ten(
         "receivers",
         "Ten receivers in a growing network",
         merge(MOVING, {"workload": {"receivers": 10}}),
         {**horizons(), **horizons(" τ=.5", threshold=0.5)},
-        axis="nodes",
-        values=(50, 100, 200, 300, 400),
-        quick_values=(50, 400),
-        axis_label=N,
-        seeds=10,
-        quick_seeds=2,
         quick=_BRIEFLY,
-    ),
+    ).along("nodes", (50, 100, 200, 300, 400), (50, 400), N),
 )
 
 _RADIO = merge(
@@ -213,20 +168,15 @@ _PRINTED = {"ttl_deterministic": 12, "ttl_probabilistic": 8}
 
 
 def _mobile(ttl: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **horizons(" τ=.25", threshold=0.25, **ttl),
-        **horizons(" τ=.5", threshold=0.5, **ttl),
-    }
+    return {**horizons(" τ=.25", threshold=0.25, **ttl), **horizons(" τ=.5", threshold=0.5, **ttl)}
 
 
 MOBILE = (
-    Experiment(
+    _ten(
         "mobile",
         "Moving radios, TTL_p = 12 and TTL_d = 8",
         merge(_RADIO, publishing(9.27)),
         _mobile(_SWAPPED),
-        seeds=10,
-        quick_seeds=2,
     ),
     Experiment(
         "mobile-printed",

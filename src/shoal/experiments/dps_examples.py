@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.experiments.dps_steps import (
-    FOUR,
-    RECORD,
-    ROOT_LEADER,
-    STEPS,
-    content,
-    merged,
-    variant,
-)
-from shoal.pipeline.plan.experiment import Experiment, merge
+from shoal.experiments.dps_steps import FOUR, RECORD, ROOT_LEADER, STEPS, content, merged, variant
+from shoal.pipeline.plan.experiment import Experiment, merge, single
 from shoal.stack import Chance
 
 # Groups and trees without failures
@@ -63,14 +55,10 @@ STRUCTURE = (
             POPULATION, content(event_every=4.0), {"workload": {"publish_window": [900.0, 940.0]}}
         ),
         {"root epidemic": FOUR["root epidemic"]},
-        axis="nodes",
-        values=(500, 1000, 2000),
-        quick_values=(500, 1000),
-        axis_label="nodes",
         seeds=3,
         quick_seeds=2,
         quick={"duration": 800.0, "workload": {"subscribe_window": [100.0, 300.0]}},
-    ),
+    ).along("nodes", (500, 1000, 2000), (500, 1000), "nodes"),
     Experiment(
         "traced",
         "Every message of networks in which events are published while groups are created",
@@ -127,7 +115,7 @@ def example(*acts: tuple[int, str, Any], nodes: int = 12) -> dict[str, Any]:
 def _one(name: str, title: str, base: dict[str, Any], *systems: str) -> Experiment:
     """A worked example: one run is enough."""
     chosen = {system: FOUR[system] for system in systems or ("root leader", "generic leader")}
-    return Experiment(name, title, base, chosen, seeds=1, quick_seeds=1)
+    return single(name, title, base, chosen)
 
 
 _FIGURE_2 = tuple(
@@ -182,7 +170,7 @@ WORKED = (
         seeds=5,
         quick_seeds=2,
     ),
-    Experiment(
+    single(
         "incomparable",
         "Section 3: two subscriptions of which neither includes the other",
         example(
@@ -190,8 +178,6 @@ WORKED = (
             (2, "subscribe", "a > 1 AND a < 12 AND b > 2 AND b < 4"),
         ),
         {"root leader": variant("root", "leader", attribute="first")},
-        seeds=1,
-        quick_seeds=1,
     ),
     _one(
         "matching",
@@ -211,7 +197,7 @@ WORKED = (
             *((0, "publish", {"c": value}) for value in (2, 3, 7, 8)),
         ),
     ),
-    Experiment(
+    single(
         "grouping",
         "Section 3: the group a > 3",
         example(
@@ -220,8 +206,6 @@ WORKED = (
             (3, "subscribe", "a > 4"),
         ),
         {"root leader": variant("root", "leader", attribute="first")},
-        seeds=1,
-        quick_seeds=1,
     ),
     _one(
         "figure-2",
@@ -262,7 +246,7 @@ WORKED = (
         seeds=5,
         quick_seeds=5,
     ),
-    Experiment(
+    single(
         "arrivals",
         "Sections 3 and 4.1: the same subscriptions in ten orders",
         example(*((node, "subscribe", text) for node, text in _ONE_SIDED), nodes=30),
@@ -274,8 +258,6 @@ WORKED = (
             }
             for order in range(10)
         },
-        seeds=1,
-        quick_seeds=1,
     ),
     Experiment(
         "at-once",

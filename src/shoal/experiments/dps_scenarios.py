@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from shoal.experiments.dps_examples import STRUCTURE, WORKED
@@ -42,55 +43,38 @@ def _fewer(nodes: int, duration: float) -> dict[str, Any]:
     return merged({"nodes": nodes, "duration": duration}, small)
 
 
+_five = partial(Experiment, seeds=5, quick_seeds=2)
+
 FALSE_POSITIVES = (
-    Experiment(
+    _five(
         "table-1",
         "Table 1: nodes contacted and matching",
         TABLE_1,
-        {
-            "workload 1": _workload(1),
-            "workload 2": _workload(2),
-            "workload 3": _workload(3),
-        },
-        seeds=5,
-        quick_seeds=2,
+        {"workload 1": _workload(1), "workload 2": _workload(2), "workload 3": _workload(3)},
         quick=_fewer(1000, SETTLED + 200.0),
     ),
-    Experiment(
+    _five(
         "numbers",
         "The same with fewer nodes, and so fewer subscriptions",
         merge(TABLE_1, {"duration": 700.0, "record": ["reach", "routes"]}),
         {"workload 2": _workload(2)},
-        axis="nodes",
-        values=(1000, 2500, 5000, 10_000),
-        quick_values=(1000, 2500),
-        axis_label="nodes",
-        seeds=5,
-        quick_seeds=2,
         quick={"duration": SETTLED + 40.0},
-    ),
-    Experiment(
+    ).along("nodes", (1000, 2500, 5000, 10_000), (1000, 2500), "nodes"),
+    _five(
         "attributes",
         "Ranges of half the domain on one to four attributes",
         merged(TABLE_1, _fewer(2000, 700.0), {"record": ["reach"]}),
         {"generic leader": _workload(2)},
-        axis="workload.content.attributes",
-        values=(1, 2, 3, 4),
-        axis_label="attributes",
-        seeds=5,
-        quick_seeds=2,
         quick=_fewer(500, SETTLED + 100.0),
-    ),
-    Experiment(
+    ).along("workload.content.attributes", (1, 2, 3, 4), label="attributes"),
+    _five(
         "variants",
         "The same in each of the four systems",
         merged(TABLE_1, _fewer(2000, 700.0)),
         FOUR,
-        seeds=5,
-        quick_seeds=2,
         quick=_fewer(500, SETTLED + 100.0),
     ),
-    Experiment(
+    _five(
         "selective",
         "Six subscriptions per node, one after the other, while events are published",
         merged(
@@ -109,8 +93,6 @@ FALSE_POSITIVES = (
             "least selective": variant("root", "leader", attribute="least-selective"),
             "filter at sender": variant("root", "leader", filter_at_sender=True),
         },
-        seeds=5,
-        quick_seeds=2,
         quick={"nodes": 200},
     ),
 )
@@ -127,26 +109,22 @@ DEPENDABILITY = (
         Experiment(
             f"crashes-{p:g}",
             f"Figure 3(a): {p:g} crashes per step",
-            merged(STEPS, {"duration": END}, crashing(p, 1000, END)),
+            merged(STEPS, crashing(p, 1000, END)),
             SIX if p < P[-1] else {**SIX, "root leader, no co-leaders": NO_COLEADERS},
             seeds=3,
             quick_seeds=2,
             quick_values=None if p == 0.25 else (),
-            quick=merged({"duration": SETTLED + 400.0, "nodes": 200}, crashing(p, 200, END)),
+            quick=merged({"nodes": 200}, crashing(p, 200, SETTLED + 400.0)),
         )
         for p in P
     ),
     Experiment(
         "subscriptions",
         "Figure 3(a) with fewer and more subscriptions per node, 0.25 crashes per step",
-        merged(STEPS, {"duration": END}, crashing(0.25, 1000, END)),
+        merged(STEPS, crashing(0.25, 1000, END)),
         {name: SIX[name] for name in GENERIC},
-        axis="workload.content.subscriptions",
-        values=(1, 3, 6),
-        axis_label="subscriptions per node",
         seeds=3,
-        quick_values=(),
-    ),
+    ).along("workload.content.subscriptions", (1, 3, 6), (), "subscriptions per node"),
     Experiment(
         "reconnected",
         "The network 100 steps after half of the nodes have crashed",

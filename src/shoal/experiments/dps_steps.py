@@ -28,6 +28,8 @@ def content(name: str = "dps2", **more: Any) -> dict[str, Any]:
 
 SETTLED = 500.0
 """Steps after which nodes have joined, subscribed and found their groups."""
+HEALED = 200.0
+"""Steps without crashes at the end of a run, in which it comes to rest."""
 RECORD = ["publications", "traffic", "loads", "reach"]
 
 STEPS: Mapping[str, Any] = {
@@ -51,23 +53,21 @@ def variant(traversal: str, communication: str, **more: Any) -> dict[str, Any]:
     return {"routing": {"traversal": traversal, "communication": communication, **more}}
 
 
-ROOT_LEADER, GENERIC_LEADER = variant("root", "leader"), variant("generic", "leader")
-FOUR = {
-    "root leader": ROOT_LEADER,
-    "generic leader": GENERIC_LEADER,
-    "root epidemic": variant("root", "epidemic"),
-    "generic epidemic": variant("generic", "epidemic"),
-}
+ROOT_LEADER = variant("root", "leader")
+WAYS = ("root", "generic")
+LEADERS = {f"{way} leader": variant(way, "leader") for way in WAYS}
+FOUR = {**LEADERS, **{f"{way} epidemic": variant(way, "epidemic") for way in WAYS}}
 SIX = {
-    "root leader": ROOT_LEADER,
-    "generic leader": GENERIC_LEADER,
-    "root epidemic k=1": variant("root", "epidemic", fanout=1),
-    "generic epidemic k=1": variant("generic", "epidemic", fanout=1),
-    "root epidemic k=2": variant("root", "epidemic"),
-    "generic epidemic k=2": variant("generic", "epidemic"),
+    **LEADERS,
+    **{f"{way} epidemic k=1": variant(way, "epidemic", fanout=1) for way in WAYS},
+    **{f"{way} epidemic k=2": variant(way, "epidemic") for way in WAYS},
 }
 
 
 def crashing(p: float, nodes: int, end: float) -> dict[str, Any]:
-    """Topology: ``p`` crashes per step from the time the network has settled."""
-    return {"topology": {"crash_rate": 60.0 * p / nodes, "window": [SETTLED, end]}}
+    """Events, and ``p`` crashes per step, from the time the network has settled to an end."""
+    return {
+        "duration": end + HEALED,
+        "topology": {"crash_rate": 60.0 * p / nodes, "window": [SETTLED, end]},
+        "workload": {"publish_window": [SETTLED, end]},
+    }

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from shoal.pipeline.judge.claims import load_claims
-from shoal.pipeline.plan.experiment import Experiment
+from shoal.pipeline.plan.experiment import Experiment, single
 
 VARIANT = {
-    "DHTree": {
-        "routing": {"name": "subscription-forwarding"},
-        "reconfiguration": {"name": "timed"},
-    }
+    "DHTree": {"routing": {"name": "subscription-forwarding"}, "reconfiguration": {"name": "timed"}}
 }
 LABELS = {"DHTree": "DHTree, Timed Deferred Unsubscription"}
 
@@ -36,21 +33,13 @@ def _settled(nodes: int, topology: dict[str, Any], duration: float = 1.0) -> dic
 
 
 def _sizes(name: str, title: str, base: dict[str, Any], values: Sequence[int]) -> Experiment:
-    return Experiment(
-        name,
-        title,
-        base,
-        VARIANT,
-        axis="topology.hosts",
-        values=tuple(values),
-        axis_label="hosts N",
-        seeds=10,
-        quick_seeds=3,
+    return Experiment(name, title, base, VARIANT, seeds=10, quick_seeds=3).along(
+        "topology.hosts", tuple(values), label="hosts N"
     )
 
 
 PLACES = (
-    Experiment(
+    single(
         "dhtree-example",
         "The example of section 11.2.4",
         _settled(
@@ -67,8 +56,6 @@ PLACES = (
             duration=30.0,
         ),
         VARIANT,
-        seeds=1,
-        quick_seeds=1,
     ),
     _sizes(
         "dhtree-binary",
@@ -76,26 +63,15 @@ PLACES = (
         _settled(240, {"levels": 8, "swaps": 40, "hosts": 100}, duration=45.0),
         (10, 30, 60, 90, 100, 120),
     ),
-    Experiment(
-        "dhtree-full",
-        "A host at every key",
-        _settled(255, {"levels": 8}),
-        VARIANT,
-        seeds=1,
-        quick_seeds=1,
-    ),
+    single("dhtree-full", "A host at every key", _settled(255, {"levels": 8}), VARIANT),
     Experiment(
         "dhtree-quaternary",
         "Random hosts over 21,845 keys, fan-out 4",
         _settled(10_000, {"fan_out": 4, "levels": 8}),
         VARIANT,
-        axis="nodes",
-        values=(10_000, 16_000, 20_000),
-        quick_values=(10_000, 20_000),
-        axis_label="hosts N",
         seeds=5,
         quick_seeds=2,
-    ),
+    ).along("nodes", (10_000, 16_000, 20_000), (10_000, 20_000), "hosts N"),
 )
 
 PROTOCOL = (

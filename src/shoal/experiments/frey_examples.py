@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from shoal.experiments.frey_scenarios import CLOSE, FIVE, FOUR, chosen, quiet
-from shoal.pipeline.plan.experiment import Experiment
+from shoal.experiments.frey_scenarios import CLOSE, FIVE, FOUR, chosen, quiet, wants
+from shoal.pipeline.plan.experiment import Experiment, single
 
 GRAY = [0]
 BREAK = 3.0
@@ -56,19 +56,14 @@ _TWO_TREES = [(10 * t + (i - 1) // 2, 10 * t + i) for t in (0, 1) for i in range
 
 def _one(name: str, title: str, base: dict[str, Any], *variants: str) -> Experiment:
     """A worked example: nothing is drawn, so one run is enough."""
-    return Experiment(name, title, base, chosen(*variants), seeds=1, quick_seeds=1)
+    return single(name, title, base, chosen(*variants))
 
 
 def _forest(
     name: str, title: str, links: Sequence[tuple[int, int]], change: dict[str, Any]
 ) -> Experiment:
     base = example(20, links, change)
-    base["workload"] = {
-        "patterns": 12,
-        "patterns_per_subscriber": 4,
-        "subscribers": 0.4,
-        "publish_rate": 0.0,
-    }
+    base["workload"] = wants(12, 4, subscribers=0.4, publish_rate=0.0)
     return Experiment(name, title, base, chosen(*FIVE), quick_seeds=10)
 
 
@@ -95,9 +90,7 @@ WORKED = (
             act(0.0, 4, "subscribe"),
             act(BREAK + 0.11, 5, "subscribe"),
         ),
-        "ILA",
-        "ILA-no-flush",
-        "ILA-late",
+        *("ILA", "ILA-no-flush", "ILA-late"),
     ),
     _one(
         "held-back",
@@ -118,16 +111,8 @@ WORKED = (
     _one(
         "shared-end",
         "Old and new link share a dispatcher",
-        example(
-            5,
-            ((4, 0), (0, 2), (0, 1), (1, 3)),
-            {"old": [0, 1], "new": [2, 1]},
-            act(0.0, 4, "subscribe"),
-        ),
-        "TDU",
-        "NDU",
-        "ILA",
-        "RP",
+        example(5, _FIGURE_5_4, {"old": [0, 1], "new": [2, 1]}, act(0.0, 4, "subscribe")),
+        *("TDU", "NDU", "ILA", "RP"),
     ),
     _one(
         "leaf",
@@ -174,6 +159,7 @@ WORKED = (
     _forest("merge", "Two trees merge", _TWO_TREES, {"new": [3, 14]}),
 )
 
+_ONE = wants(1, 1, patterns_per_event=1)
 _STATIC = quiet(
     nodes=60, topology={"rate": 0.0, "shape": "random"}, record=[*CLOSE, "publications"]
 )
@@ -182,9 +168,15 @@ _ONE_PATTERN = quiet(
     # Each act is over within microseconds, long before the next.
     link={"delay": 1e-6, "bandwidth": 0.0},
     topology={"rate": 0.0, "shape": "random"},
-    workload={"patterns": 1, "patterns_per_subscriber": 1, "patterns_per_event": 1},
+    workload=_ONE,
     record=CLOSE,
 )
+
+
+def _some(**more: Any) -> dict[str, Any]:
+    """A workload of the one pattern."""
+    return {**_ONE_PATTERN["workload"], **more}
+
 
 INVARIANTS = (
     Experiment(
@@ -199,30 +191,14 @@ INVARIANTS = (
         "Clients that change their minds, on a static tree",
         {
             **_STATIC,
-            "workload": {
-                "patterns": 20,
-                "patterns_per_subscriber": 4,
-                "subscribers": 0.4,
-                "core": 0.0,
-                "publish_rate": 0.0,
-                "churn_rate": 5.0,
-            },
+            "workload": wants(20, 4, subscribers=0.4, core=0.0, publish_rate=0.0, churn_rate=5.0),
         },
         chosen("EF", "SM", "SM-literal"),
     ),
     Experiment(
         "hierarchy",
         "A rooted tree",
-        {
-            **_STATIC,
-            "workload": {
-                "patterns": 1,
-                "patterns_per_subscriber": 1,
-                "patterns_per_event": 1,
-                "subscribers": 0.2,
-                "publish_rate": 0.25,
-            },
-        },
+        {**_STATIC, "workload": {**_ONE, "subscribers": 0.2, "publish_rate": 0.25}},
         chosen("HF"),
     ),
     # Node 7 asks for less in addition, then no longer for more; node 30 publishes what is left.
@@ -248,14 +224,13 @@ INVARIANTS = (
         {
             **_ONE_PATTERN,
             "duration": 60.0,
-            "workload": {
-                **_ONE_PATTERN["workload"],
-                "subscribers": 0.3,
-                "core": 0.0,
-                "subscribe_window": [0.0, 20.0],
-                "churn_rate": 0.05,
-                "churn_window": [20.0, 60.0],
-            },
+            "workload": _some(
+                subscribers=0.3,
+                core=0.0,
+                subscribe_window=[0.0, 20.0],
+                churn_rate=0.05,
+                churn_window=[20.0, 60.0],
+            ),
         },
         chosen("SM"),
         quick_seeds=10,
@@ -265,13 +240,9 @@ INVARIANTS = (
         "The only subscriber leaves",
         {
             **_ONE_PATTERN,
-            "workload": {
-                **_ONE_PATTERN["workload"],
-                "subscribers": 1 / 60,
-                "core": 0.0,
-                "churn_rate": 0.5,
-                "churn_window": [2.0, 6.0],
-            },
+            "workload": _some(
+                subscribers=1 / 60, core=0.0, churn_rate=0.5, churn_window=[2.0, 6.0]
+            ),
         },
         chosen("SM"),
         quick_seeds=10,
@@ -284,11 +255,7 @@ INVARIANTS = (
             "nodes": 100,
             "duration": 52.0,
             "topology": {"name": "abstract-tree", "rate": 0.0},
-            "workload": {
-                **_ONE_PATTERN["workload"],
-                "subscribers": 0.5,
-                "subscribe_window": [0.0, 50.0],
-            },
+            "workload": _some(subscribers=0.5, subscribe_window=[0.0, 50.0]),
         },
         chosen("SM"),
         quick_seeds=30,
@@ -300,12 +267,7 @@ INVARIANTS = (
             nodes=40,
             duration=12.0,
             topology={"rate": 1.0, "shape": "random"},
-            workload={
-                "patterns": 1,
-                "patterns_per_subscriber": 1,
-                "patterns_per_event": 1,
-                "publish_rate": 0.25,
-            },
+            workload={**_ONE, "publish_rate": 0.25},
             record=[*CLOSE, "publications"],
         ),
         chosen(*FIVE),
@@ -314,12 +276,7 @@ INVARIANTS = (
     Experiment(
         "replacements",
         "Isolated replacements, every message",
-        quiet(
-            nodes=50,
-            topology={"shape": "random"},
-            workload={"patterns": 20, "patterns_per_subscriber": 3},
-            record=CLOSE,
-        ),
+        quiet(nodes=50, topology={"shape": "random"}, workload=wants(20, 3), record=CLOSE),
         chosen(*FIVE),
         quick_seeds=2,
     ),
@@ -328,33 +285,25 @@ INVARIANTS = (
         "Overlapping replacements while clients change their minds",
         quiet(
             nodes=40,
-            workload={
-                "patterns": 20,
-                "patterns_per_subscriber": 3,
-                "subscribers": 0.5,
-                "core": 0.5,
-                "churn_rate": 2.0,
-                "churn_window": [1.0, 8.0],
-            },
+            workload=wants(
+                20, 3, subscribers=0.5, core=0.5, churn_rate=2.0, churn_window=[1.0, 8.0]
+            ),
             record=["traffic", "links", "repairs", "notes"],
         ),
         chosen(*FOUR),
-        axis="topology.rate",
-        values=(3, 10, 30, 100, 300),
-        quick_values=(10, 100),
-        axis_label="reconfigurations per second ρ",
         quick_seeds=3,
-    ),
+    ).along("topology.rate", (3, 10, 30, 100, 300), (10, 100), "reconfigurations per second ρ"),
     Experiment(
         "condition-6.1",
         "Informed Link Activation without FLUSH",
         quiet(record=["traffic", "links", "repairs", "notes"]),
         chosen("ILA-no-flush"),
-        axis="reconfiguration.unsubscription_timer",
-        values=(0.12, 0.15, 0.2, 0.24, 0.26, 0.3, 0.4),
-        quick_values=(0.12, 0.2, 0.3),
-        axis_label="unsubscription timer T_u (s)",
         quick_seeds=3,
+    ).along(
+        "reconfiguration.unsubscription_timer",
+        (0.12, 0.15, 0.2, 0.24, 0.26, 0.3, 0.4),
+        (0.12, 0.2, 0.3),
+        "unsubscription timer T_u (s)",
     ),
     Experiment(
         "crash",
@@ -363,7 +312,7 @@ INVARIANTS = (
             nodes=30,
             duration=4.0,
             topology={"rate": 0.0, "shape": "random", "crashes": [[3.0, 5]]},
-            workload={"patterns": 20, "patterns_per_subscriber": 3},
+            workload=wants(20, 3),
         ),
         chosen("EF", "SM"),
     ),

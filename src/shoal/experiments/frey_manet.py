@@ -20,24 +20,15 @@ import yaml
 
 from shoal.experiments import frey_p2p
 from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
+from shoal.experiments.frey_scenarios import THESIS
 from shoal.pipeline.judge.claims import Claim, parse_claim
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, merge
 
 # Section 16.1
 
-TIMERS = {"unsubscription_timer": 2.0}
 PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
-    "SM": {"reconfiguration": {"name": "strawman"}},
-    "TDU": {"reconfiguration": {"name": "timed", **TIMERS}},
-    "ILA": {
-        "reconfiguration": {
-            "name": "informed-asymmetric",
-            **TIMERS,
-            "subscription_timer": 2.0,
-            "routed": True,
-        }
-    },
+    **frey_p2p.protocols(2.0, routed=True),
     "FLOOD": {
         "topology": {"event_transport": "broadcast"},
         "overlay": None,
@@ -56,14 +47,12 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 """What the thesis does not compare."""
 COMPARED = ("TDU", *BESIDE, "FLOOD")
 LABELS: Mapping[str, str] = {
-    "SM": "Strawman",
-    "TDU": "Timed Deferred Unsubscription",
-    "ILA": "Informed Link Activation, asymmetric",
+    **{label: frey_p2p.LABELS[label] for label in frey_p2p.ALL},
     "FLOOD": "Flooding by broadcast, without structure",
     "TDU-MAODV": "Timed Deferred Unsubscription on MAODV",
     "SPR": "Semi-probabilistic routing by broadcast (horizon 1, threshold 0.5)",
 }
-TREE, OPTIMISED, ALL = ("SM", "TDU", "ILA"), ("TDU", "ILA"), ("SM", "TDU", "ILA", "FLOOD")
+TREE, ALL = frey_p2p.ALL, (*frey_p2p.ALL, "FLOOD")
 
 SETUP, END = 200.0, 400.0
 M_DEFAULT: Mapping[str, Any] = {
@@ -90,10 +79,7 @@ M_DEFAULT: Mapping[str, Any] = {
     # Nodes are still moving when the run ends: a table may be wrong then.
     "invariants": False,
 }
-QUICK: Mapping[str, Any] = {
-    "duration": 50.0,
-    "workload": {"publish_window": [30.0, 50.0]},
-}
+QUICK: Mapping[str, Any] = {"duration": 50.0, "workload": {"publish_window": [30.0, 50.0]}}
 CLOSE = {"record": ["traffic", "links", "repairs", "publications", "notes", "air"]}
 
 
@@ -135,19 +121,15 @@ def _experiments(reading: Reading) -> tuple[Experiment, ...]:
             title + words,
             base,
             {**PROTOCOLS, **(BESIDE if text and name == "manet-load" else {})},
-            axis=axis,
-            values=values,
-            quick_values=quick if text else (),
-            axis_label=label,
             **few,
-        )
+        ).along(axis, values, quick if text else (), label)
 
     return (
         Experiment(
             f"manet{suffix}",
             "The reference scenario, looked at closely" + words,
             merge(base, CLOSE),
-            {label: PROTOCOLS[label] for label in TREE},
+            {label: PROTOCOLS[label] for label in frey_p2p.ALL},
             quick_values=None if text else (),
             **few,
         ),
@@ -169,14 +151,10 @@ DENSITY = Experiment(
     "Density of subscribers",
     M_DEFAULT,
     {"SM": PROTOCOLS["SM"]},
-    axis="workload.subscribers",
-    values=(0.05, 0.2, 1.0),
-    quick_values=(0.05, 0.2, 1.0),
-    axis_label="share of subscribers",
     seeds=5,
     quick_seeds=2,
     quick=QUICK,
-)
+).along("workload.subscribers", (0.05, 0.2, 1.0), (0.05, 0.2, 1.0), "share of subscribers")
 LSTREE = Experiment(
     "lstree",
     "LSTree, for comparison (chapter 15, with shorter sessions)",
@@ -186,16 +164,8 @@ LSTREE = Experiment(
     quick_values=(),
 )
 RANDOM = Experiment(
-    "scale",
-    frey_p2p.CHAPTER_7.title,
-    frey_p2p.CHAPTER_7.base,
-    frey_p2p.CHAPTER_7.variants,
-    axis="nodes",
-    values=(50, 100, 200),
-    quick_values=(),
-    axis_label="dispatchers N",
-    seeds=5,
-)
+    "scale", frey_p2p.CHAPTER_7.title, frey_p2p.CHAPTER_7.base, frey_p2p.CHAPTER_7.variants, seeds=5
+).along("nodes", (50, 100, 200), (), "dispatchers N")
 
 
 def _recorded(name: str, title: str, nodes: int, topology: Mapping[str, Any]) -> Experiment:
@@ -208,13 +178,9 @@ def _recorded(name: str, title: str, nodes: int, topology: Mapping[str, Any]) ->
         title,
         merge(base, {"workload": window}),
         {**PROTOCOLS, **BESIDE},
-        axis="workload.system_rate",
-        values=(1.0, 5.0, 20.0, 50.0),
-        quick_values=(5.0,),
-        axis_label="events per second",
         seeds=3,
         quick_seeds=1,
-    )
+    ).along("workload.system_rate", (1.0, 5.0, 20.0, 50.0), (5.0,), "events per second")
 
 
 AIRCRAFT = [
@@ -278,16 +244,7 @@ def _renamed(part: Any, suffix: str) -> Any:
     return renamed
 
 
-COST, GAIN = "cost per reconfiguration", "improvement over Strawman (%)"
 DELIVERY, SENT = "share delivered", "messages in 200 s"
-
-
-def _pair(experiment: str) -> tuple[Panel, Panel]:
-    """The thesis's usual pair: (a) what is saved, (b) what a reconfiguration costs."""
-    return (
-        Panel(experiment, "unit_cost", GAIN, OPTIMISED, relative_to="SM"),
-        Panel(experiment, "unit_cost", COST, TREE),
-    )
 
 
 def _bytes(experiment: str) -> tuple[Panel, Panel]:
@@ -318,7 +275,7 @@ def _figures(reading: Reading) -> tuple[Figure, ...]:
         figure(
             "16.1",
             "Repairing tables: number of nodes",
-            _pair(nodes),
+            frey_p2p.pair(nodes),
             "Informed Link Activation saves more than Timed, both more in larger networks. "
             "Strawman's cost grows, theirs hardly does.",
             *("2-a", "2-b", "2-d", "2-e"),
@@ -326,7 +283,7 @@ def _figures(reading: Reading) -> tuple[Figure, ...]:
         figure(
             "16.2",
             "Repairing tables: speed",
-            _pair(speed),
+            frey_p2p.pair(speed),
             "What is saved hardly depends on the speed; a reconfiguration costs less where there "
             "are more of them.",
             *("2-g", "2-h", "2-i"),
@@ -369,10 +326,7 @@ def _figures(reading: Reading) -> tuple[Figure, ...]:
 PAPER = Paper(
     name="frey-manet",
     title="Publish/subscribe on the air: routing on a tree of radios that move",
-    citation=(
-        "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
-        "Management. PhD thesis, Politecnico di Milano, 2006. Chapter 16."
-    ),
+    citation=f"{THESIS} Chapter 16.",
     experiments=(
         *(experiment for reading in READINGS for experiment in _experiments(reading)),
         *(DENSITY, LSTREE, RANDOM, *AIRCRAFT, *MESHES),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shoal.experiments import frey_dhtree_scenarios as dhtree
 from shoal.experiments.frey_overlays_scenarios import EXPERIMENTS, FIVE, LABELS
+from shoal.experiments.frey_scenarios import THESIS
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
 
@@ -14,13 +15,13 @@ WITH_OVERCAST = (*FIVE, "Overcast+G")
 
 def _shares(experiment: str, title: str) -> Panel:
     return Panel(
-        experiment,
-        "strategy_share",
-        "repairs by Regional",
-        FIVE,
-        {"strategy": "R"},
-        title=title,
+        experiment, "strategy_share", "repairs by Regional", FIVE, {"strategy": "R"}, title=title
     )
+
+
+def _traffic(experiment: str, variants: tuple[str, ...], title: str) -> Panel:
+    measure, label = "traffic_per_node_over_time", "messages per node and second"
+    return Panel(experiment, measure, label, variants, x_label="time (s)", title=title)
 
 
 FIGURES = (
@@ -66,22 +67,8 @@ FIGURES = (
         "10.6",
         "What maintenance costs",
         (
-            Panel(
-                "gnutella",
-                "traffic_per_node_over_time",
-                "messages per node and second",
-                FIVE,
-                x_label="time (s)",
-                title="Gnutella",
-            ),
-            Panel(
-                "catastrophic",
-                "traffic_per_node_over_time",
-                "messages per node and second",
-                ("RMG",),
-                x_label="time (s)",
-                title="Catastrophic",
-            ),
+            _traffic("gnutella", FIVE, "Gnutella"),
+            _traffic("catastrophic", ("RMG",), "Catastrophic"),
         ),
         "Maintenance stays below a tenth of a message per node and second under churn. After a "
         "catastrophe traffic rises for some seconds to less than five.",
@@ -102,10 +89,7 @@ FIGURES = (
 PAPER = Paper(
     name="frey-overlays",
     title="Trees that build and heal themselves",
-    citation=(
-        "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
-        "Management. PhD thesis, Politecnico di Milano, 2006. Part III, chapters 9 to 12."
-    ),
+    citation=f"{THESIS} Part III, chapters 9 to 12.",
     experiments=(*EXPERIMENTS, *dhtree.PLACES, *dhtree.PROTOCOL),
     claims=(*load_claims(Path(__file__).with_name("frey_overlays.claims.yaml")), *dhtree.CLAIMS),
     figures=FIGURES,

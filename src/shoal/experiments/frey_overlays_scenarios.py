@@ -8,6 +8,7 @@ Messages take 50 ms; the loss of a neighbour is noticed after 0.15 to 0.2 s, as 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from shoal.pipeline.plan.experiment import Experiment, merge
@@ -139,26 +140,24 @@ def regional(probability: float) -> Mapping[str, Any]:
     return instance("RG", max_degree=0, ancestor_probability=probability)
 
 
+_ten = partial(Experiment, seeds=10, quick_seeds=2)
+
 EXPERIMENTS = (
-    Experiment(
+    _ten(
         "gnutella",
         "60 hours of churn",
         GNUTELLA,
         chosen(*FIVE, "RGDM", "Overcast", "Overcast+G", "RMG integer", "DUmRGM integer"),
-        seeds=10,
-        quick_seeds=2,
         quick=QUICK_GNUTELLA,
     ),
-    Experiment(
+    _ten(
         "catastrophic",
         "A quarter of 10,000 nodes crash at once",
         CATASTROPHIC,
         chosen(*FIVE, "Overcast+G"),
-        seeds=10,
-        quick_seeds=2,
         quick={"nodes": 1_000},
     ),
-    Experiment(
+    _ten(
         "shape",
         "Ancestors or siblings",
         merge(
@@ -170,8 +169,6 @@ EXPERIMENTS = (
             },
         ),
         {"p = 0": regional(0.0), "p = 0.5": regional(0.5), "p = 1": regional(1.0)},
-        seeds=10,
-        quick_seeds=2,
         quick=QUICK_GNUTELLA,
     ),
     Experiment(
@@ -182,18 +179,14 @@ EXPERIMENTS = (
             {
                 "nodes": 120,
                 "duration": 1500.0,
-                "topology": {
-                    "joining": 240.0,
-                    "crash_rate": 0.05,
-                    "window": [300.0, 1400.0],
-                },
+                "topology": {"joining": 240.0, "crash_rate": 0.05, "window": [300.0, 1400.0]},
             },
         ),
         chosen(*FIVE),
         seeds=10,
         quick_seeds=3,
     ),
-    Experiment(
+    _ten(
         "two-trees",
         "A network that was cut for ten minutes",
         merge(
@@ -208,8 +201,6 @@ EXPERIMENTS = (
             },
         ),
         chosen(*FIVE),
-        seeds=10,
-        quick_seeds=2,
     ),
     Experiment(
         "closely",

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shoal.experiments.frey_examples import act, example
-from shoal.experiments.frey_scenarios import OVERHEAD, quiet
+from shoal.experiments.frey_scenarios import OVERHEAD, THESIS, chosen, quiet, wants
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Figure, Panel, Paper
-from shoal.pipeline.plan.experiment import Experiment, merge
+from shoal.pipeline.plan.experiment import Experiment, merge, single
 
 # Section 15.1
 
-TIMERS = {"unsubscription_timer": 1.5}
-PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
-    "SM": {"reconfiguration": {"name": "strawman"}},
-    "TDU": {"reconfiguration": {"name": "timed", **TIMERS}},
-    "ILA": {
-        "reconfiguration": {"name": "informed-asymmetric", **TIMERS, "subscription_timer": 1.5}
-    },
-}
+
+def protocols(timer: float, **informed: Any) -> dict[str, Mapping[str, Any]]:
+    """The three protocols compared, with the same timers."""
+    informed |= {"unsubscription_timer": timer, "subscription_timer": timer}
+    return {
+        "SM": {"reconfiguration": {"name": "strawman"}},
+        "TDU": {"reconfiguration": {"name": "timed", "unsubscription_timer": timer}},
+        "ILA": {"reconfiguration": {"name": "informed-asymmetric", **informed}},
+    }
+
+
+PROTOCOLS = protocols(1.5)
 LABELS: Mapping[str, str] = {
     "SM": "Strawman",
     "TDU": "Timed Deferred Unsubscription",
@@ -91,67 +96,35 @@ def _short(seconds: float) -> dict[str, Any]:
 
 TREE_OF_SIZE = (100, 270, 540, 1000, 1600, 2300)
 
+_on_lstree = partial(Experiment, variants=PROTOCOLS, quick_seeds=2, quick=QUICK)
+
 P2P = (
-    Experiment(
+    _on_lstree(
         "p2p",
         "The reference scenario, looked at closely",
         merge(_short(1800.0), {"record": ["traffic", "links", "repairs", "publications"]}),
-        PROTOCOLS,
         seeds=10,
-        quick_seeds=2,
-        quick=QUICK,
     ),
-    Experiment(
-        "p2p-scale",
-        "System scale on LSTree",
-        P_DEFAULT,
-        PROTOCOLS,
-        axis="nodes",
-        values=tuple(2 * n for n in TREE_OF_SIZE),
-        quick_values=(200, 540),
-        axis_label="nodes (half of them awake)",
-        seeds=5,
-        quick_seeds=2,
-        quick=QUICK,
+    _on_lstree("p2p-scale", "System scale on LSTree", P_DEFAULT, seeds=5).along(
+        "nodes", tuple(2 * n for n in TREE_OF_SIZE), (200, 540), "nodes (half of them awake)"
     ),
-    Experiment(
-        "p2p-density",
-        "Density of subscribers on LSTree",
-        P_DEFAULT,
-        PROTOCOLS,
-        axis="workload.subscribers",
-        values=(0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
-        quick_values=(0.05, 0.4, 1.0),
-        axis_label="share of subscribers σ",
-        seeds=5,
-        quick_seeds=2,
-        quick=QUICK,
+    _on_lstree("p2p-density", "Density of subscribers on LSTree", P_DEFAULT, seeds=5).along(
+        "workload.subscribers",
+        (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
+        (0.05, 0.4, 1.0),
+        "share of subscribers σ",
     ),
-    Experiment(
-        "p2p-publish",
-        "Publish rate on LSTree",
-        _short(3600.0),
-        PROTOCOLS,
-        axis="workload.publish_rate",
-        values=tuple(n * PER_MINUTE for n in (15, 60, 125, 250, 500)),
-        quick_values=tuple(n * PER_MINUTE for n in (15, 500)),
-        axis_label="events per second and node",
-        seeds=5,
-        quick_seeds=2,
-        quick=QUICK,
+    _on_lstree("p2p-publish", "Publish rate on LSTree", _short(3600.0), seeds=5).along(
+        "workload.publish_rate",
+        tuple(n * PER_MINUTE for n in (15, 60, 125, 250, 500)),
+        tuple(n * PER_MINUTE for n in (15, 500)),
+        "events per second and node",
     ),
-    Experiment(
-        "p2p-traffic",
-        "Traffic over time on LSTree",
-        _short(900.0),
-        PROTOCOLS,
-        axis="workload.publish_rate",
-        values=tuple(n * PER_MINUTE for n in (50, 200, 800, 1600, 3200)),
-        quick_values=(3200 * PER_MINUTE,),
-        axis_label="events per second and node",
-        seeds=3,
-        quick_seeds=2,
-        quick=QUICK,
+    _on_lstree("p2p-traffic", "Traffic over time on LSTree", _short(900.0), seeds=3).along(
+        "workload.publish_rate",
+        tuple(n * PER_MINUTE for n in (50, 200, 800, 1600, 3200)),
+        (3200 * PER_MINUTE,),
+        "events per second and node",
     ),
     Experiment(
         "p2p-dhtree",
@@ -198,7 +171,7 @@ def _figure_14_2(b_to: int) -> dict[str, Any]:
 
 
 WORKED = (
-    Experiment(
+    single(
         "figure-14.1",
         "Figure 14.1: A-B is replaced by C-D",
         example(
@@ -210,24 +183,13 @@ WORKED = (
             act(0.0, 3, "subscribe", [3]),
         ),
         {"ILA": ASYMMETRIC, "ILA-symmetric": SYMMETRIC},
-        seeds=1,
-        quick_seeds=1,
     ),
-    Experiment(
-        "figure-14.2a",
-        "Figure 14.2(a): two ancestors",
-        _figure_14_2(0),
-        {"ILA": ASYMMETRIC},
-        seeds=1,
-        quick_seeds=1,
-    ),
-    Experiment(
+    single("figure-14.2a", "Figure 14.2(a): two ancestors", _figure_14_2(0), {"ILA": ASYMMETRIC}),
+    single(
         "figure-14.2b",
         "Figure 14.2(b): an ancestor and a sibling",
         _figure_14_2(2),
         {"ILA": ASYMMETRIC},
-        seeds=1,
-        quick_seeds=1,
     ),
     Experiment(
         "activations",
@@ -236,7 +198,7 @@ WORKED = (
             nodes=40,
             duration=16.0,
             topology={"shape": "random", "rate": 1.0, "window": [3.0, 15.0]},
-            workload={"patterns": 20, "patterns_per_subscriber": 3},
+            workload=wants(20, 3),
             record=["traffic", "links", "repairs", "messages", "notes"],
         ),
         {"ILA": ASYMMETRIC},
@@ -250,23 +212,15 @@ CHAPTER_7 = Experiment(
     "scale",
     "System scale, links replaced at random (chapter 7)",
     _SCALE.base,
-    {
-        "SM": {"reconfiguration": {"name": "strawman"}},
-        "TDU": {"reconfiguration": {"name": "timed"}},
-        "ILA": {"reconfiguration": {"name": "informed"}},
-    },
-    axis="nodes",
-    values=_SCALE.values,
-    quick_values=(100, 200),
-    axis_label="dispatchers N",
+    chosen(*ALL),
     seeds=10,
     quick_seeds=2,
-)
+).along("nodes", _SCALE.values, (100, 200), "dispatchers N")
 
 COST, GAIN = "cost per reconfiguration", "improvement over Strawman (%)"
 
 
-def _pair(experiment: str) -> tuple[Panel, Panel]:
+def pair(experiment: str) -> tuple[Panel, Panel]:
     """The thesis's usual pair: (a) what is saved, (b) what a reconfiguration costs."""
     return (
         Panel(experiment, "unit_cost", GAIN, OPTIMISED, relative_to="SM"),
@@ -285,7 +239,7 @@ FIGURES = (
     Figure(
         "15.1",
         "System scale",
-        _pair("p2p-scale"),
+        pair("p2p-scale"),
         "Timed saves 60% at every size, more than on random replacements; Informed Link Activation "
         "hardly more than Timed.",
         ("T15.2-a", "T15.2-b", "T15.2-c"),
@@ -293,7 +247,7 @@ FIGURES = (
     Figure(
         "15.2",
         "Density of subscribers",
-        _pair("p2p-density"),
+        pair("p2p-density"),
         "Most is saved where subscribers are sparse. The cost has its maximum at about 40%, most "
         "marked for Strawman.",
         ("T15.2-f", "T15.2-g", "T15.2-h"),
@@ -301,7 +255,7 @@ FIGURES = (
     Figure(
         "15.3",
         "Publish rate",
-        _pair("p2p-publish"),
+        pair("p2p-publish"),
         "Up to 500 events a minute the cost of a reconfiguration hardly depends on their number.",
         ("T15.2-i", "T15.2-j"),
     ),
@@ -323,12 +277,7 @@ FIGURES = (
                 ("SM",),
                 x_label="time (s)",
             ),
-            Panel(
-                "p2p-traffic",
-                "event_level",
-                "bytes per second, events",
-                ALL,
-            ),
+            Panel("p2p-traffic", "event_level", "bytes per second, events", ALL),
         ),
         "Strawman's peaks lie above the traffic of events up to 3,200 events a minute.",
         ("T15.2-l",),
@@ -353,10 +302,7 @@ FIGURES = (
 PAPER = Paper(
     name="frey-p2p",
     title="Publish/subscribe in peer-to-peer networks: routing on a tree that repairs itself",
-    citation=(
-        "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
-        "Management. PhD thesis, Politecnico di Milano, 2006. Chapters 12, 14 and 15."
-    ),
+    citation=f"{THESIS} Chapters 12, 14 and 15.",
     experiments=(*P2P, *WORKED, CHAPTER_7),
     claims=load_claims(Path(__file__).with_name("frey_p2p.claims.yaml")),
     figures=FIGURES,

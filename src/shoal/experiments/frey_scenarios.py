@@ -7,10 +7,15 @@ million are counted in ``traffic``, and listed one by one only where delivery is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from shoal.pipeline.plan.experiment import Experiment, merge
 
+THESIS = (
+    "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
+    "Management. PhD thesis, Politecnico di Milano, 2006."
+)
 STRAWMAN = {"reconfiguration": {"name": "strawman"}}
 INFORMED = {"reconfiguration": {"name": "informed"}}
 
@@ -72,6 +77,11 @@ CLOSE = ["traffic", "links", "repairs", "messages", "notes"]
 """What is recorded of a run looked at closely."""
 
 
+def wants(patterns: int, each: int, **more: Any) -> dict[str, Any]:
+    """A workload with so many patterns, of which a subscriber wants some."""
+    return {"patterns": patterns, "patterns_per_subscriber": each, **more}
+
+
 def chosen(*labels: str) -> dict[str, Mapping[str, Any]]:
     """Some protocols by label."""
     return {label: PROTOCOLS[label] for label in labels}
@@ -110,113 +120,64 @@ OVERHEAD = (
     Experiment(
         "quiet", "Repair alone, every message", quiet(record=CLOSE), chosen(*FIVE), quick_seeds=3
     ),
-    Experiment(
-        "scale",
-        "System scale",
-        quiet(workload={"patterns": 200}),
-        chosen(*FIVE),
-        axis="nodes",
-        values=(50, 100, 200, 300, 400, 500),
-        quick_values=(50, 100, 200),
-        axis_label=N,
+    Experiment("scale", "System scale", quiet(workload={"patterns": 200}), chosen(*FIVE)).along(
+        "nodes", (50, 100, 200, 300, 400, 500), (50, 100, 200), N
     ),
     Experiment(
         "scale-unbalanced",
         "System scale, random trees",
         quiet(workload={"patterns": 200}, topology={"shape": "random"}),
         chosen(*FIVE),
-        axis="nodes",
-        values=(50, 100, 200, 300, 400, 500),
-        quick_values=(50, 100, 200),
-        axis_label=N,
+    ).along("nodes", (50, 100, 200, 300, 400, 500), (50, 100, 200), N),
+    Experiment("patterns", "Number of patterns", QUIET, chosen(*FIVE)).along(
+        "workload.patterns",
+        (50, 96, 150, 200, 300, 400),
+        (50, 96, 200, 400),
+        "available patterns Π",
+    ),
+    Experiment("density", "Density of subscribers", QUIET, chosen(*FIVE)).along(
+        "workload.subscribers",
+        (0.03, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
+        (0.03, 0.1, 0.4, 1.0),
+        "share of subscribers σ",
+    ),
+    Experiment("degree", "Maximum degree", QUIET, chosen(*FIVE)).along(
+        "topology.max_degree", (3, 4, 5, 6, 8), (3, 4, 8), "neighbours at most δ"
     ),
     Experiment(
-        "patterns",
-        "Number of patterns",
-        QUIET,
-        chosen(*FIVE),
-        axis="workload.patterns",
-        values=(50, 96, 150, 200, 300, 400),
-        quick_values=(50, 96, 200, 400),
-        axis_label="available patterns Π",
-    ),
-    Experiment(
-        "density",
-        "Density of subscribers",
-        QUIET,
-        chosen(*FIVE),
-        axis="workload.subscribers",
-        values=(0.03, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
-        quick_values=(0.03, 0.1, 0.4, 1.0),
-        axis_label="share of subscribers σ",
-    ),
-    Experiment(
-        "degree",
-        "Maximum degree",
-        QUIET,
-        chosen(*FIVE),
-        axis="topology.max_degree",
-        values=(3, 4, 5, 6, 8),
-        quick_values=(3, 4, 8),
-        axis_label="neighbours at most δ",
-    ),
-    Experiment(
-        "rate",
-        "Frequency of reconfigurations",
-        QUIET,
-        chosen(*FOUR),
-        axis="topology.rate",
-        values=(1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400),
-        quick_values=(1, 3, 30, 400),
-        axis_label=RHO,
-        quick_seeds=3,
-        quick=_BRIEFLY,
-    ),
-    Experiment(
-        "rate-extreme",
-        "Extreme frequency",
-        QUIET,
-        chosen(*FOUR),
-        axis="topology.rate",
-        values=(400, 600, 800),
-        quick_values=(),
-        axis_label=RHO,
+        "rate", "Frequency of reconfigurations", QUIET, chosen(*FOUR), quick_seeds=3, quick=_BRIEFLY
+    ).along("topology.rate", (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400), (1, 3, 30, 400), RHO),
+    Experiment("rate-extreme", "Extreme frequency", QUIET, chosen(*FOUR)).along(
+        "topology.rate", (400, 600, 800), (), RHO
     ),
     Experiment(
         "unsubscription-timer",
         "Unsubscription timer, overlapping reconfigurations",
         quiet(topology={"rate": 30.0}),
         chosen(*FOUR),
-        axis=TIMER,
-        values=TIMES,
-        quick_values=(0.05, 0.08, 0.12, 0.2, 0.5),
-        axis_label=T_U,
         fixed=("SM",),
         quick_seeds=3,
         quick=_BRIEFLY,
-    ),
+    ).along(TIMER, TIMES, (0.05, 0.08, 0.12, 0.2, 0.5), T_U),
     Experiment(
         "unsubscription-timer-isolated",
         "Unsubscription timer, isolated reconfigurations",
         QUIET,
         chosen("TDU", "NDU", "ILA"),
-        axis=TIMER,
-        values=(0.12, 0.15, 0.2, 0.24),
-        quick_values=(0.12, 0.24),
-        axis_label=T_U,
         quick_seeds=3,
-    ),
+    ).along(TIMER, (0.12, 0.15, 0.2, 0.24), (0.12, 0.24), T_U),
     Experiment(
         "subscription-timer",
         "Subscription timer",
         QUIET,
         chosen("TDU", "NDU", "ILA", "ILA-no-flush"),
-        axis="reconfiguration.subscription_timer",
-        values=(0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5),
-        quick_values=(0.0, 0.02, 0.15, 0.5),
-        axis_label=T_S,
         fixed=("TDU", "NDU"),
         quick_seeds=4,
+    ).along(
+        "reconfiguration.subscription_timer",
+        (0.0, 0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5),
+        (0.0, 0.02, 0.15, 0.5),
+        T_S,
     ),
     Experiment(
         "zero-timer",
@@ -249,93 +210,52 @@ _DELIVERY = default(
     record=["traffic", "links", "repairs", "publications"],
 )
 _SETTLED = merge(
-    _DELIVERY,
-    {
-        "workload": {"churn_window": [1.0, 7.0]},
-        "record": ["traffic", "links", "repairs"],
-    },
+    _DELIVERY, {"workload": {"churn_window": [1.0, 7.0]}, "record": ["traffic", "links", "repairs"]}
 )
 
 _LESS = {"workload": {"publish_rate": 3.0}}
+_with_events = partial(Experiment, quick_seeds=2, quick=_LESS)
 
 EVENTS = (
-    Experiment(
-        "delivery-low",
-        "Delivery, isolated reconfigurations",
-        _DELIVERY,
-        chosen(*FIVE),
-        quick_seeds=2,
-        quick=_LESS,
-    ),
-    Experiment(
+    _with_events("delivery-low", "Delivery, isolated reconfigurations", _DELIVERY, chosen(*FIVE)),
+    _with_events(
         "delivery-high",
         "Delivery, overlapping reconfigurations",
         merge(_DELIVERY, {"topology": {"rate": 30.0}}),
         chosen(*FOUR),
-        quick_seeds=2,
-        quick=_LESS,
     ),
-    Experiment(
-        "settled-low",
-        "After isolated reconfigurations",
-        _SETTLED,
-        chosen(*FIVE),
-        quick_seeds=2,
-        quick=_LESS,
-    ),
-    Experiment(
+    _with_events("settled-low", "After isolated reconfigurations", _SETTLED, chosen(*FIVE)),
+    _with_events(
         "settled-high",
         "After overlapping reconfigurations",
         merge(_SETTLED, {"topology": {"rate": 30.0}}),
         chosen(*FOUR),
-        quick_seeds=2,
-        quick=_LESS,
     ),
-    Experiment(
-        "publish",
-        "Publish rate",
-        DEFAULT,
-        chosen(*FIVE),
-        axis="workload.publish_rate",
-        values=RATES,
-        quick_values=(0.2, 3.2, 51.2),
-        axis_label=EPSILON,
-        quick_seeds=2,
+    Experiment("publish", "Publish rate", DEFAULT, chosen(*FIVE), quick_seeds=2).along(
+        "workload.publish_rate", RATES, (0.2, 3.2, 51.2), EPSILON
     ),
     Experiment(
         "publish-high-rate",
         "Publish rate, overlapping reconfigurations",
         default(topology={"rate": 30.0}),
         chosen(*FOUR),
-        axis="workload.publish_rate",
-        values=RATES,
-        quick_values=(0.2, 3.2),
-        axis_label=EPSILON,
         quick_seeds=2,
-    ),
+    ).along("workload.publish_rate", RATES, (0.2, 3.2), EPSILON),
     Experiment(
         "timer-under-load",
         "Unsubscription timer under load",
         default(workload={"publish_rate": 50.0}),
         chosen("TDU", "NDU", "ILA"),
-        axis=TIMER,
-        values=TIMES,
-        quick_values=(0.05, 0.08, 0.12, 0.5),
-        axis_label=T_U,
         quick_seeds=3,
         quick={"workload": {"publish_rate": 10.0}},
-    ),
+    ).along(TIMER, TIMES, (0.05, 0.08, 0.12, 0.5), T_U),
     Experiment(
         "timer-light-load",
         "Unsubscription timer, one event per second",
         DEFAULT,
         chosen("TDU", "NDU", "ILA"),
-        axis=TIMER,
-        values=(0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
-        quick_values=(0.12, 0.5),
-        axis_label=T_U,
         quick_seeds=4,
-    ),
+    ).along(TIMER, (0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5), (0.12, 0.5), T_U),
     Experiment(
         "subscription-timer-delivery",
         "Subscription timer and delivery",
@@ -349,13 +269,9 @@ EVENTS = (
             record=["traffic", "links", "repairs", "publications"],
         ),
         chosen("ILA"),
-        axis="reconfiguration.subscription_timer",
-        values=(0.15, 0.3, 0.5, 1.0),
-        quick_values=(0.15, 1.0),
-        axis_label=T_S,
         quick_seeds=4,
         quick=_LESS,
-    ),
+    ).along("reconfiguration.subscription_timer", (0.15, 0.3, 0.5, 1.0), (0.15, 1.0), T_S),
     Experiment(
         "burst",
         "A burst of reconfigurations",
@@ -367,20 +283,13 @@ EVENTS = (
         "Subscription against event forwarding",
         default(workload={"subscribers": 0.8}),
         chosen("EF", "SM", "TDU", "ILA"),
-        axis="topology.rate",
-        values=(1, 3, 5, 10, 20, 30),
-        quick_values=(1, 5, 30),
-        axis_label=RHO,
         quick_seeds=3,
-    ),
+    ).along("topology.rate", (1, 3, 5, 10, 20, 30), (1, 5, 30), RHO),
     Experiment(
         "receivers",
         "Receivers of an event",
         default(topology={"rate": 0.0}, record=["publications", "traffic", "links"]),
         chosen("SM"),
-        axis="workload.subscribers",
-        values=(0.03, 1.0),
-        axis_label="share of subscribers σ",
         quick_seeds=8,
-    ),
+    ).along("workload.subscribers", (0.03, 1.0), label="share of subscribers σ"),
 )

@@ -13,17 +13,16 @@ run.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.measure.recovery import DIGESTS
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, merge
-
-POSITIONS, MESH = "SHOAL_POSITIONS", "SHOAL_MESH"
 
 AS_PUBLISHED: Mapping[str, Any] = {
     "adaptive": False,
@@ -72,6 +71,10 @@ QUICK: Mapping[str, Any] = {"nodes": 30, "workload": {"publish_rate": 2.0}}
 """Of the quick tier: a smaller network with fewer events."""
 
 
+_five = partial(Experiment, seeds=5, quick_seeds=1, quick=QUICK)
+_ten = partial(Experiment, seeds=10, quick_seeds=2, quick=QUICK)
+
+
 def _sweep(
     name: str,
     title: str,
@@ -82,24 +85,13 @@ def _sweep(
     quick: tuple[float, ...] | None = (),
 ) -> Experiment:
     """All variants along an axis; where it is a parameter of recoveries, none has no points."""
-    return Experiment(
+    return _ten(
         name,
         title,
         merge(BASE, change or {}),
         ALL,
-        axis=axis,
-        values=values,
-        quick_values=quick,
-        axis_label=label,
         fixed=("none",) if axis.startswith("recovery.") else (),
-        seeds=10,
-        quick_seeds=2,
-        quick=QUICK,
-    )
-
-
-def _files(variable: str) -> list[str]:
-    return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
+    ).along(axis, values, quick, label)
 
 
 _GRAPH = {"routing": {"name": "semi-probabilistic", "horizon": 1, "threshold": 0.5}}
@@ -108,10 +100,10 @@ _GRAPH = {"routing": {"name": "semi-probabilistic", "horizon": 1, "threshold": 0
 def _real() -> list[Experiment]:
     """Networks that were recorded, as far as there are files."""
     found = []
-    for path in _files(MESH)[:1]:
+    for path in recorded_files(MESH)[:1]:
         mesh = {"nodes": 100, "topology": {"name": "mesh", "path": path}, "link": {"loss": 0.0}}
         found.append(("mesh", "A community mesh with lossy links", mesh))
-    for path in _files(POSITIONS)[:1]:
+    for path in recorded_files(POSITIONS)[:1]:
         tracks = {"name": "tracks", "path": path, "reach": 50e3, "start": 3600.0, "stay": 60.0}
         aircraft = {"nodes": 24, "topology": tracks, "link": {"loss": 0.0}}
         found.append(("aircraft", "Recorded aircraft", aircraft))
@@ -211,47 +203,18 @@ EXPERIMENTS = (
             for label in ("push", "combined")
             for rule in ("first in first out", "least spread first")
         },
-        axis="recovery.buffer",
-        values=(10, 20, 50, 100),
-        quick_values=(),
-        axis_label="events β",
         seeds=10,
+    ).along("recovery.buffer", (10, 20, 50, 100), (), "events β"),
+    _five(
+        "lossless", "Nothing is lost", merge(BASE, {"link": {"loss": 0.0}}), {**ALGORITHMS, **OURS}
     ),
-    Experiment(
-        "lossless",
-        "Nothing is lost",
-        merge(BASE, {"link": {"loss": 0.0}}),
-        {**ALGORITHMS, **OURS},
-        seeds=5,
-        quick_seeds=1,
-        quick=QUICK,
-    ),
-    Experiment(
-        "quiet",
-        "A network that falls silent",
-        merge(BASE, QUIET),
-        _PACES,
-        seeds=5,
-        quick_seeds=1,
-        quick=QUICK,
-    ),
-    Experiment(
-        "adapting",
-        "The same with losses",
-        merge(BASE, {"link": {"loss": 0.1}}),
-        _PACES,
-        seeds=10,
-        quick_seeds=2,
-        quick=QUICK,
-    ),
-    Experiment(
+    _five("quiet", "A network that falls silent", merge(BASE, QUIET), _PACES),
+    _ten("adapting", "The same with losses", merge(BASE, {"link": {"loss": 0.1}}), _PACES),
+    _five(
         "givers",
         "Who serves",
         merge(BASE, {"record": ["publications", "deliveries", "traffic", "links", "notes"]}),
         {**ALGORITHMS, **OURS},
-        seeds=5,
-        quick_seeds=1,
-        quick=QUICK,
     ),
     Experiment(
         "paper",

@@ -90,9 +90,8 @@ FIGURES = (
         "9",
         "SP-NHOP over SP-COMBO under other subscriptions",
         tuple(
-            panel
+            _ratio(experiment, "", f"{experiment}, one interval", ("NHOP",))
             for experiment in ("ni-r", "ni-x80", "ni-x40", "ni-x20", "ni-x")
-            for panel in (_ratio(experiment, "", f"{experiment}, one interval", ("NHOP",)),)
         ),
         "The more subscriptions follow geography, the smaller is the advantage of SP-COMBO.",
         (
@@ -108,10 +107,7 @@ FIGURES = (
             _ratio("error", UNION, "unions", ("COMBOerr", "NHOP")),
         ),
         "SP-COMBO bears errors up to 0.4; beyond, hops alone are the better guide.",
-        (
-            *("P-Q-ERR0", "P-Q-ERR20", "P-Q-ERRCROSS", "P-Q-ERRBELOW", "P-Q-ERRABOVE"),
-            "P-O-ERRRISE",
-        ),
+        (*("P-Q-ERR0", "P-Q-ERR20", "P-Q-ERRCROSS", "P-Q-ERRBELOW", "P-Q-ERRABOVE"), "P-O-ERRRISE"),
     ),
     Figure(
         "5.6",

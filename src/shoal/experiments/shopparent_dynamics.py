@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.experiments.shopparent_examples import EXAMPLE_3, PENTAGON, line
-from shoal.experiments.shopparent_scenarios import AWARE, HULL, UNION
+from shoal.experiments.shopparent_examples import EXAMPLE_3, PENTAGON, Places, Wants, line, placed
+from shoal.experiments.shopparent_scenarios import AWARE, HULL, UNION, variants
 from shoal.pipeline.plan.experiment import Experiment
 
 
@@ -35,13 +35,7 @@ def shopping(merge: str = "union", **topology: Any) -> dict[str, Any]:
 def _messages(
     metrics: Sequence[str], merges: Sequence[str] = (UNION,)
 ) -> dict[str, Mapping[str, Any]]:
-    return {
-        f"{metric}{merge}": {
-            "overlay": {"metric": metric, "merge": "union" if merge == UNION else "hull"}
-        }
-        for merge in merges
-        for metric in metrics
-    }
+    return variants(metrics, merges, "overlay")
 
 
 def _moves(count: int, gap: float, what: str = "moves") -> dict[str, Any]:
@@ -53,22 +47,16 @@ def _moves(count: int, gap: float, what: str = "moves") -> dict[str, Any]:
     }
 
 
-_APART: dict[str, Any] = {"connected_at": None, "range": 60.0}
-
-
 def _small(
     name: str,
     title: str,
-    places: Sequence[tuple[float, float]],
-    wants: Sequence[tuple[float, float] | None],
+    places: Places,
+    wants: Wants,
     metrics: Sequence[str] = ("COMBO",),
     **topology: Any,
 ) -> Experiment:
     """A few radios, every message recorded; seeds differ in when nodes speak up."""
-    interests = {"given": [None if want is None else list(want) for want in wants]}
-    base = shopping(
-        places=[list(place) for place in places], interests=interests, **_APART, **topology
-    )
+    base = shopping(**placed(places, wants), connected_at=None, range=60.0, **topology)
     return Experiment(
         name,
         title,
@@ -106,13 +94,10 @@ DYNAMICS = (
         "Moves, and how long silence is borne",
         {**shopping(**_moves(3, 150.0)), "duration": 490.0},
         _messages(("COMBO",)),
-        axis="overlay.timeout",
-        values=(2, 4, 8, 16),
-        axis_label="timeout in periods",
         seeds=15,
         quick_seeds=2,
         quick={"duration": 190.0, "topology": _moves(1, 150.0)},
-    ),
+    ).along("overlay.timeout", (2, 4, 8, 16), label="timeout in periods"),
     Experiment(
         "hops",
         "Moves far from the root and near it",

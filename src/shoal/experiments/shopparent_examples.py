@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import cos, sin, tau
-from typing import Any
+from typing import Any, TypeAlias
 
 from shoal.experiments.shopparent_scenarios import METRICS, UNION, static, variants
-from shoal.pipeline.plan.experiment import Experiment
+from shoal.pipeline.plan.experiment import Experiment, single
 
 EVERYTHING = ["notes", "messages", "deliveries", "publications", "links"]
 _WHOLE = {
@@ -25,13 +25,9 @@ def _whole(name: str, title: str, **topology: Any) -> Experiment:
         title,
         {**_WHOLE, "topology": {**_WHOLE["topology"], **topology}},
         variants(METRICS),
-        axis="nodes",
-        values=(3, 9, 18, 30),
-        quick_values=(3, 18),
-        axis_label="nodes N",
         seeds=8,
         quick_seeds=2,
-    )
+    ).along("nodes", (3, 9, 18, 30), (3, 18), "nodes N")
 
 
 INVARIANTS = (
@@ -46,23 +42,17 @@ INVARIANTS = (
             "topology": {**_WHOLE["topology"], "process": 2.7, "forward": 0.4},
         },
         variants(METRICS),
-        axis="topology.receive",
-        values=(0.1, 0.9, 3.3),
-        axis_label="cost of reception r",
         seeds=20,
         quick_seeds=3,
-    ),
+    ).along("topology.receive", (0.1, 0.9, 3.3), label="cost of reception r"),
     Experiment(
         "shortest",
         "Trees by hop count",
         static(detail=True, orders=1),
         variants(("NHOP",)),
-        axis="topology.range",
-        values=(60, 80, 100, 140),
-        axis_label="radio range R",
         seeds=60,
         quick_seeds=5,
-    ),
+    ).along("topology.range", (60, 80, 100, 140), label="radio range R"),
     Experiment(
         "models",
         "The same lengths under every model",
@@ -95,7 +85,7 @@ INVARIANTS = (
         quick_seeds=10,
     ),
     # A root and m children that all want the same, so that one event is for all of them.
-    Experiment(
+    single(
         "star",
         "One broadcast serves all children",
         {
@@ -110,43 +100,36 @@ INVARIANTS = (
             "record": ["traffic", "publications"],
         },
         variants(("NHOP",), (UNION,)),
-        axis="nodes",
-        values=tuple(range(2, 10)),
-        axis_label="nodes N",
-        seeds=1,
-        quick_seeds=1,
-    ),
-    Experiment(
+    ).along("nodes", tuple(range(2, 10)), label="nodes N"),
+    single(
         "defaults",
         "Table 2",
         {**static(metric="NHOP"), "topology": {"name": "static-tree"}},
         {"": {}},
-        seeds=1,
-        quick_seeds=1,
     ),
 )
 
 # Worked examples
 
+Places: TypeAlias = Sequence[tuple[float, float]]
+Wants: TypeAlias = Sequence[tuple[float, float] | None]
+"""The interval that each node wants, if any."""
 
-def _given(
-    places: Sequence[tuple[float, float]],
-    wants: Sequence[tuple[float, float] | None],
-    **topology: Any,
-) -> dict[str, Any]:
-    base = static(
-        places=[list(place) for place in places],
-        range=60.0,
-        interests={"given": [None if want is None else list(want) for want in wants]},
-        detail=True,
-        **topology,
-    )
+
+def placed(places: Places, wants: Wants) -> dict[str, Any]:
+    """A topology's nodes, drawn by hand."""
+    intervals = [None if want is None else list(want) for want in wants]
+    return {"places": [list(place) for place in places], "interests": {"given": intervals}}
+
+
+def _given(places: Places, wants: Wants, **topology: Any) -> dict[str, Any]:
+    base = static(**placed(places, wants), range=60.0, detail=True, **topology)
     return {**base, "nodes": len(places), "record": EVERYTHING}
 
 
 def _one(name: str, title: str, base: dict[str, Any], **labels: Any) -> Experiment:
     """Nothing is drawn, so one run is enough."""
-    return Experiment(name, title, base, labels or {"run": {}}, seeds=1, quick_seeds=1)
+    return single(name, title, base, labels or {"run": {}})
 
 
 def line(count: int) -> list[tuple[float, float]]:

@@ -7,9 +7,10 @@ the hull (see ``docs/shopparent.md``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from shoal.pipeline.plan.experiment import Experiment
+from shoal.pipeline.plan.experiment import Experiment, single
 
 HULL, UNION = "", " ∪"
 AWARE = ("NHOP", "OVHD", "COMBO")
@@ -29,35 +30,25 @@ def static(**topology: Any) -> dict[str, Any]:
 
 
 def variants(
-    metrics: Sequence[str], merges: Sequence[str] = (HULL, UNION), **topology: Any
+    metrics: Sequence[str], merges: Sequence[str] = (HULL, UNION), section: str = "topology"
 ) -> dict[str, Mapping[str, Any]]:
     """Metrics by label, under each way to merge interests."""
     return {
         f"{metric}{merge}": {
-            "topology": {
-                "metric": metric,
-                "merge": "union" if merge == UNION else "hull",
-                **topology,
-            }
+            section: {"metric": metric, "merge": "union" if merge == UNION else "hull"}
         }
         for merge in merges
         for metric in metrics
     }
 
 
+_sixty = partial(Experiment, seeds=60, quick_seeds=5)
+
+
 def _lengths(name: str, title: str, base: dict[str, Any], values: Sequence[float]) -> Experiment:
     """Metrics along the mean length of intervals."""
-    return Experiment(
-        name,
-        title,
-        base,
-        variants(METRICS),
-        axis="topology.interests.length",
-        values=tuple(values),
-        quick_values=(1, 10, 25, 50),
-        axis_label="average interval length l",
-        seeds=60,
-        quick_seeds=5,
+    return _sixty(name, title, base, variants(METRICS)).along(
+        "topology.interests.length", tuple(values), (1, 10, 25, 50), "average interval length l"
     )
 
 
@@ -68,12 +59,10 @@ def _model(name: str, model: str, offset: float = 0.0) -> Experiment:
         f"Subscriptions {model}" + (f", σ = {offset:g}" if offset else ""),
         static(interests={"model": model, "offset": offset}),
         variants(("NHOP", "COMBO")),
-        axis="topology.interests.length",
-        values=(5, 10, 25, 50, 75, 100),
-        quick_values=(5, 25),
-        axis_label="average interval length l",
         seeds=120,
         quick_seeds=5,
+    ).along(
+        "topology.interests.length", (5, 10, 25, 50, 75, 100), (5, 25), "average interval length l"
     )
 
 
@@ -84,40 +73,22 @@ def _optimal(nodes: int) -> Experiment:
         f"SP-COMBO and OPT, {nodes} nodes, R = 180",
         {**static(range=180.0, connected_at=180.0, compare=True, seconds=20.0), "nodes": nodes},
         variants(("COMBO",)),
-        axis="topology.interests.length",
-        values=(1, 10, 25, 50),
-        quick_values=(10, 50),
-        axis_label="average interval length l",
         seeds=30,
         quick_seeds=4,
-    )
+    ).along("topology.interests.length", (1, 10, 25, 50), (10, 50), "average interval length l")
 
 
 FIGURES = (
     _lengths("length", "Overhead and interval length", static(), LENGTHS),
     _lengths("length-r0", "The same where reception is free", static(receive=0.0), LENGTHS),
-    Experiment(
-        "reception",
-        "Cheaper reception",
-        static(),
-        variants(METRICS),
-        axis="topology.receive",
-        values=(0, 0.5, 1),
-        axis_label="cost of reception r",
-        seeds=60,
-        quick_seeds=5,
+    _sixty("reception", "Cheaper reception", static(), variants(METRICS)).along(
+        "topology.receive", (0, 0.5, 1), label="cost of reception r"
     ),
-    Experiment(
-        "range",
-        "Overhead and radio range",
-        static(),
-        variants(METRICS),
-        axis="topology.range",
-        values=(60, 70, 80, 100, 120, 140, 180, 220),
-        quick_values=(60, 80, 120, 140, 220),
-        axis_label="radio range R",
-        seeds=60,
-        quick_seeds=5,
+    _sixty("range", "Overhead and radio range", static(), variants(METRICS)).along(
+        "topology.range",
+        (60, 70, 80, 100, 120, 140, 180, 220),
+        (60, 80, 120, 140, 220),
+        "radio range R",
     ),
     Experiment(
         "complete",
@@ -133,13 +104,9 @@ FIGURES = (
         "SP-COMBO and OPT, 30 nodes, R = 80",
         static(compare=True, seconds=20.0),
         variants(("COMBO",), (UNION,)),
-        axis="topology.interests.length",
-        values=(10, 25),
-        quick_values=(25,),
-        axis_label="average interval length l",
         seeds=12,
         quick_seeds=2,
-    ),
+    ).along("topology.interests.length", (10, 25), (25,), "average interval length l"),
     Experiment(
         "optimal-all",
         "Every algorithm and OPT, 30 nodes, R = 80",
@@ -172,14 +139,10 @@ FIGURES = (
         "Less and less geographical correlation",
         static(interests={"model": "NI-Xmod"}),
         variants(("NHOP", "COMBO")),
-        axis="topology.interests.offset",
-        values=(0, 50, 100, 200),
-        quick_values=(0, 200),
-        axis_label="σ",
         seeds=120,
         quick_seeds=5,
-    ),
-    Experiment(
+    ).along("topology.interests.offset", (0, 50, 100, 200), (0, 200), "σ"),
+    _sixty(
         "error",
         "Errors in the expected events",
         static(),
@@ -189,13 +152,12 @@ FIGURES = (
             "COMBOerr shared": {"topology": {"merge": "hull", "error_terms": "shared"}},
             "COMBOerr ∪": {"topology": {"merge": "union", "error_terms": "shared"}},
         },
-        axis="topology.error",
-        values=(0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8),
-        quick_values=(0, 0.2, 0.3, 0.5, 0.6),
-        axis_label="standard deviation of the error σ_ε",
         fixed=("NHOP", "COMBO", "NHOP ∪", "COMBO ∪"),
-        seeds=60,
-        quick_seeds=5,
+    ).along(
+        "topology.error",
+        (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8),
+        (0, 0.2, 0.3, 0.5, 0.6),
+        "standard deviation of the error σ_ε",
     ),
     Experiment(
         "skewed",
@@ -205,15 +167,10 @@ FIGURES = (
         seeds=60,
         quick_seeds=8,
     ),
-    Experiment(
+    single(
         "placement",
         "One placement with the paper's numbers of neighbours",
         static(draw=105_147, metric="NHOP", orders=1),
         variants(("NHOP",), (UNION,)),
-        axis="topology.range",
-        values=(60, 140),
-        axis_label="radio range R",
-        seeds=1,
-        quick_seeds=1,
-    ),
+    ).along("topology.range", (60, 140), label="radio range R"),
 )

@@ -109,11 +109,7 @@ def outcome(
 ) -> Outcome:
     """What became of every event."""
     sent = {n: e for n, e in publications.items() if e.accepted is not None}
-    found = Outcome(
-        sent=len(sent),
-        unsure=len(publications) - len(sent),
-        seconds=round(seconds, 1),
-    )
+    found = Outcome(sent=len(sent), unsure=len(publications) - len(sent), seconds=round(seconds, 1))
     for listener in listeners:
         owed = {n: event for n, event in sent.items() if event.kind == listener.kind}
         missing = [event for n, event in owed.items() if n not in listener.got]

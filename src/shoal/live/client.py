@@ -25,29 +25,10 @@ from typing import Any, Final
 import msgspec
 
 from shoal.content import AttributeFilter, Event, Value
-from shoal.live import security
+from shoal.live import messages, security
 from shoal.live.connection import Connection
 from shoal.live.errors import LiveError, RefusedError
 from shoal.live.inbox import Inbox
-from shoal.live.messages import (
-    Accepted,
-    Bye,
-    Consumed,
-    Delivery,
-    Holds,
-    Inspect,
-    Leave,
-    Missed,
-    Others,
-    Policy,
-    Promise,
-    Publish,
-    Refused,
-    Report,
-    Settled,
-    Subscribe,
-    Unsubscribe,
-)
 from shoal.live.reconnecting import Reconnecting, decoder
 from shoal.live.status import Status
 from shoal.live.subscription import Gap, Received, Subscription
@@ -92,8 +73,8 @@ class Bus(Reconnecting):
         die. If too few do within seconds, that is a RefusedError with the code ``held``; the event
         is published all the same.
         """
-        if not 1 <= held <= 64:
-            raise LiveError(f"held = {held} brokers; from 1 to 64 can be asked for")
+        if type(held) is not int or not 1 <= held <= 64:
+            raise LiveError(f"held = {held!r} brokers; from 1 to 64 can be asked for")
         await self._insist({**(attributes or {}), **more}, body, held)
 
     async def _insist(self, values: Mapping[str, Value | None], body: bytes, held: int = 1) -> None:
@@ -160,7 +141,7 @@ class Bus(Reconnecting):
                 return asyncio.ensure_future(self._publish_later(attributes, body, held))
             on = self._connection
         request = next(self._numbers)
-        frame = encode(Publish(request, attributes, body, held))
+        frame = encode(messages.Publish(request, attributes, body, held))
         if len(frame) > self._limits.frame:
             raise RefusedError(
                 "size",
@@ -184,7 +165,7 @@ class Bus(Reconnecting):
         filter: str | AttributeFilter,
         *,
         gaps: bool = False,
-        promise: Promise = "best effort",
+        promise: messages.Promise = "best effort",
         ordered: bool = False,
     ) -> Subscription:
         """Events that match a filter: ``async for event in bus.subscribe("temperature > 30")``.
@@ -228,7 +209,7 @@ class Bus(Reconnecting):
             if subscription.promise == "recovered" and subscription.asked:
                 age = self._away_for()
             subscription.asked = True
-            asked = Subscribe(
+            asked = messages.Subscribe(
                 number, subscription.filter.text, subscription.promise, age, subscription.ordered
             )
             self._connection.send(encode(asked))
@@ -238,7 +219,7 @@ class Bus(Reconnecting):
         if self._subscriptions.pop(subscription.number, None) is None:
             return
         if self._connection is not None and not self._connection.gone:
-            self._connection.send(encode(Unsubscribe(subscription.number)))
+            self._connection.send(encode(messages.Unsubscribe(subscription.number)))
         for _ in range(subscription._waiting()):
             self._consumed()
 
@@ -247,7 +228,7 @@ class Bus(Reconnecting):
 
         def forget() -> None:
             if self._connection is not None and not self._connection.gone:
-                self._connection.send(encode(Unsubscribe(number)))
+                self._connection.send(encode(messages.Unsubscribe(number)))
             for _ in range(waiting):
                 self._consumed()
 
@@ -258,7 +239,7 @@ class Bus(Reconnecting):
         """Let the broker send more, half a window at a time."""
         self._taken += 1
         if 2 * self._taken >= self._window and self._connection is not None:
-            self._connection.send(encode(Consumed(self._taken)))
+            self._connection.send(encode(messages.Consumed(self._taken)))
             self._taken = 0
 
     # Requests
@@ -304,7 +285,7 @@ class Bus(Reconnecting):
         connection = await self._connected()
         request = next(self._numbers)
         future = self._pending[request] = self._loop.create_future()
-        connection.send(encode(Inspect(request, tables)))
+        connection.send(encode(messages.Inspect(request, tables)))
         return msgspec.json.decode(await future, type=Status)
 
     # From the broker
@@ -313,34 +294,28 @@ class Bus(Reconnecting):
         decode = decoder.decode
         for frame in frames:
             message = decode(frame)
-            if type(message) is Delivery:
+            if type(message) is messages.Delivery:
                 self._deliver(message)
-            elif isinstance(message, Accepted):
+            elif isinstance(message, messages.Accepted):
                 self._accepted(message.request)
-            elif isinstance(message, Refused):
+            elif isinstance(message, messages.Refused):
                 self._refused(message)
-            elif isinstance(message, Missed):
+            elif isinstance(message, messages.Missed):
                 self._missed(message)
-            elif isinstance(message, Report):
-                future = self._pending.pop(message.request, None)
-                if future is not None and not future.done():
-                    future.set_result(message.status)
-            elif isinstance(message, Others):
+            elif isinstance(message, messages.Report):
+                _answer(self._pending.pop(message.request, None), message.status)
+            elif isinstance(message, messages.Others):
                 self._learn(message.known)
-            elif isinstance(message, Settled):
-                future = self._settling.pop(message.request, None)
-                if future is not None and not future.done():
-                    future.set_result(None)
-            elif isinstance(message, Holds):
-                future = self._holding.pop(message.request, None)
-                if future is not None and not future.done():
-                    future.set_result(None)
-            elif isinstance(message, Leave):
+            elif isinstance(message, messages.Settled):
+                _answer(self._settling.pop(message.request, None))
+            elif isinstance(message, messages.Holds):
+                _answer(self._holding.pop(message.request, None))
+            elif isinstance(message, messages.Leave):
                 self._leave(greeting)
-            elif isinstance(message, Bye):
+            elif isinstance(message, messages.Bye):
                 greeting.connection.close(message.reason, polite=False)
 
-    def _missed(self, message: Missed) -> None:
+    def _missed(self, message: messages.Missed) -> None:
         self.dropped += message.count
         publisher = message.publisher if message.publisher >= 0 else None
         gap = Gap(message.count or None, message.reason, publisher)
@@ -349,7 +324,7 @@ class Bus(Reconnecting):
             if subscription is not None:
                 subscription._put(gap)
 
-    def _deliver(self, message: Delivery) -> None:
+    def _deliver(self, message: messages.Delivery) -> None:
         event: Event = message.event
         values = getattr(event.content, "values", {})
         received = Received(values, event.body, event.publisher, event.sequence)
@@ -368,16 +343,13 @@ class Bus(Reconnecting):
     def _accepted(self, request: int) -> None:
         future = self._subscribing.pop(request, None)
         if future is not None:
-            if not future.done():
-                future.set_result(None)
+            _answer(future)
             return
         pending = self._pending
         for number in list(itertools.takewhile(lambda n: n <= request, pending)):
-            waiting = pending.pop(number)
-            if not waiting.done():
-                waiting.set_result(None)
+            _answer(pending.pop(number))
 
-    def _refused(self, message: Refused) -> None:
+    def _refused(self, message: messages.Refused) -> None:
         error = RefusedError(message.code, message.reason)
         future: asyncio.Future[Any] | None
         future = self._subscribing.pop(message.request, None)
@@ -387,6 +359,12 @@ class Bus(Reconnecting):
             future = self._holding.pop(message.request, None)
         if future is not None and not future.done():
             future.set_exception(error)
+
+
+def _answer(future: asyncio.Future[Any] | None, result: object = None) -> None:
+    """Hand whoever waits the answer, if somebody still does."""
+    if future is not None and not future.done():
+        future.set_result(result)
 
 
 class Connecting:
@@ -420,7 +398,7 @@ def connect(
     broker: str = "",
     window: int = 1024,
     queue: int = 10_000,
-    when_full: Policy = "drop oldest",
+    when_full: messages.Policy = "drop oldest",
     patience: float = 30.0,
     reconnect: tuple[float, float] = (0.1, 5.0),
 ) -> Connecting:

@@ -38,11 +38,7 @@ class NoLinkError(RefusedError):
 
 
 async def dial(
-    broker: Broker,
-    address: str,
-    purpose: str = "link",
-    *,
-    expect: int | None = None,
+    broker: Broker, address: str, purpose: str = "link", *, expect: int | None = None
 ) -> Peer:
     """Connect to a broker, of this node id if one is expected.
 
@@ -145,11 +141,7 @@ class _Dialling:
             self.done.set_exception(DisconnectedError(reason))
 
 
-async def open_connection(
-    address: str,
-    limits: Limits,
-    tls: ssl.SSLContext | None,
-) -> Connection:
+async def open_connection(address: str, limits: Limits, tls: ssl.SSLContext | None) -> Connection:
     """A connection to an address; failures say what to look at."""
     host, port = parse_address(address)
     loop = asyncio.get_running_loop()

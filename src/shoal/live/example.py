@@ -31,12 +31,11 @@ EXAMPLES: Final = {"reconfiguration": "strawman", "recovery": "…"}
 """Protocols to show where there is none by default."""
 
 
-def example_config() -> str:
-    """A configuration in TOML that equals the defaults, with a comment on every setting."""
+def example_config(values: Settings) -> str:
+    """A configuration in TOML that equals these settings, with a comment on each."""
     meanings = _meanings()
     lines = [HEAD]
     sections: list[tuple[str, msgspec.Struct | dict[str, Any]]] = []
-    values = Settings()
     for name in Settings.__struct_fields__:
         value = getattr(values, name)
         if isinstance(value, msgspec.Struct | dict):

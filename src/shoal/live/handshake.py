@@ -51,7 +51,6 @@ PEERS: Final = 256
 """Connections of other brokers."""
 SKEWS: Final = 4096
 """Brokers whose clocks are remembered to be off."""
-_answer = msgspec.msgpack.Decoder(Welcome | Refused | Bye | Challenge)
 _proof = msgspec.msgpack.Decoder(Proof | Bye)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from shoal.live.wire import encode
 from shoal.stack import Contact, Host, Timer
-from shoal.stack.host import NEVER
+from shoal.stack.host import NEVER, remember
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter, FilterTable
@@ -198,9 +198,7 @@ class LiveHost(Host):
         if self._broker.recording is not None:
             self._broker.recording.noted(what, peer, value)
         if what == "warning" and (peer, value) not in self._warned:
-            self._warned[peer, value] = None
-            if len(self._warned) > WARNINGS:
-                del self._warned[next(iter(self._warned))]
+            remember(self._warned, (peer, value), None, WARNINGS)
             log.warning("%s: %s", self._name(peer), value)
 
     def _name(self, node: NodeId) -> str:

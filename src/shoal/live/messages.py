@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from shoal.content import Event, Value
-from shoal.stack import Message
+from shoal.stack.message import Count, Message, Node
 
 VERSIONS: Final = (3,)
 """Versions of this protocol that this code speaks."""
@@ -23,8 +23,6 @@ MOVES: Final = "moves"
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
-Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Time: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 """Seconds of a wall clock; neither infinite nor not a number."""
 Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=32)]

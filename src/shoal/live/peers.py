@@ -17,6 +17,7 @@ from shoal.live.dialling import NoLinkError, dial
 from shoal.live.errors import FATAL, LiveError, RefusedError
 from shoal.live.messages import Bye
 from shoal.stack import Contact, NodeId
+from shoal.stack.host import remember
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -176,10 +177,7 @@ class Peers:
         """A connection is there; this end dialled it under an address, or was dialled."""
         node = peer.node
         self.connected[node] = peer
-        self.addresses.pop(node, None)
-        self.addresses[node] = peer.who.address
-        if len(self.addresses) > MET:
-            del self.addresses[next(iter(self.addresses))]
+        remember(self.addresses, node, peer.who.address, MET)
         self.reached(address)
         log.info("connected to '%s' (%s)", peer.who.name, peer.connection.remote)
         if self._broker.layers.overlay is None:

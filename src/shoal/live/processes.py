@@ -55,21 +55,13 @@ class BrokerProcess:
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed by `close`
         """Standard error of the process."""
         paths = [path for path in sys.path if path]
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": ":".join(paths),
-            "PYTHONUNBUFFERED": "1",
-        }
+        self.environment = {**os.environ, "PYTHONPATH": ":".join(paths), "PYTHONUNBUFFERED": "1"}
         self.start()
 
     def start(self) -> None:
         """Start it, for the first time or again."""
         self.process = subprocess.Popen(
-            self.command,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=self.said,
-            text=True,
+            self.command, env=self.environment, stdout=subprocess.PIPE, stderr=self.said, text=True
         )
 
     def listens(self) -> None:

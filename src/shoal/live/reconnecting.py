@@ -460,7 +460,7 @@ class _Greeting:
             raise LiveError("the other end is no Shoal broker")
         if self._names and answer.who.name not in self._names:
             raise ImpostorError(
-                f"broker '{answer.who.name}' is there, not {' or '.join(map(repr, self._names))}",
+                f"broker '{answer.who.name}' is there, not {' or '.join(map(repr, self._names))}"
             )
         if isinstance(answer, Challenge):
             self.connection.send(encode(self._caller.answer(answer)))
@@ -468,7 +468,7 @@ class _Greeting:
         if not self._caller.proven:
             raise ImpostorError(
                 f"broker '{answer.who.name}' has no access rules, so it does not know the token; "
-                "leave the token out if this is the broker you mean",
+                "leave the token out if this is the broker you mean"
             )
         return answer
 

@@ -71,11 +71,7 @@ class Recording:
             raise LiveError(
                 f"cannot record in {folder}: {error.strerror}; check --record"
             ) from None
-        facts = {
-            "stack": broker.described,
-            "name": broker.name,
-            "overlay": broker.settings.overlay,
-        }
+        facts = {"stack": broker.described, "name": broker.name, "overlay": broker.settings.overlay}
         self.noted("started", -1, _json.encode(facts).decode())
 
     def _now(self) -> float:

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shoal.content import AttributeFilter, Value
 from shoal.live.client import Bus
 from shoal.live.client import connect as connect_async
 from shoal.live.errors import LiveError
 from shoal.live.messages import Promise
-from shoal.live.status import Status
 from shoal.live.subscription import Gap, Received, Subscription
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -94,6 +95,18 @@ class SyncSubscription:
         self._thread.run(self._subscription.stop())
 
 
+def _blocking(
+    method: Callable[Concatenate[Bus, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncBus, P], T]:
+    """A method of :class:`SyncBus`, with the arguments and the docstring of its original."""
+
+    @wraps(method)
+    def run(self: SyncBus, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return self._thread.run(method(self.bus, *arguments, **named))
+
+    return run
+
+
 class SyncBus:
     """A :class:`~shoal.live.client.Bus` whose methods block."""
 
@@ -105,27 +118,12 @@ class SyncBus:
             self._thread.stop()
             raise
 
-    def publish(
-        self,
-        attributes: Mapping[str, Value | None] | None = None,
-        /,
-        *,
-        body: bytes = b"",
-        held: int = 1,
-        **more: Value | None,
-    ) -> None:
-        """See :meth:`shoal.live.client.Bus.publish`."""
-        self._thread.run(self.bus.publish(attributes, body=body, held=held, **more))
-
-    def publish_many(
-        self, events: Iterable[Mapping[str, Value | None]], *, body: bytes = b""
-    ) -> int:
-        """See :meth:`shoal.live.client.Bus.publish_many`."""
-        return self._thread.run(self.bus.publish_many(events, body=body))
-
-    def settled(self) -> None:
-        """See :meth:`shoal.live.client.Bus.settled`."""
-        self._thread.run(self.bus.settled())
+    publish = _blocking(Bus.publish)
+    publish_many = _blocking(Bus.publish_many)
+    request = _blocking(Bus.request)
+    reply = _blocking(Bus.reply)
+    settled = _blocking(Bus.settled)
+    inspect = _blocking(Bus.inspect)
 
     def subscribe(
         self,
@@ -141,34 +139,6 @@ class SyncBus:
             return self.bus.subscribe(filter, gaps=gaps, promise=promise, ordered=ordered)
 
         return SyncSubscription(self._thread, self._thread.run(make()))
-
-    def request(
-        self,
-        attributes: Mapping[str, Value | None] | None = None,
-        /,
-        *,
-        body: bytes = b"",
-        timeout: float = 5.0,
-        **more: Value | None,
-    ) -> Received:
-        """See :meth:`shoal.live.client.Bus.request`."""
-        return self._thread.run(self.bus.request(attributes, body=body, timeout=timeout, **more))
-
-    def reply(
-        self,
-        to: Received,
-        attributes: Mapping[str, Value | None] | None = None,
-        /,
-        *,
-        body: bytes = b"",
-        **more: Value | None,
-    ) -> None:
-        """See :meth:`shoal.live.client.Bus.reply`."""
-        self._thread.run(self.bus.reply(to, attributes, body=body, **more))
-
-    def inspect(self, *, tables: bool = False) -> Status:
-        """See :meth:`shoal.live.client.Bus.inspect`."""
-        return self._thread.run(self.bus.inspect(tables=tables))
 
     def close(self) -> None:
         """Leave."""
@@ -196,11 +166,7 @@ def connect(address: str = "127.0.0.1:7464", **options: Any) -> SyncBus:
 
 
 def publish(
-    address: str,
-    attributes: Mapping[str, Value | None],
-    *,
-    body: bytes = b"",
-    **options: Any,
+    address: str, attributes: Mapping[str, Value | None], *, body: bytes = b"", **options: Any
 ) -> None:
     """Publish one event and leave: ``shoal.publish("127.0.0.1:7464", {"room": "lab1"})``.
 

@@ -12,7 +12,7 @@ import msgspec
 from shoal.overlay.maodv_messages import Seconds
 from shoal.stack.host import Host, NodeId
 from shoal.stack.layer import Handler, Overlay, Routing
-from shoal.stack.message import HEADER_BYTES, Message
+from shoal.stack.message import HEADER_BYTES, Message, RoutineUpkeep
 from shoal.stack.registry import register
 
 
@@ -25,7 +25,7 @@ class BeaconParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Hellos after which a silent neighbour is lost."""
 
 
-class Beacon(Message, frozen=True, tag="beacon"):
+class Beacon(RoutineUpkeep, frozen=True, tag="beacon"):
     """The sender is there, and hears these nodes."""
 
     heard: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=4096)]
@@ -33,15 +33,6 @@ class Beacon(Message, frozen=True, tag="beacon"):
     def size(self) -> int:
         """By content."""
         return HEADER_BYTES + 4 * len(self.heard)
-
-    def involves(self) -> bool:
-        """Being there is no repair."""
-        return False
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
 
 class Beacons(Overlay):

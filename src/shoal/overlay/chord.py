@@ -34,7 +34,7 @@ from shoal.overlay.chord_messages import (
     Stabilise,
 )
 from shoal.overlay.chord_neighbours import Neighbourhood
-from shoal.stack.host import Host, NodeId, Timer
+from shoal.stack.host import Host, NodeId, Timer, remember
 from shoal.stack.layer import Handler
 from shoal.stack.message import Contact, Message
 
@@ -350,10 +350,7 @@ class Ring(Neighbourhood):
         """A node is silent: it is gone, or the network is cut."""
         node = peer.contact.node
         self.gone[node] = (peer.epoch, self.host.now() + self.silence + self.heal_period)
-        self.lost.pop(node, None)
-        self.lost[node] = peer.contact
-        if len(self.lost) > LOST:
-            del self.lost[next(iter(self.lost))]
+        remember(self.lost, node, peer.contact, LOST)
         self._remove(node)
 
     def _remove(self, node: NodeId) -> None:

@@ -6,10 +6,8 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import HEADER_BYTES, Contact, Message
+from shoal.stack.message import HEADER_BYTES, Contact, Count, RoutineUpkeep, Seconds, Upkeep
 
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Key: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 
 NODE_BYTES = 4
@@ -43,37 +41,7 @@ class RingPeer(msgspec.Struct, frozen=True, array_like=True):
 Peers: TypeAlias = Annotated[tuple[RingPeer, ...], msgspec.Meta(max_length=64)]
 
 
-class OverlayMessage(Message, frozen=True):
-    """What maintains an overlay; no part of a reconfiguration of tables."""
-
-    def involves(self) -> bool:
-        """Repairing the overlay is not repairing tables."""
-        return False
-
-
-class _Routine(OverlayMessage, frozen=True):
-    """A message that a network at rest exchanges as well."""
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens; what must be waited for has a timer."""
-        return True
-
-
-class Stabilise(_Routine, frozen=True, tag="ring stabilise"):
-    """The sender, and the nodes before and after it; ``answer`` asks for the same in return."""
-
-    me: RingPeer
-    predecessors: Peers
-    successors: Peers
-    answer: bool
-
-    def size(self) -> int:
-        """Grows with the nodes it names."""
-        return HEADER_BYTES + NODE_BYTES * (1 + len(self.predecessors) + len(self.successors))
-
-
-class RingChange(OverlayMessage, frozen=True, tag="ring change"):
+class RingChange(Upkeep, frozen=True, tag="ring change"):
     """As :class:`Stabilise`, at once when something has changed."""
 
     me: RingPeer
@@ -86,25 +54,34 @@ class RingChange(OverlayMessage, frozen=True, tag="ring change"):
         return HEADER_BYTES + NODE_BYTES * (1 + len(self.predecessors) + len(self.successors))
 
 
-class RingLeave(OverlayMessage, frozen=True, tag="ring leave"):
+class Stabilise(RingChange, frozen=True, tag="ring stabilise"):
+    """The sender, and the nodes before and after it; ``answer`` asks for the same in return."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """Sent whether or not anything happens; what must be waited for has a timer."""
+        return True
+
+
+class RingLeave(Upkeep, frozen=True, tag="ring leave"):
     """The sender leaves the ring."""
 
     me: RingPeer
 
 
-class Ping(_Routine, frozen=True, tag="ring ping"):
+class Ping(RoutineUpkeep, frozen=True, tag="ring ping"):
     """Out of band: is the receiver there?"""
 
     me: RingPeer
 
 
-class Pong(_Routine, frozen=True, tag="ring pong"):
+class Pong(RoutineUpkeep, frozen=True, tag="ring pong"):
     """It is."""
 
     me: RingPeer
 
 
-class FindOwner(_Routine, frozen=True, tag="ring find"):
+class FindOwner(RoutineUpkeep, frozen=True, tag="ring find"):
     """Whose is this key? ``token`` returns with the answer."""
 
     me: RingPeer
@@ -112,7 +89,7 @@ class FindOwner(_Routine, frozen=True, tag="ring find"):
     token: Count
 
 
-class KeyOwner(_Routine, frozen=True, tag="ring owner"):
+class KeyOwner(RoutineUpkeep, frozen=True, tag="ring owner"):
     """The sender's: it owns the keys after its predecessor's position up to its own."""
 
     me: RingPeer
@@ -120,7 +97,7 @@ class KeyOwner(_Routine, frozen=True, tag="ring owner"):
     token: Count
 
 
-class Nearer(_Routine, frozen=True, tag="ring nearer"):
+class Nearer(RoutineUpkeep, frozen=True, tag="ring nearer"):
     """Not the sender's; these are the nodes it knows nearest to the key, on either side."""
 
     me: RingPeer

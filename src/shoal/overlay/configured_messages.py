@@ -6,9 +6,8 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import Message
+from shoal.stack.message import Message, Seconds
 
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 

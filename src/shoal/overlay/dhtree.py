@@ -34,13 +34,7 @@ from shoal.overlay.dhtree_messages import (
     Refused,
     TreeBeat,
 )
-from shoal.overlay.reference_tree import (
-    Owner,
-    Owners,
-    UnknownOwnerError,
-    children_of,
-    parent_of,
-)
+from shoal.overlay.reference_tree import Owner, Owners, UnknownOwnerError, children_of, parent_of
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Handler, Layer, Routing, shown_parent
 from shoal.stack.message import Contact, Message

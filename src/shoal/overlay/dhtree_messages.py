@@ -6,8 +6,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from shoal.overlay.chord_messages import Count, Key, OverlayMessage, RingParameters
+from shoal.overlay.chord_messages import Key, RingParameters
 from shoal.overlay.reference_tree import ReferenceTree
+from shoal.stack.message import Count, RoutineUpkeep, Upkeep
 
 MOST_KEYS: Final = 2**62
 
@@ -41,42 +42,37 @@ def most_levels(fan_out: int) -> int:
     return levels
 
 
-class TreeBeat(OverlayMessage, frozen=True, tag="dhtree beat"):
+class TreeBeat(RoutineUpkeep, frozen=True, tag="dhtree beat"):
     """The sender is alive."""
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
-
-class NeighbourChange(OverlayMessage, frozen=True, tag="dhtree change"):
+class NeighbourChange(Upkeep, frozen=True, tag="dhtree change"):
     """NEIGHBOURCHANGE: the receiver has become, or no longer is, a neighbour: it should look."""
 
     linked: bool
     """Whether the sender has its end of a link to the receiver."""
 
 
-class Attach(OverlayMessage, frozen=True, tag="dhtree attach"):
+class Attach(Upkeep, frozen=True, tag="dhtree attach"):
     """The sender's topmost key lies below the receiver's: it asks to be its child."""
 
     key: Key
     token: Count
 
 
-class Attached(OverlayMessage, frozen=True, tag="dhtree attached"):
+class Attached(Upkeep, frozen=True, tag="dhtree attached"):
     """The receiver of this is a child of the sender from now on."""
 
     token: Count
 
 
-class Refused(OverlayMessage, frozen=True, tag="dhtree refused"):
+class Refused(Upkeep, frozen=True, tag="dhtree refused"):
     """The sender does not find the receiver among its children."""
 
     token: Count
 
 
-class Detach(OverlayMessage, frozen=True, tag="dhtree detach"):
+class Detach(Upkeep, frozen=True, tag="dhtree detach"):
     """The sender gives up the link; ``leaves`` says that it leaves the network."""
 
     leaves: bool

@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from shoal.overlay.graph_messages import Accept, Ask, Beat, GraphParameters, Part, Refuse
 from shoal.overlay.sampling import View
-from shoal.stack.host import Host, NodeId, Timer
+from shoal.stack.host import Host, NodeId, Timer, remember
 from shoal.stack.layer import Overlay, Routing
 from shoal.stack.message import Contact, Message
 
@@ -211,10 +211,7 @@ class Links(Overlay):
         self._seek()
 
     def _remember_lost(self, contact: Contact) -> None:
-        self.lost.pop(key_of(contact), None)
-        self.lost[key_of(contact)] = contact
-        if len(self.lost) > LOST:
-            del self.lost[next(iter(self.lost))]
+        remember(self.lost, key_of(contact), contact, LOST)
 
     def _forget_connection(self, peer: NodeId) -> None:
         """There is no connection to a node any more, and so no link."""

@@ -6,10 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import Contact, Heartbeat, Message, Routine
-
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+from shoal.stack.message import Age, Contact, Count, Heartbeat, Message, Routine, Seconds
 
 
 class GraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +26,6 @@ class GraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds after which a node that nobody hears from is forgotten."""
 
 
-Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Known: TypeAlias = tuple[Contact, Count, Age]
 """A node that somebody has heard of, the start of it that was heard of (a later one replaces it),
 and the seconds since it was known to be alive. A tuple, as nothing is made and read more often."""

@@ -19,12 +19,13 @@ prevents cycles: :mod:`~shoal.overlay.lstree_member`. Here: its life, merging, t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.lstree_caches import Search, key_of
-from shoal.overlay.lstree_member import PLACES
+from shoal.overlay.lstree_member import PLACES, Member
 from shoal.overlay.lstree_messages import (
     Accept,
     Attach,
@@ -44,12 +45,14 @@ from shoal.overlay.lstree_relation import BLANK, Colour, precedes
 from shoal.overlay.lstree_search import Searcher
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId
-from shoal.stack.layer import Handler, Routing
+from shoal.stack.layer import Handler, Layer, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
 SIGHTINGS: Final = 1.0
 """Seconds within which a node passes on one sighting of another tree."""
+SIGHTED: Final = 64
+"""Sighted nodes that a search keeps at most: a child may make them up."""
 TRIES: Final = 2
 """Nodes that no longer answered which a root asks all the same when it looks for other trees."""
 
@@ -164,7 +167,7 @@ class LSTree(Searcher):
                 self.search = Search("merge", self.host.now(), LOCAL, -1)
                 self.search.asked[key_of(contact)] = None
                 self._ask("C", self.search, contact)
-            elif key_of(contact) not in self.search.asked:
+            elif len(self.search.sighted) < SIGHTED and key_of(contact) not in self.search.asked:
                 self.search.sighted[key_of(contact)] = contact
         elif self.parent != LOCAL and self.host.now() - self._sighted >= SIGHTINGS:
             self._sighted = self.host.now()
@@ -220,6 +223,20 @@ class LSTree(Searcher):
                 self.sighted(pong.contact, pong.colour)
 
     # For those who watch
+
+    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """There is one root, and each node has the parent's colour and is not above its limit."""
+        if self.search is not None and self.search.cause != "merge":
+            return "it looks for a parent"
+        if self.parent == LOCAL:
+            others = [n for n, layer in running.items() if cast("Member", layer).root]
+            return None if others == [self.node] else f"it is root, beside {others}"
+        above = cast("Member", running[self.parent])
+        if self.colour != above.colour:
+            return f"its colour is {self.colour}, that of its parent {above.colour}"
+        if above.depth >= self.depth:
+            return f"its depth is {self.depth}, that of its parent {above.depth}"
+        return None
 
     def describe(self) -> dict[str, Any]:
         """See :class:`~shoal.stack.layer.Overlay`."""

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from shoal.stack.host import NodeId, Timer
+from shoal.stack.host import NodeId, Timer, remember
 from shoal.stack.message import Contact
 
 REMEMBERED: Final = 16
 """Nodes kept for good that no longer answer: after a long partition they lead back."""
+
+NAMED: Final = frozenset("RADU")
+"""Strategies whose candidates one other node named: it may have made them up."""
+SILENT: Final = 16
+"""Candidates without an answer after which a search asks no more of those."""
+ASKED: Final = 10_000
+"""Candidates that one search asks."""
 
 
 def key_of(contact: Contact) -> Any:
@@ -100,9 +107,7 @@ class GlobalCache:
         """Keep a node for good, in place of the one kept longest."""
         key = key_of(contact)
         if contact.node != self.node and key not in self.remembered:
-            self.remembered[key] = contact
-            if len(self.remembered) > REMEMBERED:
-                del self.remembered[next(iter(self.remembered))]
+            remember(self.remembered, key, contact, REMEMBERED)
 
     def purge(self, key: Any) -> None:
         """A node does not answer."""
@@ -168,6 +173,8 @@ class Search:
         """Nodes of other trees that somebody has seen."""
         self.asked: dict[Any, None] = {}
         """Everybody asked so far, with the limits in force."""
+        self.silent = 0
+        """How many of them did not answer."""
         self.busy: dict[Any, Busy] = {}
         """Candidates that were busy and will be asked again."""
         self.next_busy: Busy | None = None

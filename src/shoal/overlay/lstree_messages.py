@@ -8,10 +8,9 @@ import msgspec
 
 from shoal.overlay.lstree_relation import LONGEST
 from shoal.overlay.lstree_strategies import BREAK_MIN, check_sequence
-from shoal.stack.message import Contact, Message
+from shoal.stack.message import Contact, Count, RoutineUpkeep, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Depth: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
 Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LONGEST)]
 WireColour: TypeAlias = tuple[Length, Count, Count]
@@ -71,15 +70,7 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.min_degree if BREAK_MIN in self.instance else 0
 
 
-class Control(Message, frozen=True):
-    """What LSTree sends; no part of a reconfiguration of tables."""
-
-    def involves(self) -> bool:
-        """Repairing the tree is not repairing tables."""
-        return False
-
-
-class ParentRequest(Control, frozen=True, tag="lstree request"):
+class ParentRequest(Upkeep, frozen=True, tag="lstree request"):
     """PARENTREQUEST, out of band: may the sender be your child?"""
 
     requester: Contact
@@ -92,7 +83,7 @@ class ParentRequest(Control, frozen=True, tag="lstree request"):
     break_min: bool = False
 
 
-class Accept(Control, frozen=True, tag="lstree accept"):
+class Accept(Upkeep, frozen=True, tag="lstree accept"):
     """First over the connection that the sender has opened: the receiver may be its child."""
 
     epoch: Count
@@ -108,7 +99,7 @@ class Accept(Control, frozen=True, tag="lstree accept"):
     """Some of the sender's Global cache."""
 
 
-class Refuse(Control, frozen=True, tag="lstree refuse"):
+class Refuse(Upkeep, frozen=True, tag="lstree refuse"):
     """It may not, and why; a full candidate names children, a leaf its parent."""
 
     request: Count
@@ -116,14 +107,14 @@ class Refuse(Control, frozen=True, tag="lstree refuse"):
     candidates: Contacts = ()
 
 
-class Attach(Control, frozen=True, tag="lstree attach"):
+class Attach(Upkeep, frozen=True, tag="lstree attach"):
     """In answer to it: the sender is the receiver's child from now on."""
 
     request: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)] = -1
 
 
-class Leave(Control, frozen=True, tag="lstree leave"):
+class Leave(Upkeep, frozen=True, tag="lstree leave"):
     """The sender is not, or no longer, the receiver's child or parent; ``goes``: it stops."""
 
     request: Count = 0
@@ -131,13 +122,13 @@ class Leave(Control, frozen=True, tag="lstree leave"):
     goes: bool = False
 
 
-class Drop(Control, frozen=True, tag="lstree drop"):
+class Drop(Upkeep, frozen=True, tag="lstree drop"):
     """The sender no longer has the receiver for a child; ``anew``: nor its colour a future."""
 
     anew: bool = False
 
 
-class Regional(Control, frozen=True, tag="lstree regional"):
+class Regional(Upkeep, frozen=True, tag="lstree regional"):
     """From a parent: its colour, depth and ancestors, and all its children."""
 
     colour: WireColour
@@ -146,39 +137,32 @@ class Regional(Control, frozen=True, tag="lstree regional"):
     siblings: Contacts
 
 
-class Sighting(Control, frozen=True, tag="lstree sighting"):
+class Sighting(Upkeep, frozen=True, tag="lstree sighting"):
     """Towards the root: a node of another tree, one that this tree can join."""
 
     contact: Contact
     colour: WireColour
 
 
-class _Routine(Control, frozen=True):
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
-
-
-class Update(_Routine, frozen=True, tag="lstree update"):
+class Update(RoutineUpkeep, frozen=True, tag="lstree update"):
     """Nodes for the Global cache, the one that begins it first."""
 
     known: Contacts
 
 
-class Ping(_Routine, frozen=True, tag="lstree ping"):
+class Ping(RoutineUpkeep, frozen=True, tag="lstree ping"):
     """Is the receiver there?"""
 
     contact: Contact
     colour: WireColour
 
 
-class Pong(_Routine, frozen=True, tag="lstree pong"):
+class Pong(RoutineUpkeep, frozen=True, tag="lstree pong"):
     """The sender is."""
 
     contact: Contact
     colour: WireColour
 
 
-class Beat(_Routine, frozen=True, tag="lstree beat"):
+class Beat(RoutineUpkeep, frozen=True, tag="lstree beat"):
     """The sender is alive."""

@@ -7,12 +7,11 @@ PARENTREQUEST; 4, it decides (:mod:`~shoal.overlay.lstree_member`); 5, attach to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.lstree_caches import Busy, Search, key_of
+from shoal.overlay.lstree_caches import ASKED, NAMED, SILENT, Busy, Search, key_of
 from shoal.overlay.lstree_member import Member
 from shoal.overlay.lstree_messages import (
     Accept,
@@ -26,7 +25,7 @@ from shoal.overlay.lstree_messages import (
 from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Layer, Reconfiguration, Routing
+from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 2**20
@@ -122,7 +121,7 @@ class Searcher(Member):
         search.timer = None
         self._let_go(search)
         for step in () if search.meeting else self.sequence:
-            if self._ask_from(step, search):
+            if (search.silent < SILENT or step not in NAMED) and self._ask_from(step, search):
                 return
         if search.cause != "lost":
             for contact in (*search.sighted.values(), *self.contacts):
@@ -176,7 +175,7 @@ class Searcher(Member):
         node = contact.node
         if node >= 0 and (node == self.node or node == search.lost or node in self.children):
             return False
-        return key_of(contact) not in search.asked
+        return key_of(contact) not in search.asked and len(search.asked) < ASKED
 
     def _ask_new(self, step: str, search: Search, contact: Contact) -> bool:
         """Ask a node that was not asked before; False if it was, or need not be."""
@@ -229,6 +228,7 @@ class Searcher(Member):
         if search is None or search.candidate is None:
             return
         self._answered(search, "no answer")
+        search.silent += 1
         key = key_of(search.candidate)
         search.busy.pop(key, None)
         self.known.purge(key)
@@ -390,17 +390,3 @@ class Searcher(Member):
         self.colour = BLANK
         self.depth = 0.0
         self._seek("join", LOCAL, -1)
-
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """There is one root, and each node has the parent's colour and is not above its limit."""
-        if self.search is not None and self.search.cause != "merge":
-            return "it looks for a parent"
-        if self.parent == LOCAL:
-            others = [n for n, layer in running.items() if cast("Member", layer).root]
-            return None if others == [self.node] else f"it is root, beside {others}"
-        above = cast("Member", running[self.parent])
-        if self.colour != above.colour:
-            return f"its colour is {self.colour}, that of its parent {above.colour}"
-        if above.depth >= self.depth:
-            return f"its depth is {self.depth}, that of its parent {above.depth}"
-        return None

@@ -6,17 +6,18 @@ Every node is a member of the tree. The rules:
   of their parent and pass the group hello on; nodes of other trees pass it on too.
 * The lower end of a lost link repairs it. It broadcasts a request (RREQ) with its label. Whoever
   hears that and is ahead of it replies (RREP); others ignore it. After ``reply_wait`` the node
-  takes the reply of the latest group hello, the nearest of those, and activates it (MACT): its new
-  parent confirms that, and there is a link.
+  chooses the reply with the latest group hello, the nearest of those, and activates it (MACT). The
+  new parent confirms that, and there is a link.
 * Without a reply after ``retries`` more requests, the network is partitioned, and the node leads a
   tree of its own.
 * Trees merge: a member that hears a neighbour in a tree that prevails tells its leader (MERGE), and
   the leader hands its role over to that member, which then looks for a parent as above.
 
 A *handover* passes the role of the root from a node to its child, and the link between them turns
-round. The root waits as the child's ``heir`` until the child has answered.
+round. The root keeps the child until the child has answered (TAKEN).
 
-Why there are no cycles: ``docs/witree.md``. What members are: :mod:`~shoal.overlay.maodv_member`.
+``docs/witree.md`` proves that there are no cycles. :mod:`~shoal.overlay.maodv_member` is a node's
+place in the tree, :mod:`~shoal.overlay.maodv_search` its search for a parent.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class MAODV(Searcher):
     def __init__(self, host: Host, parameters: MaodvParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
         self._merged = -1.0
-        """When the leader was last asked to merge."""
+        """Time of the last request to merge; -1 if there was none."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Hellos, requests, activations and handovers."""
@@ -100,7 +101,7 @@ class MAODV(Searcher):
         self.send_handover()
 
     def send_handover(self) -> None:
-        """Send it, again and again; a child that never answers is given up."""
+        """Send HANDOVER, again until it is answered; a child that never answers is dropped."""
         search = self.search
         assert search is not None
         assert search.handover is not None
@@ -125,7 +126,7 @@ class MAODV(Searcher):
             super().child_elsewhere(node)
 
     def on_handover(self, sender: NodeId, message: Message) -> None:
-        """Be the root in the parent's place, which is a child from now on."""
+        """HANDOVER: be the root in the parent's place; the parent is a child from now on."""
         handover = cast("Handover", message)
         child = self.children.get(sender)
         if child is not None and child.number == handover.back:
@@ -154,7 +155,7 @@ class MAODV(Searcher):
             self.seek("handed", LOCAL, -1)
 
     def on_taken(self, sender: NodeId, message: Message) -> None:
-        """A child has taken over: it is the parent from now on."""
+        """TAKEN: the child is the root now, and this node's parent."""
         taken, search = cast("Taken", message), self.search
         if (
             search is None
@@ -187,7 +188,7 @@ class MAODV(Searcher):
             self.host.send(self.parent, Merge(message.label, (self.node,)))
 
     def on_merge(self, sender: NodeId, message: Message) -> None:
-        """Towards the leader, which hands its role over to the node that asks."""
+        """MERGE: pass it on to the leader, which hands its role over to the first of the path."""
         merge = cast("Merge", message)
         path = merge.path
         if sender not in self.children or path[-1:] != (sender,) or len(path) >= DEEPEST:

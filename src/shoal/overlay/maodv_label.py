@@ -14,13 +14,13 @@ Label: TypeAlias = tuple[int, int, int, int, float]
 """Generation, leader and its count of trees, the leader's sequence number; distance from it."""
 
 BLANK: Final[Label] = (0, 0, 0, 0, 0.0)
-"""The label of a node without a tree."""
+"""Label of a node without a tree."""
 
 GAP: Final = 1e-9
 """Least difference of distances that counts."""
 
 LONGEST: Final = 2**40
-"""A generation that is not followed by another: only a node that lies has one."""
+"""Largest generation; only a node that lies reaches it."""
 
 
 def same_group(first: Label, second: Label) -> bool:
@@ -34,7 +34,7 @@ def same_tree(first: Label, second: Label) -> bool:
 
 
 def older(first: Label, second: Label) -> bool:
-    """Whether the second is of a later generation, a leader that prevails, or a later number."""
+    """Whether the second label is of a later generation, a prevailing leader, or a later number."""
     return first[:4] < second[:4]
 
 

@@ -18,12 +18,12 @@ from mypy_extensions import mypyc_attr
 
 from shoal.overlay.maodv_label import BLANK, LONGEST, Label, below, leads, older, same_tree
 from shoal.overlay.maodv_messages import Confirm, Grph, Hello, Leave, Mact, MaodvParameters, Rrep
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, remember
 from shoal.stack.layer import Overlay, Reconfiguration, Routing, shown_parent
 from shoal.stack.message import Contact, Message
 
 LIFE: Final = 1 << 32
-"""Counters begin here times the node's start, so that those of an earlier start are smaller."""
+"""Numbers set aside for one life of a node, so that those of an earlier life are smaller."""
 REMEMBERED: Final = 256
 """Other trees, requesters and offers that a node remembers."""
 
@@ -33,9 +33,9 @@ class Child:
 
     def __init__(self, number: int, now: float) -> None:
         self.number = number
-        """Of its attachment."""
+        """Number of the child's attachment."""
         self.heard = now
-        """When its last hello came."""
+        """Time of its last hello."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -51,19 +51,19 @@ class Member(Overlay):
         self.leading = False
         self.parent: NodeId = LOCAL
         self.number = 0
-        """Of the attachment to the parent."""
+        """Number of the attachment to the parent."""
         self.parent_heard = 0.0
         self.parent_beat = 0
-        """Of the latest message of the parent that told its label."""
+        """Beat of the parent's latest message with its label; earlier ones are ignored."""
         self.children: dict[NodeId, Child] = {}
         self.count = host.epoch * LIFE
-        """Numbers given so far: to beats, attachments, requests, offers and trees led."""
+        """Last number given, to a beat, an attachment, a request, an offer or a tree led."""
         self.offers: dict[NodeId, int] = {}
-        """Per node that may become a child, the number of the offer to it."""
+        """Number of the offer that stands, per node that may become a child."""
         self.flooded: dict[tuple[int, int, int], int] = {}
-        """Per other tree, the latest group hello passed on."""
+        """Sequence number of the latest group hello passed on, per other tree."""
         self.failed: dict[NodeId, int] = {}
-        """Per neighbour, frames in a row that it did not acknowledge."""
+        """Frames in a row that a neighbour did not acknowledge, per neighbour."""
         self.chance = host.chance("maodv")
         self._ticked = -1.0
 
@@ -82,7 +82,7 @@ class Member(Overlay):
         raise NotImplementedError
 
     def look_around(self) -> None:
-        """Once a hello: join another tree that was heard of, if there is one."""
+        """Join another tree that was heard of, if there is one; called before each hello."""
         raise NotImplementedError
 
     def foreign(self, sender: NodeId, message: Grph) -> None:
@@ -125,10 +125,10 @@ class Member(Overlay):
         self._ticked = now
         silent = now - hello * self.parameters.patience
         for node, child in list(self.children.items()):
-            if child.heard < silent and self.host.heard_at(node) < silent:
+            if child.heard < silent and self.host.heard(node) < silent:
                 self.drop_child(node, "it fell silent")
         parent = self.parent
-        if parent != LOCAL and self.parent_heard < silent and self.host.heard_at(parent) < silent:
+        if parent != LOCAL and self.parent_heard < silent and self.host.heard(parent) < silent:
             self.lose_parent("it fell silent")
         self.look_around()
         parent, number = self.pointed()
@@ -170,7 +170,7 @@ class Member(Overlay):
     # Group hellos
 
     def group_hello(self) -> None:
-        """Once a period a leader sends a new group hello."""
+        """Send a new group hello, if this node leads; called once a period."""
         if not self.leading or self.frozen():
             return
         if not self.children and self.label[0] > 1:
@@ -197,7 +197,7 @@ class Member(Overlay):
             self.offers.clear()
 
     def on_grph(self, sender: NodeId, message: Message) -> None:
-        """Follow that of the own tree; pass on that of one that prevails, and perhaps join it."""
+        """GRPH: follow the parent's; pass on that of a prevailing tree, and perhaps join it."""
         grph = cast("Grph", message)
         label: Label = grph.label
         if sender == self.parent and grph.member:
@@ -207,10 +207,7 @@ class Member(Overlay):
             return  # leaders of trees that prevail need not hear of others
         tree = label[:3]
         if self.flooded.get(tree, -1) < label[3]:
-            self.flooded.pop(tree, None)
-            self.flooded[tree] = label[3]
-            if len(self.flooded) > REMEMBERED:
-                del self.flooded[next(iter(self.flooded))]
+            remember(self.flooded, tree, label[3], REMEMBERED)
             if self.children or not self.leading:  # a lone node joins instead
                 self.pass_on(Grph(self.numbered(), label, False))
         self.foreign(sender, grph)
@@ -220,10 +217,7 @@ class Member(Overlay):
     def make_offer(self, sender: NodeId, requester: NodeId, request: int) -> None:
         """RREP: this node can be the parent of whoever sent the request."""
         offer = self.numbered()
-        self.offers.pop(sender, None)
-        self.offers[sender] = offer
-        if len(self.offers) > REMEMBERED:
-            del self.offers[next(iter(self.offers))]
+        remember(self.offers, sender, offer, REMEMBERED)
         self.host.send(sender, Rrep(requester, request, self.node, offer, self.label, ()))
 
     def on_mact(self, sender: NodeId, message: Message) -> None:

@@ -6,12 +6,10 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import HEADER_BYTES, Message
+from shoal.stack.message import HEADER_BYTES, Count, Node, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=3600)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-Id: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
-Ids: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(max_length=4096)]
+Ids: TypeAlias = Annotated[tuple[Node, ...], msgspec.Meta(max_length=4096)]
 Distance: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 WireLabel: TypeAlias = tuple[Count, Count, Count, Count, Distance]
 
@@ -22,7 +20,7 @@ LABEL = 4 * WORD
 
 
 class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How often nodes show themselves, and how long they wait for each other."""
+    """Periods, timeouts and numbers of attempts."""
 
     hello: Seconds = 1.0
     """Seconds between two hellos of a node."""
@@ -33,7 +31,7 @@ class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reply_wait: Seconds = 1.0
     """Seconds in which a node that looks for a parent collects replies."""
     retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 2
-    """How often a request without reply is repeated before the network counts as partitioned."""
+    """Repetitions of a request without reply before the network counts as partitioned."""
     confirm_wait: Seconds = 0.5
     """Seconds in which an activation or a handover must be answered."""
     jitter: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.01
@@ -42,35 +40,42 @@ class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Frames in a row that a neighbour does not acknowledge, after which it is lost."""
 
 
-class Control(Message, frozen=True):
-    """What keeps the tree together; no part of a reconfiguration of tables."""
-
-    def involves(self) -> bool:
-        """Repairing the tree is not repairing tables."""
-        return False
-
-
-class Hello(Control, frozen=True, tag="maodv hello"):
-    """The sender is there, has this parent (or asks it to be), this label and these children."""
-
-    beat: Count
-    parent: Id
-    number: Count
-    """Of the sender's attachment to its parent, or of the last one it tried."""
-    label: WireLabel
-    children: Ids
+class Control(Upkeep, frozen=True):
+    """A message that maintains the tree; no part of a reconfiguration of tables."""
 
     def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * (3 + len(self.children))
+        """Bytes of header, label, and a word for every number and every node of a list."""
+        size = HEADER_BYTES
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name == "label":
+                size += LABEL
+            else:
+                size += WORD * (len(value) if isinstance(value, tuple) else 1)
+        return size
+
+
+class Periodic(Control, frozen=True):
+    """A message that nodes broadcast all the time."""
 
     @classmethod
     def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
+        """A simulation is at rest in spite of it."""
         return True
 
 
-class Grph(Control, frozen=True, tag="maodv grph"):
+class Hello(Periodic, frozen=True, tag="maodv hello"):
+    """The sender is there, has this parent (or asks it to be), this label and these children."""
+
+    beat: Count
+    parent: Node
+    number: Count
+    """Number of the sender's attachment to its parent, or of the last that it tried."""
+    label: WireLabel
+    children: Ids
+
+
+class Grph(Periodic, frozen=True, tag="maodv grph"):
     """GRPH, a group hello: the leader of a tree and its latest sequence number.
 
     From a member of that tree it carries the sender's own label; other nodes pass it on unchanged.
@@ -80,42 +85,25 @@ class Grph(Control, frozen=True, tag="maodv grph"):
     label: WireLabel
     member: bool
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
-
 
 class Rreq(Control, frozen=True, tag="maodv rreq"):
     """RREQ: who can be the requester's parent? ``number`` counts its requests."""
 
-    requester: Id
+    requester: Node
     number: Count
     label: WireLabel
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
 
 class Rrep(Control, frozen=True, tag="maodv rrep"):
-    """RREP: ``far`` can, and makes the offer to whoever it heard the request from."""
+    """RREP: ``far`` can, and makes the offer to the node that it heard the request from."""
 
-    requester: Id
+    requester: Node
     number: Count
-    far: Id
+    far: Node
     offer: Count
     label: WireLabel
     path: Ids
     """Nodes that passed the reply on, the one at the new link first."""
-
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * (4 + len(self.path))
 
 
 class Mact(Control, frozen=True, tag="maodv mact"):
@@ -126,75 +114,51 @@ class Mact(Control, frozen=True, tag="maodv mact"):
     label: WireLabel
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 3
-
 
 class Confirm(Control, frozen=True, tag="maodv confirm"):
-    """The receiver is the sender's child from now on."""
+    """CONFIRM: the receiver is the sender's child from now on."""
 
     beat: Count
     number: Count
     label: WireLabel
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
 
 class Leave(Control, frozen=True, tag="maodv leave"):
-    """The attachment of this number between sender and receiver is none, or no longer one."""
+    """LEAVE: the attachment of this number between sender and receiver does not exist."""
 
     number: Count
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + WORD
-
 
 class Handover(Control, frozen=True, tag="maodv handover"):
-    """From a root to its child: be the root in my place, and I am your child.
+    """HANDOVER, from a root to its child: be the root in my place, and I am your child.
 
     The role passes on along ``path``; the last node there is to attach to ``far``.
     """
 
     number: Count
-    """Of the receiver's attachment to the sender, which ends."""
+    """Number of the receiver's attachment to the sender, which ends."""
     back: Count
-    """Of the sender's attachment to the receiver, which begins."""
+    """Number of the sender's attachment to the receiver, which begins."""
     label: WireLabel
     step: Distance
-    """By how much each node of the path is nearer to the leader than the one before."""
+    """Distance by which each node of the path is nearer to the leader than the one before."""
     path: Ids
-    far: Id
-    """LOCAL: the last node looks for a parent itself."""
+    far: Node
+    """Node that made the offer; LOCAL: the last node looks for a parent itself."""
     offer: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * (6 + len(self.path))
-
 
 class Taken(Control, frozen=True, tag="maodv taken"):
-    """The answer to a handover: the receiver is the sender's child from now on."""
+    """TAKEN, the answer to HANDOVER: the receiver is the sender's child from now on."""
 
     beat: Count
     back: Count
     label: WireLabel
 
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * 2
-
 
 class Merge(Control, frozen=True, tag="maodv merge"):
-    """To the leader: a node of this tree, the first of the path, hears a tree that prevails."""
+    """MERGE, to the leader: the first node of the path hears a tree that prevails."""
 
     label: WireLabel
     path: Ids
-
-    def size(self) -> int:
-        """By content."""
-        return HEADER_BYTES + LABEL + WORD * len(self.path)

@@ -1,4 +1,4 @@
-"""How a node on the air finds a parent: requests, replies and activations (MAODV's three phases).
+"""Search for a parent on the air: requests, replies and activations (MAODV's three phases).
 
 :mod:`~shoal.overlay.maodv` says what the rules are; this is the requester's side of them.
 """
@@ -12,16 +12,16 @@ from mypy_extensions import mypyc_attr
 from shoal.overlay.maodv_label import BLANK, GAP, Label, leads, same_group
 from shoal.overlay.maodv_member import REMEMBERED, Member
 from shoal.overlay.maodv_messages import Confirm, Handover, Leave, Mact, MaodvParameters, Rrep, Rreq
-from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.host import LOCAL, Host, NodeId, Timer, remember
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 1 << 20
-"""Repairs of one node that have different numbers."""
+"""Distinct numbers for the repairs of one node."""
 
 
 class Search:
-    """What a node that looks for a parent knows."""
+    """State of a node's search for a parent."""
 
     def __init__(self, cause: str, started: float, lost: NodeId, repair: int) -> None:
         self.cause = cause
@@ -35,11 +35,11 @@ class Search:
         self.requests = 0
         self.replies: list[Rrep] = []
         self.target: NodeId = LOCAL
-        """The node that was sent an activation, or a handover."""
+        """Node that was sent an activation or a handover; LOCAL: none."""
         self.number = 0
-        """Of the attachment to it."""
+        """Number of the attachment to the target."""
         self.handover: Handover | None = None
-        """What was sent, if the target is a child that is to take over."""
+        """Message sent to the target, if that is a child which is to take over; else None."""
         self.tries = 0
         self.timer: Timer | None = None
 
@@ -52,11 +52,11 @@ class Searcher(Member):
         super().__init__(host, parameters, routing)
         self.search: Search | None = None
         self.answered: dict[NodeId, int] = {}
-        """Per requester, the latest request that was answered or passed on."""
+        """Number of the latest request answered or passed on, per requester."""
         self.sighted = False
-        """Whether a tree was heard of that prevails over the one that this node leads."""
+        """True if this node leads, and heard of a tree that prevails over its own."""
         self.merges_from = 0.0
-        """Until when a leader that found no way into another tree leaves it at that."""
+        """Time from which on a leader that found no way into another tree tries again."""
         self._repairs = 0
 
     def hand_over(self, path: tuple[NodeId, ...], far: NodeId, offer: int, step: float) -> None:
@@ -110,7 +110,7 @@ class Searcher(Member):
         self.request()
 
     def end_search(self) -> None:
-        """Nothing is awaited any more."""
+        """Cancel the timer, and forget the search."""
         if self.search is not None and self.search.timer is not None:
             self.search.timer.cancel()
         self.search = None
@@ -153,11 +153,8 @@ class Searcher(Member):
         return self.answered.get(request.requester, -1) < request.number
 
     def note_answered(self, request: Rreq) -> None:
-        """This request is dealt with."""
-        self.answered.pop(request.requester, None)
-        self.answered[request.requester] = request.number
-        if len(self.answered) > REMEMBERED:
-            del self.answered[next(iter(self.answered))]
+        """Remember a request as answered or passed on."""
+        remember(self.answered, request.requester, request.number, REMEMBERED)
 
     def on_rrep(self, sender: NodeId, message: Message) -> None:
         """RREP: keep it until the wait is over."""
@@ -169,7 +166,7 @@ class Searcher(Member):
             search.replies.append(reply)
 
     def choose(self) -> None:
-        """The wait is over: take the best reply that labels allow still."""
+        """Choose the best reply that labels still allow; ask again or lead if there is none."""
         search = self.search
         assert search is not None
         if search.target != LOCAL and search.handover is None:
@@ -216,7 +213,7 @@ class Searcher(Member):
         self.host.send(far, Mact(search.number, offer, self.label, search.repair))
 
     def on_mact(self, sender: NodeId, message: Message) -> None:
-        """Not from a node that this one itself asks, or has, for a parent."""
+        """MACT: refuse it from the parent, and from a node that was asked to be the parent."""
         if sender in (self.pointed()[0], self.node):
             self.host.send(sender, Leave(cast("Mact", message).number))
         else:
@@ -244,7 +241,7 @@ class Searcher(Member):
         self.note_attached(search, sender, self.node)
 
     def attach(self, parent: NodeId, number: int, beat: int, label: Label) -> None:
-        """From now on a node is the parent."""
+        """Make a node the parent, and follow its label."""
         self.parent = parent
         self.number = number
         self.leading = False
@@ -252,7 +249,7 @@ class Searcher(Member):
         self.hear_parent(beat, label)
 
     def cancel_timer(self, search: Search) -> None:
-        """What was awaited has come, or will not."""
+        """Cancel the timer of a search."""
         if search.timer is not None:
             search.timer.cancel()
             search.timer = None
@@ -278,7 +275,7 @@ class Searcher(Member):
     # For those who watch
 
     def note_attached(self, search: Search, far: NodeId, near: NodeId) -> None:
-        """Note a repair: which node's link, why, how long it took, between which nodes."""
+        """Note a repair: its cause, its duration, the nodes of the new link, and the lost node."""
         if self.host.watched:
             took = self.host.now() - search.started
             self.host.note("attached", far, f"{search.cause} {took:.6f} {near} {search.lost}")

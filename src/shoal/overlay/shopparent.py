@@ -84,7 +84,7 @@ class ShopParent(Joiner):
         self.hysteresis = parameters.hysteresis
         roots = parameters.roots
         self.place = roots.index(host.node) if host.node in roots else NOBODY
-        """This node's position in the list of root and heirs; NOBODY if it may not be the root."""
+        """Position of this node in the list of root and heirs; NOBODY if it may not be the root."""
         self.patience = parameters.timeout * (1 + 2 * self.place)
         """Seconds without a route after which it takes the root's place."""
         if parameters.heirs == "anyone" and self.place != 0:
@@ -132,7 +132,7 @@ class ShopParent(Joiner):
             self.probe()
 
     def tick(self) -> None:
-        """Once a period: expire the silent, look for a better parent, and advertise."""
+        """Expire silent nodes, look for a better parent, and advertise; called once a period."""
         now = self.host.now()
         if self.stopping:
             return
@@ -279,7 +279,7 @@ class ShopParent(Joiner):
             self.probe()
 
     def _least(self, values: list[float]) -> int:
-        """Where the first of the least values is."""
+        """Index of the first of the least values."""
         return values.index(min(values))
 
     def _candidates(self) -> list[NodeId]:
@@ -298,7 +298,7 @@ class ShopParent(Joiner):
         return found
 
     def _is_below(self, advertise: Advertise) -> bool:
-        """Whether the way of whoever sent this leads over this node."""
+        """Whether the sender's route to the root leads over this node."""
         return any(hop.node == self.host.node for hop in advertise.route)
 
     # What a parent costs
@@ -321,7 +321,7 @@ class ShopParent(Joiner):
         return values
 
     def _offer(self, node: NodeId) -> tuple[Wanted, Wanted]:
-        """What a candidate wants, and what its children want without this node."""
+        """Interests of a candidate, and those of its children without this node."""
         advertise = self.adverts[node]
         branch = self._branch(node)
         others: list[Wanted] = []

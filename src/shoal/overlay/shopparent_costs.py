@@ -66,7 +66,7 @@ class Density:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Space:
-    """Atoms of content. An interest is a set of them, as bits."""
+    """Atoms of content; an interest is a set of atoms, as bits."""
 
     def __init__(self, hull: bool) -> None:
         self.hull = hull
@@ -81,11 +81,11 @@ class Space:
         return found
 
     def weigh(self, interest: int) -> float:
-        """Φ of an interest that was not asked for before."""
+        """Φ of an interest that is not cached."""
         raise NotImplementedError
 
     def join(self, interest: int, other: int) -> int:
-        """What wants one or the other, as interests are merged."""
+        """The interest in one or the other, as ``merge`` has it: their union, or its hull."""
         both = interest | other
         return covering(both) if self.hull else both
 

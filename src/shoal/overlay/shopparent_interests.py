@@ -42,14 +42,14 @@ MATCHED: Final = 4096
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Interests:
-    """What filters mean to a node that compares parents."""
+    """Filters as interests that a node can compare."""
 
     def wanted(self, filters: Sequence[Filter]) -> Wanted:
         """Filters as they are told to others."""
         raise NotImplementedError
 
     def merged(self, several: Iterable[Wanted]) -> Wanted:
-        """What is wanted by one or another."""
+        """The interest of several together."""
         raise NotImplementedError
 
     def space(self, all_wanted: Sequence[Wanted]) -> Space:
@@ -127,7 +127,7 @@ class BySample(Interests):
         self._seen = 0
         """Events so far; the latest :data:`EVENTS` are kept, each in its place."""
         self._matches: dict[Filter, tuple[int, int]] = {}
-        """Per filter the places that match, and how many events it was asked of."""
+        """Positions of the events that a filter matches, as bits; events that it was tested on."""
 
     def observe(self, content: Content) -> None:
         """See :class:`Interests`."""

@@ -38,18 +38,18 @@ class Joiner(Mover):
     def __init__(self, host: Host, parameters: ShopParentParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
         self.joining: NodeId = NOBODY
-        """The node that this one asks to be its parent."""
+        """Node that is asked to be the parent; else NOBODY."""
         self.request = 0
-        """The number of the latest request to join."""
+        """Number of the latest request to join."""
         self.unrouted_since = 0.0
-        """When this node lost its route to the root."""
+        """Time when this node lost its route to the root."""
         self.moves = 0
         """Parents that this node has left for a better one."""
         self.avoided: NodeId = NOBODY
-        """The parent, if it has said that it stops."""
+        """Parent that has announced its stop; else NOBODY."""
         self._deadline: Timer | None = None
         self._saving = 0.0
-        """Units of work per event that the parent that is being asked would do less."""
+        """Units of work per event that the node asked would save."""
 
     def probe(self) -> None:
         """Look for a parent."""

@@ -54,29 +54,29 @@ class Member(Overlay):
         if parameters.overlap == "sample":
             routing.watching = self
         self.stopping = False
-        """Whether this node has been stopped, and takes no more children."""
+        """True if this node has been stopped, and takes no more children."""
         self.parent: NodeId = LOCAL
         self.rank = NOBODY
         """The current root's position in the list of root and heirs (0 is the root itself);
         NOBODY without a route to a root."""
         self.route: tuple[Hop, ...] = ()
-        """The way from the root to the parent; empty at the root."""
+        """Hops from the root to the parent; empty at the root."""
         self.adverts: dict[NodeId, Advertise] = {}
         """The latest PARENT-ADVERTISE of each neighbour."""
         self.advertised: dict[NodeId, float] = {}
-        """When each of them was heard."""
+        """Time of the latest PARENT-ADVERTISE of each neighbour."""
         self.view = View(host, parameters.forget)
         self.lost: dict[tuple[NodeId, str], Contact] = {}
-        """With sampling: nodes not heard of for long, or never, to be tried again."""
+        """Nodes not heard of for long, or never, to be tried again (with sampling)."""
         self.saving = 0.0
-        """Units of work per event that parents do less than the first one would, by estimate."""
+        """Units of work per event saved against the first parent, by estimate."""
         self.saved = 0.0
         """Units of work that moves to better parents have saved so far, by estimate."""
         self._chance = host.chance("parent")
         self._draws = 0
         self._telling = False
         self._told: Advertise | None = None
-        """What this node advertised last."""
+        """Last advertisement of this node."""
 
     def children(self) -> list[NodeId]:
         """The nodes whose parent this one is."""
@@ -89,7 +89,7 @@ class Member(Overlay):
     # PARENT-ADVERTISE
 
     def advertisement(self, new: NodeId = NOBODY) -> Advertise:
-        """What this node costs as a parent; ``new`` is about to be a child."""
+        """The PARENT-ADVERTISE of this node; ``new`` is about to be a child."""
         routing, interests = self.routing, self.interests
         children = tuple(
             Child(child, interests.wanted(routing.filters_from(child))) for child in self.children()
@@ -181,7 +181,7 @@ class Member(Overlay):
             self.host.send_direct(contact, Probe(view.sample(contact.node)))
 
     def _hear(self, sender: NodeId, known: tuple[Known, ...]) -> None:
-        """With sampling: others that a node knows."""
+        """Others that a node knows (with sampling)."""
         if known:
             address = known[0][0].address
             for node in (sender, NOBODY):  # of a contact only the address may be known

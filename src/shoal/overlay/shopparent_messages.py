@@ -9,28 +9,27 @@ import msgspec
 
 from shoal.content import AnyFilter
 from shoal.overlay.graph_messages import Sample
-from shoal.stack.message import Message, Routine
+from shoal.stack.message import Message, Routine, Seconds
 
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Units: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Path: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=1024)]
 
 
 class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which node is the root, how parents are compared, and how often nodes speak up."""
+    """The root and its heirs, the comparison of parents, and periods."""
 
     root: Id = 0
     """The node that all events come from: its id or, live, the broker's name."""
     heirs: Literal["anyone"] | Annotated[tuple[Id, ...], msgspec.Meta(max_length=64)] = "anyone"
-    """Who takes the root's place when it is gone: the first of these that is there, or, of all
-    nodes, the one with the smallest id. An empty list: nobody. Live, names do as well."""
+    """Nodes that take the root's place when it is gone: the first of the list that is there, or, of
+    all nodes, the one with the smallest id. An empty list: nobody. Live, names do as well."""
     metric: Literal["NHOP", "OVHD", "COMBO", "RANDOM"] = "COMBO"
     """Hops to the root; overhead for the parent; their product; any parent, kept."""
     merge: Literal["union", "hull"] = "union"
-    """How interests add up: as a disjunction, or as one interval that covers them."""
+    """Sum of interests: a disjunction, or one interval that covers them."""
     overlap: Literal["axis", "sample"] = "sample"
-    """How interests are compared: by length on a number axis, or by recent events that match."""
+    """Comparison of interests: by length on a number axis, or by recent events that match."""
     attribute: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] = "x"
     """The attribute of events that is the number axis."""
     receive: Units = 1.0
@@ -40,9 +39,9 @@ class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     error: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     """Standard deviation of a relative error put on each overhead: 0.2 is 20% (COMBOerr)."""
     error_terms: Literal["shared", "independent"] = "independent"
-    """Whether the overhead with and without the child have one error or two."""
+    """Errors of the overhead with and without the child: one shared, or two."""
     discovery: Literal["radio", "sampling"] = "sampling"
-    """How nodes find parents: whoever hears a broadcast, or nodes known by peer sampling."""
+    """Candidates for a parent: nodes that hear a broadcast, or nodes known by peer sampling."""
     period: Seconds = 1.0
     """Seconds between two PARENT-ADVERTISE of a node, and between two looks for a better parent."""
     timeout: Seconds = 3.5
@@ -54,9 +53,9 @@ class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.1
     """The share by which a parent must be cheaper than the present one."""
     probes: Annotated[int, msgspec.Meta(ge=1, le=32)] = 3
-    """With sampling: known nodes asked for an advertisement in each period."""
+    """Known nodes asked for an advertisement in each period (with sampling)."""
     forget: Seconds = 30.0
-    """With sampling: seconds after which a node that nobody hears from is forgotten."""
+    """Seconds after which a node that nobody hears from is forgotten (with sampling)."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -140,7 +139,7 @@ class Join(Message, frozen=True, tag="parent-join"):
 
 
 class Answer(Message, frozen=True, tag="parent-answer"):
-    """What became of a request to join; takes the way back."""
+    """The answer to a request to join, on the same path back."""
 
     path: Path
     request: Id
@@ -156,7 +155,7 @@ class Welcome(Message, frozen=True, tag="parent-welcome"):
 
 
 class Flush(Message, frozen=True, tag="parent-flush"):
-    """Asks for :class:`Flushed`; climbs to the root behind what was sent up before.
+    """FLUSH: climbs to the root behind what was sent up before; answered by :class:`Flushed`.
 
     ``waits``: it stays behind a node that still gets events from an old parent.
     """
@@ -167,7 +166,7 @@ class Flush(Message, frozen=True, tag="parent-flush"):
 
 
 class Flushed(Message, frozen=True, tag="parent-flushed"):
-    """Takes the way of a :class:`Flush` back, behind the events that were sent down before."""
+    """FLUSHED: takes the path of a :class:`Flush` back, behind the events sent down before."""
 
     path: Path
     request: Id

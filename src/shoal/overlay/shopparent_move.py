@@ -58,7 +58,7 @@ class Mover(Member):
         super().__init__(host, parameters, routing)
         self.timeout = parameters.timeout
         self.heard: dict[NodeId, float] = {}
-        """Per open connection, when its other end was last heard."""
+        """Time when the other end of each open connection was last heard."""
         self.leaving: NodeId = NOBODY
         """The old parent, while it may still send events."""
         self._move = NOBODY
@@ -125,7 +125,7 @@ class Mover(Member):
             self._news()
 
     def on_settled(self, sender: NodeId, message: Message) -> None:
-        """It needs only what is on its way to this node."""
+        """SETTLED: the child is served by its new parent; flush what is on its way to this node."""
         parting = self._parting.get(sender)
         if parting is not None:
             self._climb(Flush((self.host.node,), parting.number, True))

@@ -2,11 +2,11 @@
 
 As :mod:`~shoal.overlay.maodv`, with two improvements:
 
-* The node that lost its parent need not be an end of the new link. Its request (RREQ) is passed on
-  by all nodes below it: each that hears it from its own parent. A node ahead of the requester
-  replies (RREP) to the one that it heard; the reply climbs the tree to the requester. That one
-  hands its role as root over, child by child, to the node at the new link. Links on that way turn
-  round.
+* The node that lost its parent need not be an end of the new link. Each node that hears its request
+  (RREQ) from its own parent passes it on, so all nodes below do. A node ahead of the requester
+  replies (RREP) to the node that it heard; the reply climbs the tree to the requester. The
+  requester hands its role as root over, child by child, to the node at the new link; on the links
+  between them parent and child change places.
 * The activation (MACT) crosses the new link only, from the node beside it.
 
 So trees merge in the same way: a leader that hears of a tree that prevails sends a request, which
@@ -23,7 +23,7 @@ from shoal.overlay.maodv import DEEPEST, MAODV
 from shoal.overlay.maodv_member import REMEMBERED
 from shoal.overlay.maodv_messages import Grph, MaodvParameters, Rrep, Rreq
 from shoal.overlay.maodv_search import preference
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, remember
 from shoal.stack.layer import Routing
 from shoal.stack.message import Message
 from shoal.stack.registry import register
@@ -36,7 +36,7 @@ class WiTree(MAODV):
     def __init__(self, host: Host, parameters: MaodvParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
         self.passed: dict[NodeId, Rrep | None] = {}
-        """Per requester whose latest request was passed on, the best reply so far."""
+        """Best reply so far, per requester whose latest request was passed on."""
 
     def on_rreq(self, sender: NodeId, message: Message) -> None:
         """RREQ: from the parent, pass it on; otherwise answer as in MAODV."""
@@ -45,10 +45,7 @@ class WiTree(MAODV):
             super().on_rreq(sender, message)
         elif request.requester != self.node and self.is_news(request):
             self.note_answered(request)
-            self.passed.pop(request.requester, None)
-            self.passed[request.requester] = None
-            if len(self.passed) > REMEMBERED:
-                del self.passed[next(iter(self.passed))]
+            remember(self.passed, request.requester, None, REMEMBERED)
             self.pass_on(request)
 
     def on_rrep(self, sender: NodeId, message: Message) -> None:

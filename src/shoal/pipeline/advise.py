@@ -8,7 +8,6 @@ Where nodes can reach each other and make their links themselves, the candidates
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.statistics import Estimate, jackknife
 from shoal.pipeline.measure.runs import canonical, delivery, misrouted, overhead, traffic_rate
 from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame
+from shoal.pipeline.plan.experiment_file import read_toml
 from shoal.pipeline.progress import Progress
 from shoal.pipeline.simulate.sweep import sweep
 from shoal.pipeline.tables.dataframes import Tables
@@ -56,10 +56,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
         "overlay": None,
         "routing": {"name": "dps", "traversal": "generic"},
     },
-    "DPS, epidemic": {
-        "overlay": None,
-        "routing": {"name": "dps", "communication": "epidemic"},
-    },
+    "DPS, epidemic": {"overlay": None, "routing": {"name": "dps", "communication": "epidemic"}},
     "DPS, epidemic, generic traversal": {
         "overlay": None,
         "routing": {"name": "dps", "traversal": "generic", "communication": "epidemic"},
@@ -105,14 +102,7 @@ class Advice:
 
 def load_scenario(path: Path) -> dict[str, Any]:
     """A scenario file, checked as far as it goes without a routing."""
-    try:
-        raw = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise PipelineError(
-            f"cannot read {path}: {error.strerror or error}", "give the path of a TOML file"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PipelineError(f"{path} is not TOML: {error}", "correct that line") from None
+    raw = read_toml(path)
     for key in ("routing", "reconfiguration"):
         if key in raw:
             raise PipelineError(

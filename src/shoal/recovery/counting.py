@@ -73,11 +73,7 @@ class Counting(Copies):
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Questions for numbers, and the answers."""
-        return {
-            Follow: self.on_follow,
-            Following: self.on_following,
-            Tally: self.on_tally,
-        }
+        return {Follow: self.on_follow, Following: self.on_following, Tally: self.on_tally}
 
     def start(self) -> None:
         """Remember when: of what was published before, this node knows nothing."""

@@ -30,6 +30,7 @@ from shoal.recovery.counting import HOPS, REFRESH
 from shoal.recovery.holding import Holding
 from shoal.recovery.messages import FILTERS, LONGEST, Compare, Digest, Reply, Request
 from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing, Timer
+from shoal.stack.host import remember
 
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Filter
@@ -133,9 +134,7 @@ class Gossip(Holding):
         key = (kind, origin, number)
         if key in self._passed or origin == self.host.node:
             return False
-        if len(self._passed) >= ROUNDS:
-            del self._passed[next(iter(self._passed))]
-        self._passed[key] = None
+        remember(self._passed, key, None, ROUNDS)
         return True
 
     def spread(

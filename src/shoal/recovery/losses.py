@@ -278,10 +278,8 @@ class Losses:
         final: bool = False,
     ) -> None:
         """A publisher tells its last number for a filter; ``final`` if it stops in good order."""
-        if index < 0:
-            return
         for number, stream in self.streams.get(publisher, {}).items():
-            if stream.index == index:
+            if stream.index == index >= 0:
                 stream.final = final
                 if sequence > stream.sequence:
                     self._heard(publisher, number, stream, count, sequence, now)

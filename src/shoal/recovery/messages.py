@@ -11,8 +11,16 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from shoal.content import AnyFilter, Event
-from shoal.stack import Contact, Message
-from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES, Hops
+from shoal.stack.message import (
+    HEADER_BYTES,
+    PAYLOAD_BYTES,
+    Age,
+    Contact,
+    Hops,
+    Node,
+    RoutineUpkeep,
+    Upkeep,
+)
 
 LONGEST = 1000
 """Entries of a digest, at most."""
@@ -23,31 +31,16 @@ BATCH = 64
 HAVE = 256
 """Sequence numbers that a hole names as had, at most."""
 
-Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**62)]
-Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Id: TypeAlias = tuple[Node, Number]
 Filters: TypeAlias = Annotated[tuple[AnyFilter, ...], msgspec.Meta(max_length=FILTERS)]
 Route: TypeAlias = Literal["subscribers", "publisher", "random", "direct"]
 
 
-class _Quiet(Message, frozen=True):
-    """Gossip: it repairs no table, and a simulation is at rest in spite of it."""
-
-    def involves(self) -> bool:
-        """Recovering events is not repairing routes."""
-        return False
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Nodes gossip all the time."""
-        return True
-
-
 # Numbers
 
 
-class Follow(_Quiet, frozen=True, tag="recovery-follow"):
+class Follow(RoutineUpkeep, frozen=True, tag="recovery-follow"):
     """To a publisher: number the events that match these filters; the follower wants them.
 
     Out of band, or back along the route of its events where its address is not known.
@@ -86,7 +79,7 @@ class Start(msgspec.Struct, frozen=True, array_like=True):
     longer keeps: some may have matched."""
 
 
-class Following(_Quiet, frozen=True, tag="recovery-following"):
+class Following(RoutineUpkeep, frozen=True, tag="recovery-following"):
     """The answer, out of band."""
 
     publisher: Contact
@@ -99,7 +92,7 @@ class Following(_Quiet, frozen=True, tag="recovery-following"):
         return HEADER_BYTES + (PAYLOAD_BYTES + 20) * len(self.starts)
 
 
-class Tally(_Quiet, frozen=True, tag="recovery-tally"):
+class Tally(RoutineUpkeep, frozen=True, tag="recovery-tally"):
     """From a publisher that fell silent: (index, count, last sequence number) of its filters."""
 
     numbers: Annotated[tuple[tuple[Number, Number, Number], ...], msgspec.Meta(max_length=LONGEST)]
@@ -114,7 +107,7 @@ class Tally(_Quiet, frozen=True, tag="recovery-tally"):
 # Gossip
 
 
-class Digest(_Quiet, frozen=True, tag="recovery-digest"):
+class Digest(RoutineUpkeep, frozen=True, tag="recovery-digest"):
     """The gossiper holds these events that match a filter: (publisher, sequence number, age)."""
 
     gossiper: Contact
@@ -142,7 +135,7 @@ class Hole(msgspec.Struct, frozen=True, array_like=True):
     """Sequence numbers in between that are not missing."""
 
 
-class Missing(_Quiet, frozen=True, tag="recovery-missing"):
+class Missing(RoutineUpkeep, frozen=True, tag="recovery-missing"):
     """The seeker lacks events; whoever holds some sends them, and passes on what is left."""
 
     seeker: Contact
@@ -158,7 +151,7 @@ class Missing(_Quiet, frozen=True, tag="recovery-missing"):
         return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters) + 16 * len(self.holes) + 2 * had
 
 
-class Compare(_Quiet, frozen=True, tag="recovery-compare"):
+class Compare(RoutineUpkeep, frozen=True, tag="recovery-compare"):
     """A walk from node to node: each answers the seeker with what it holds for these filters."""
 
     seeker: Contact
@@ -181,7 +174,7 @@ class Compare(_Quiet, frozen=True, tag="recovery-compare"):
 # Copies
 
 
-class Request(Message, frozen=True, tag="recovery-request"):
+class Request(Upkeep, frozen=True, tag="recovery-request"):
     """The sender wants copies of these events, as far as they match one of the filters."""
 
     ids: Annotated[tuple[Id, ...], msgspec.Meta(max_length=LONGEST)]
@@ -191,12 +184,8 @@ class Request(Message, frozen=True, tag="recovery-request"):
         """Ids and filters."""
         return HEADER_BYTES + 8 * len(self.ids) + PAYLOAD_BYTES * len(self.filters)
 
-    def involves(self) -> bool:
-        """Recovering events is not repairing routes."""
-        return False
 
-
-class Hold(Message, frozen=True, tag="recovery-hold"):
+class Hold(Upkeep, frozen=True, tag="recovery-hold"):
     """From an event's publisher: keep this, and say so."""
 
     event: Event
@@ -206,22 +195,14 @@ class Hold(Message, frozen=True, tag="recovery-hold"):
         """The event."""
         return (self.event,)
 
-    def involves(self) -> bool:
-        """Recovering events is not repairing routes."""
-        return False
 
-
-class Held(Message, frozen=True, tag="recovery-held"):
+class Held(Upkeep, frozen=True, tag="recovery-held"):
     """To a publisher: the sender keeps its event of this number."""
 
     sequence: Number
 
-    def involves(self) -> bool:
-        """Recovering events is not repairing routes."""
-        return False
 
-
-class Reply(Message, frozen=True, tag="recovery-reply"):
+class Reply(Upkeep, frozen=True, tag="recovery-reply"):
     """Copies of events, with their ages, and ids that were asked for and do not match."""
 
     copies: Annotated[tuple[tuple[Event, Age], ...], msgspec.Meta(max_length=BATCH)]
@@ -238,7 +219,3 @@ class Reply(Message, frozen=True, tag="recovery-reply"):
     def size(self) -> int:
         """As large as the events themselves."""
         return HEADER_BYTES + (PAYLOAD_BYTES + 2) * len(self.copies) + 8 * len(self.declined)
-
-    def involves(self) -> bool:
-        """Recovering events is not repairing routes."""
-        return False

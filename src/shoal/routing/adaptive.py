@@ -231,9 +231,7 @@ class Adaptive(SemiProbabilistic):
             wanted += said.wanted
         own, weight = 1.0 - SURROUNDINGS, SURROUNDINGS / len(self.around)
         return Feedback(
-            own * self.missed + weight * missed,
-            own * self.wanted + weight * wanted,
-            self.threshold,
+            own * self.missed + weight * missed, own * self.wanted + weight * wanted, self.threshold
         )
 
     def _tune_threshold(self, missed: float, wanted: float, fresh: float) -> None:

@@ -77,12 +77,8 @@ class AdvertisementForwarding(SubscriptionForwarding):
         before = self.advertisements.sources(filter)
         if not self.advertisements.add(source, filter):
             return
-        if not before:
-            for neighbour in self.neighbours:
-                if neighbour != source:
-                    self.host.send(neighbour, Advertise(filter))  # type: ignore[arg-type]  # wire union
-        elif len(before) == 1 and before[0] != LOCAL:
-            self.host.send(before[0], Advertise(filter))  # type: ignore[arg-type]  # wire union
+        for neighbour in self.concerned(source, before):
+            self.host.send(neighbour, Advertise(filter))  # type: ignore[arg-type]  # wire union
         if source != LOCAL:
             self.announce_table(source)
 
@@ -90,13 +86,8 @@ class AdvertisementForwarding(SubscriptionForwarding):
         """Pass on as an unsubscription is; the source need no longer know our subscriptions."""
         if not self.advertisements.remove(source, filter):
             return
-        left = self.advertisements.sources(filter)
-        if not left:
-            for neighbour in self.neighbours:
-                if neighbour != source:
-                    self.host.send(neighbour, Unadvertise(filter))  # type: ignore[arg-type]  # wire union
-        elif len(left) == 1 and left[0] != LOCAL:
-            self.host.send(left[0], Unadvertise(filter))  # type: ignore[arg-type]  # wire union
+        for neighbour in self.concerned(source, self.advertisements.sources(filter)):
+            self.host.send(neighbour, Unadvertise(filter))  # type: ignore[arg-type]  # wire union
         for wanted in list(self.announced.get(source, {})):
             if not self.allows(source, wanted):
                 self.retract(source, wanted)

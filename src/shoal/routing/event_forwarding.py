@@ -29,7 +29,6 @@ class EventForwarding(Routing):
     def __init__(self, host: Host, parameters: NoParameters) -> None:
         super().__init__(host)
         self.table = SubscriptionTable(host)
-        self.neighbours: dict[NodeId, None] = {}
         self._all: tuple[NodeId, ...] = ()
         self.seen = Seen()
         """Events that have been here; kept where one may come twice."""
@@ -65,10 +64,6 @@ class EventForwarding(Routing):
     def filters(self) -> list[Filter]:
         """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
-
-    def linked(self) -> list[NodeId]:
-        """See :class:`~shoal.stack.layer.Routing`."""
-        return list(self.neighbours)
 
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """All neighbours: somebody beyond each of them may want it."""

@@ -1,16 +1,23 @@
-"""What a dispatcher knows of the subscriptions around it: what, in which direction, how far."""
+"""Subscriptions that travel a few hops: the table of those around a node, and what all do with it.
+
+The table holds what is wanted, in which direction, and how far away the nearest subscriber is.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mypy_extensions import mypyc_attr
 
 from shoal.content.tables import FilterTable, Source
+from shoal.routing.seen import Seen
+from shoal.routing.semiprobabilistic_messages import Gone, Near, Spread
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Handler, Reconfiguration, Routing
 
 if TYPE_CHECKING:
-    from shoal.content import Content, Filter
-    from shoal.stack.host import Host
+    from shoal.content import Content, Event, Filter
+    from shoal.stack.message import Message
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -193,3 +200,103 @@ class HorizonTable:
             for filter, distances in self._distances.items()
             for source, distance in distances.items()
         }
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class HorizonRouting(Routing):
+    """Takes each event once, and keeps a table of the subscribers around.
+
+    A routing adds how an event goes on (``pass_on``) and how neighbours are told of subscribers
+    (``spread``).
+    """
+
+    def __init__(self, host: Host, horizon: int) -> None:
+        super().__init__(host)
+        self.horizon = horizon
+        self.table = HorizonTable(host)
+        self.seen = Seen()
+
+    def handlers(self) -> dict[type[Message], Handler]:
+        """Events and (un)subscriptions."""
+        return {Spread: self.on_event, Near: self.on_subscription, Gone: self.on_unsubscription}
+
+    # Events
+
+    def publish(self, event: Event) -> None:
+        """The event's first node is its publisher."""
+        self.seen.add(event.publisher, event.sequence)
+        self.take(LOCAL, Spread(event, 0, 0))
+
+    def on_event(self, sender: NodeId, message: Message) -> None:
+        """On first arrival, deliver if wanted and pass on; drop any later copy."""
+        spread = cast("Spread", message)
+        event = spread.event
+        if self.seen.add(event.publisher, event.sequence):
+            self.take(sender, spread)
+        else:
+            self.host.stopped(event, "duplicate", spread.hops, spread.deterministic)
+
+    def take(self, sender: NodeId, spread: Spread) -> None:
+        """An event is here for the first time."""
+        event = spread.event
+        if self.recovery is not None:
+            self.recovery.seen(event, sender)
+        if self.table.match(event.content, 0):
+            self.deliver(event, spread.hops)
+        self.pass_on(sender, spread)
+
+    def pass_on(self, sender: NodeId, spread: Spread) -> None:
+        """Send an event on, or say that it goes no further."""
+        raise NotImplementedError
+
+    # Subscriptions
+
+    def subscribe(self, filter: Filter) -> None:
+        """The application wants this: a subscriber at distance 0."""
+        if self.table.put(LOCAL, filter, 0):
+            self.changed_here(filter)
+
+    def unsubscribe(self, filter: Filter) -> None:
+        """The application no longer wants this."""
+        if self.table.remove(LOCAL, filter):
+            self.changed_here(filter)
+
+    def changed_here(self, filter: Filter) -> None:
+        """The application has begun or ceased to want this."""
+        self.spread(filter)
+
+    def on_subscription(self, sender: NodeId, message: Message) -> None:
+        """A subscriber at a distance beyond a link."""
+        near = cast("Near", message)
+        if sender in self.neighbours and self.table.put(sender, near.filter, near.distance):
+            self.spread(near.filter)
+
+    def on_unsubscription(self, sender: NodeId, message: Message) -> None:
+        """None beyond this link any more."""
+        filter = cast("Gone", message).filter
+        if self.table.remove(sender, filter):
+            self.spread(filter)
+
+    def spread(self, filter: Filter) -> None:
+        """Bring what the neighbours were told about a filter up to date."""
+        raise NotImplementedError
+
+    def filters(self) -> list[Filter]:
+        """See :class:`~shoal.stack.layer.Routing`."""
+        return self.table.filters_of(LOCAL)
+
+    def known_filters(self) -> list[Filter]:
+        """All filters of the table."""
+        return self.table.filters()
+
+    def next_hops(self, filter: Filter) -> list[NodeId]:
+        """The neighbours towards the nearest subscribers; all of them if none is known."""
+        near = [n for n in self.table.sources(filter) if n != LOCAL]
+        return near or list(self.neighbours)
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """As if the lost neighbour had unsubscribed from everything it brought."""
+        self.neighbours.pop(neighbour, None)
+        for filter in self.table.filters_of(neighbour):
+            self.table.remove(neighbour, filter)
+            self.spread(filter)

@@ -31,12 +31,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.routing.horizon import HorizonTable
+from shoal.routing.horizon import HorizonRouting
 from shoal.routing.parameters import SemiProbabilisticParameters
-from shoal.routing.seen import Seen
 from shoal.routing.semiprobabilistic_messages import Gone, Leaf, Near, Spread
 from shoal.stack.host import LOCAL, Host, NodeId
-from shoal.stack.layer import Handler, Reconfiguration, Routing
+from shoal.stack.layer import Handler, Reconfiguration
 from shoal.stack.registry import register
 
 if TYPE_CHECKING:
@@ -61,12 +60,11 @@ def share(threshold: float, links: int) -> int:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SemiProbabilistic(Routing):
+class SemiProbabilistic(HorizonRouting):
     """Events follow nearby subscriptions, and random links where there are none."""
 
     def __init__(self, host: Host, parameters: SemiProbabilisticParameters) -> None:
-        super().__init__(host)
-        self.horizon = parameters.horizon
+        super().__init__(host, parameters.horizon)
         self.follows = parameters.horizon
         """How far away a subscriber may be for events to be sent its way."""
         self.farthest = parameters.horizon
@@ -78,8 +76,6 @@ class SemiProbabilistic(Routing):
         self.either = parameters.ttl_rule == "either"
         self.publisher = parameters.publisher
         self.leaf_rule = parameters.leaf_rule
-        self.table = HorizonTable(host)
-        self.neighbours: dict[NodeId, None] = {}
         self.told: dict[NodeId, dict[Filter, int]] = {}
         """Per link, the distances announced over it."""
         self.announced = 0
@@ -88,41 +84,17 @@ class SemiProbabilistic(Routing):
         """Per filter, what the neighbours were last told about it follows from this."""
         self.alone = False
         """Whether the only neighbour was told that it is the only one."""
-        self.seen = Seen()
         self.chance = host.chance("links")
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Events, (un)subscriptions, and what leaves say."""
-        return {
-            Spread: self.on_event,
-            Near: self.on_subscription,
-            Gone: self.on_unsubscription,
-            Leaf: self.on_leaf,
-        }
+        """Also what leaves say."""
+        return {**super().handlers(), Leaf: self.on_leaf}
 
     # Events
 
-    def publish(self, event: Event) -> None:
-        """Send over the publisher's links."""
-        self.seen.add(event.publisher, event.sequence)
-        self.take(LOCAL, Spread(event, 0, 0))
-
-    def on_event(self, sender: NodeId, message: Message) -> None:
-        """On first arrival, deliver if wanted and pass on; drop any later copy."""
-        spread = cast("Spread", message)
+    def pass_on(self, sender: NodeId, spread: Spread) -> None:
+        """Send over the chosen links; a publisher over its own."""
         event = spread.event
-        if self.seen.add(event.publisher, event.sequence):
-            self.take(sender, spread)
-        else:
-            self.host.stopped(event, "duplicate", spread.hops, spread.deterministic)
-
-    def take(self, sender: NodeId, spread: Spread) -> None:
-        """An event is here for the first time."""
-        event = spread.event
-        if self.recovery is not None:
-            self.recovery.seen(event, sender)
-        if self.table.match(event.content, 0):
-            self.deliver(event, spread.hops)
         chosen, known = self.choose(sender, event, spread.hops, spread.deterministic)
         if not chosen:
             self.host.stopped(event, "end", spread.hops, spread.deterministic)
@@ -189,29 +161,10 @@ class SemiProbabilistic(Routing):
 
     # Subscriptions
 
-    def subscribe(self, filter: Filter) -> None:
-        """The application wants this: a subscriber at distance 0."""
-        if self.table.put(LOCAL, filter, 0):
-            self.spread(filter)
-            self._tell_leaf()
-
-    def unsubscribe(self, filter: Filter) -> None:
-        """The application no longer wants this."""
-        if self.table.remove(LOCAL, filter):
-            self.spread(filter)
-            self._tell_leaf()
-
-    def on_subscription(self, sender: NodeId, message: Message) -> None:
-        """A subscriber at a distance beyond a link."""
-        near = cast("Near", message)
-        if sender in self.neighbours and self.table.put(sender, near.filter, near.distance):
-            self.spread(near.filter)
-
-    def on_unsubscription(self, sender: NodeId, message: Message) -> None:
-        """None beyond this link any more."""
-        filter = cast("Gone", message).filter
-        if self.table.remove(sender, filter):
-            self.spread(filter)
+    def changed_here(self, filter: Filter) -> None:
+        """A leaf's neighbour is told as well."""
+        super().changed_here(filter)
+        self._tell_leaf()
 
     def spread(self, filter: Filter) -> None:
         """Bring what the neighbours were told about a filter up to date."""
@@ -238,23 +191,6 @@ class SemiProbabilistic(Routing):
             del told[filter]
             self.announced += 1
             self.host.send(neighbour, Gone(filter))  # type: ignore[arg-type]  # wire union
-
-    def filters(self) -> list[Filter]:
-        """See :class:`~shoal.stack.layer.Routing`."""
-        return self.table.filters_of(LOCAL)
-
-    def known_filters(self) -> list[Filter]:
-        """All filters of the table."""
-        return self.table.filters()
-
-    def linked(self) -> list[NodeId]:
-        """See :class:`~shoal.stack.layer.Routing`."""
-        return list(self.neighbours)
-
-    def next_hops(self, filter: Filter) -> list[NodeId]:
-        """The neighbours towards the nearest subscribers; all of them if none is known."""
-        near = [n for n in self.table.sources(filter) if n != LOCAL]
-        return near or list(self.neighbours)
 
     def certain(self) -> bool:
         """Never: beyond the horizon events go at random."""
@@ -285,12 +221,9 @@ class SemiProbabilistic(Routing):
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """As if the lost neighbour had unsubscribed from everything it brought."""
-        self.neighbours.pop(neighbour, None)
         self.told.pop(neighbour, None)
         self.table.put_leaf(neighbour, None)
-        for filter in self.table.filters_of(neighbour):
-            self.table.remove(neighbour, filter)
-            self.spread(filter)
+        super().link_down(neighbour, reconfiguration)
         self.alone = False
         self._tell_leaf()
 

@@ -57,8 +57,9 @@ class ReconfigurationProtocol:
         return {}
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """See :class:`~shoal.stack.layer.Routing`."""
-        raise NotImplementedError
+        """``addLinkTo``: tell the new neighbour the whole table."""
+        self.routing.add_neighbour(neighbour)
+        self.routing.announce_table(neighbour)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """See :class:`~shoal.stack.layer.Routing`."""
@@ -90,7 +91,6 @@ class SubscriptionForwarding(Routing):
     ) -> None:
         super().__init__(host)
         self.table = SubscriptionTable(host)
-        self.neighbours: dict[NodeId, None] = {}
         self.remembers = parameters.announced
         self.covering = parameters.covering
         self.announced: dict[NodeId, dict[Filter, None]] = {}
@@ -211,22 +211,19 @@ class SubscriptionForwarding(Routing):
 
     def spread(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
         """Tell those who do not know that somebody on this side wants it, except ``source``."""
-        if not before:
-            for neighbour in self.neighbours:
-                if neighbour != source:
-                    self.announce(neighbour, filter)
-        elif len(before) == 1 and before[0] != LOCAL:
-            self.announce(before[0], filter)
+        for neighbour in self.concerned(source, before):
+            self.announce(neighbour, filter)
 
     def withdraw(self, filter: Filter, source: NodeId) -> None:
         """Tell those for whom nobody on this side wants the filter any more, except ``source``."""
-        left = self.table.sources(filter)
-        if not left:
-            for neighbour in self.neighbours:
-                if neighbour != source:
-                    self.retract(neighbour, filter)
-        elif len(left) == 1 and left[0] != LOCAL:
-            self.retract(left[0], filter)
+        for neighbour in self.concerned(source, self.table.sources(filter)):
+            self.retract(neighbour, filter)
+
+    def concerned(self, source: NodeId, others: list[NodeId]) -> list[NodeId]:
+        """The neighbours to which ``source`` makes a difference, beside the other sources."""
+        if not others:
+            return [neighbour for neighbour in self.neighbours if neighbour != source]
+        return others if len(others) == 1 and others[0] != LOCAL else []
 
     def allows(self, neighbour: NodeId, filter: Filter) -> bool:
         """Whether subscriptions to this filter travel towards this neighbour at all."""
@@ -258,12 +255,9 @@ class SubscriptionForwarding(Routing):
     def undelivered(self, to: NodeId, message: Any) -> None:
         """Say again what did not arrive, if it is so still."""
         told = self.announced.get(to)
-        if told is None or not self.remembers:
+        if told is None or not self.remembers or type(message) not in (Subscribe, Unsubscribe):
             return
-        kind = type(message)
-        if (kind is Subscribe and message.filter in told) or (
-            kind is Unsubscribe and message.filter not in told
-        ):
+        if (message.filter in told) == (type(message) is Subscribe):
             self.host.send(to, message)
 
     def covered(self, filter: Filter, told: dict[Filter, None]) -> bool:
@@ -312,10 +306,6 @@ class SubscriptionForwarding(Routing):
     def known_filters(self) -> list[Filter]:
         """All filters of the table."""
         return self.table.filters()
-
-    def linked(self) -> list[NodeId]:
-        """See :class:`~shoal.stack.layer.Routing`."""
-        return list(self.neighbours)
 
     def filters_from(self, neighbour: NodeId) -> list[Filter]:
         """See :class:`~shoal.stack.layer.Routing`."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shoal.simulation.air import state as s
 from shoal.simulation.air.topologies import OnAir
-from shoal.simulation.animation_page import PAGE
 from shoal.simulation.kernel import NANOSECONDS, to_ns
 from shoal.stack import LOCAL, StackError
 from shoal.stack.layer import shown_parent
@@ -179,7 +178,8 @@ class Film:
             "frames": self.frames,
         }
         text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-        return PAGE.replace("/*DATA*/", text)
+        page = Path(__file__).with_name("animation.html").read_text(encoding="utf-8")
+        return page.replace("/*DATA*/", text)
 
     def _range(self) -> float:
         """How far radios reach, in the picture; 0 if it shows none or no places."""

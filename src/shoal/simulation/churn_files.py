@@ -12,11 +12,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 from pathlib import Path
-from typing import NamedTuple, NoReturn, TextIO
+from typing import NamedTuple
 
+from shoal.simulation.importers import bad_line, open_text
 from shoal.stack import StackError
 
 
@@ -36,13 +36,14 @@ FIELDS = 9
 
 def read_sessions(path: Path) -> list[Session]:
     """A CSV of sessions, in order of their starts."""
-    with _open(path) as file:
+    with open_text(path) as file:
         rows = csv.DictReader(file)
         columns = rows.fieldnames or []
         start = next((column for column in STARTS if column in columns), None)
         between = {"t_last_seen", "t_found_down"} <= set(columns)
         if start is None or "node" not in columns or not (between or "end" in columns):
-            _bad(path, 1, f"columns node, {' or '.join(STARTS)}, and end", ",".join(columns))
+            expected = f"columns node, {' or '.join(STARTS)}, and end"
+            bad_line(path, 1, ",".join(columns), expected)
         found: list[tuple[int, Session]] = []
         for number, row in enumerate(rows, 2):
             try:
@@ -54,7 +55,8 @@ def read_sessions(path: Path) -> list[Session]:
                     ends = float(row["end"] or -1)
                     ends = math.inf if ends == -1 else ends
             except (TypeError, ValueError):
-                _bad(path, number, "a node and times in seconds", ",".join(map(str, row.values())))
+                text = ",".join(map(str, row.values()))
+                bad_line(path, number, text, "a node and times in seconds")
             found.append((number, Session(node, begins, ends)))
     return _checked(path, found)
 
@@ -65,7 +67,7 @@ def read_events(path: Path) -> list[Session]:
         f"{FIELDS} tab-separated fields: event_id, …, node_id, …, event_type 0 or 1, start, stop"
     )
     found: list[tuple[int, Session]] = []
-    with _open(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             text = line.rstrip("\n")
             if not text.strip() or text.startswith(("#", "event_id")):
@@ -76,7 +78,7 @@ def read_events(path: Path) -> list[Session]:
                     raise ValueError
                 node, start, stop = int(fields[2]), float(fields[6]), float(fields[7])
             except ValueError:
-                _bad(path, number, expected, text)
+                bad_line(path, number, text, expected)
             if fields[5] == "1":
                 found.append((number, Session(node, start, stop)))
     sessions = _checked(path, _joined(found))
@@ -106,38 +108,15 @@ def _checked(path: Path, found: list[tuple[int, Session]]) -> list[Session]:
     last: dict[int, Session] = {}
     for number, session in found:
         node, start, end = session
-        if math.isnan(start) or math.isinf(start) or not start < end:
-            _bad(path, number, "a session that ends after it starts", f"{start:g} to {end:g}")
         before = last.get(node)
+        if math.isnan(start) or math.isinf(start) or not start < end:
+            text, expected = f"{start:g} to {end:g}", "a session that ends after it starts"
+            bad_line(path, number, text, expected)
         if before is not None and start < before.start:
-            _bad(
-                *(path, number, f"the sessions of node {node} in order of time"),
-                f"{start:g} after {before.start:g}",
-            )
+            expected = f"the sessions of node {node} in order of time"
+            bad_line(path, number, f"{start:g} after {before.start:g}", expected)
         if before is not None and start < before.end:
-            _bad(
-                *(
-                    path,
-                    number,
-                    f"a session of node {node} after its last, which ends {before.end:g}",
-                ),
-                f"one that starts at {start:g}",
-            )
+            expected = f"a session of node {node} after its last, which ends {before.end:g}"
+            bad_line(path, number, f"one that starts at {start:g}", expected)
         last[node] = session
     return [session for _, session in found]
-
-
-def _open(path: Path) -> TextIO:
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8")
-        return path.open(encoding="utf-8")
-    except OSError as error:
-        raise StackError(
-            f"{path}: {error.strerror or error}; give a file that can be read"
-        ) from None
-
-
-def _bad(path: Path, number: int, expected: str, found: str) -> NoReturn:
-    shown = found if len(found) <= 60 else found[:57] + "..."
-    raise StackError(f"{path}, line {number}: expected {expected}, found '{shown}'")

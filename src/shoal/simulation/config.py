@@ -112,6 +112,23 @@ def parse_config(raw: Mapping[str, Any]) -> RunConfig:
     return config
 
 
+def check_links(stack: Stack) -> None:
+    """Refuse configured links that close a cycle: a simulated tree has none at any instant."""
+    topology = stack.parameters["topology"]
+    if stack.overlay is None or stack.overlay.name != "links":
+        return
+    if getattr(topology, "contacts", 1) > 1:
+        raise StackError(
+            "overlay 'links' links a node to each of its contacts, and more than one closes a "
+            "cycle; set topology.contacts = 1"
+        )
+    if getattr(topology, "back_after", None) is not None or getattr(topology, "churn", None):
+        raise StackError(
+            "overlay 'links' has no other links than configured ones, so a node that comes back "
+            "with another contact may close a cycle; leave back_after and churn out"
+        )
+
+
 def _with_reach(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     """For a routing that needs no links: no overlay, and nodes that reach each other."""
     routing = raw.get("routing")

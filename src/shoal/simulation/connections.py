@@ -40,11 +40,7 @@ class Connections:
     """All connections of a network whose overlays build themselves."""
 
     def __init__(
-        self,
-        network: Network,
-        timeout: float,
-        notice: tuple[float, float] | None,
-        chance: Chance,
+        self, network: Network, timeout: float, notice: tuple[float, float] | None, chance: Chance
     ) -> None:
         self.network = network
         self.kernel = network.kernel

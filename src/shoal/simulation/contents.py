@@ -20,15 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shoal.content.normal import (
-    Conjunction,
-    NormalForm,
-    Number,
-    Predicate,
-    Present,
-    Text,
-    Truth,
-)
+from shoal.content.normal import Conjunction, NormalForm, Number, Predicate, Present, Text, Truth
 from shoal.simulation.draws import uniform_array
 from shoal.simulation.spelling import spell
 
@@ -355,10 +347,7 @@ class General(ContentWorkload):
 def dps(workload: int, **changes: Any) -> Dps:
     """Workload 1 (stock exchange), 2 (game) or 3 (alerts) of DPS, Table 1."""
     attributes: dict[int, tuple[Numeric | Textual, ...]] = {
-        1: (
-            Numeric("number", 0.1, 0.5, filter_zipf=1.5),
-            Textual("text", 0.5, filter_zipf=1.5),
-        ),
+        1: (Numeric("number", 0.1, 0.5, filter_zipf=1.5), Textual("text", 0.5, filter_zipf=1.5)),
         2: (Numeric("x", 0.5), Numeric("y", 0.5)),
         3: tuple(Numeric(n, 0.2, 0.2, filter_zipf=1.5, event_zipf=1.5) for n in "xyz"),
     }

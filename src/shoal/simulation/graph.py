@@ -110,10 +110,7 @@ def initial_graph(topology: str, nodes: int, degree: int, seed: int) -> list[Edg
 
 
 def plan_changes(
-    parameters: ReconfiguredGraphParameters,
-    nodes: int,
-    links: list[Edge],
-    seed: int,
+    parameters: ReconfiguredGraphParameters, nodes: int, links: list[Edge], seed: int
 ) -> Iterator[Change]:
     """The changes in order of time, the same for every protocol at a given seed."""
     graph = _Graph(nodes, parameters.degree, links, Chance(seed, "reconfigurations"))

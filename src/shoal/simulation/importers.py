@@ -62,7 +62,8 @@ def read_tracks(path: Path, format: TrackFormat) -> list[list[Point]]:
     return readers[format](path)
 
 
-def _open(path: Path) -> TextIO:
+def open_text(path: Path) -> TextIO:
+    """A recording to read, gzipped or not."""
     try:
         if path.suffix == ".gz":
             return gzip.open(path, "rt", encoding="utf-8")
@@ -75,14 +76,15 @@ def _open(path: Path) -> TextIO:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines that say something, numbered from 1."""
-    with _open(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             text = line.strip()
             if text and not text.startswith("#"):
                 yield number, text
 
 
-def _bad(path: Path, number: int, line: str, expected: str) -> NoReturn:
+def bad_line(path: Path, number: int, line: str, expected: str) -> NoReturn:
+    """Refuse a recording for one of its lines."""
     shown = line if len(line) <= 60 else line[:57] + "..."
     raise StackError(f"{path}, line {number}: expected {expected}, found '{shown}'")
 
@@ -91,9 +93,9 @@ def _numbers(path: Path, number: int, line: str, words: list[str], expected: str
     try:
         values = [float(word) for word in words]
     except ValueError:
-        _bad(path, number, line, expected)
+        bad_line(path, number, line, expected)
     if not all(math.isfinite(value) for value in values):
-        _bad(path, number, line, expected)
+        bad_line(path, number, line, expected)
     return values
 
 
@@ -104,10 +106,10 @@ def read_bonnmotion(path: Path) -> list[list[Point]]:
     for number, line in _lines(path):
         values = _numbers(path, number, line, line.split(), expected)
         if len(values) % 3:
-            _bad(path, number, line, expected)
+            bad_line(path, number, line, expected)
         track = [(values[i], values[i + 1], values[i + 2]) for i in range(0, len(values), 3)]
         if any(b[0] < a[0] for a, b in pairwise(track)):
-            _bad(path, number, line, expected)
+            bad_line(path, number, line, expected)
         tracks.append(_stays(track))
     return tracks
 
@@ -131,7 +133,7 @@ def read_ns2(path: Path) -> list[list[Point]]:
             at, x, y, speed = _numbers(path, number, line, words, expected)
             moves.setdefault(int(found[2]), []).append((at, x, y, speed))
         elif not _OTHER.match(line):
-            _bad(path, number, line, expected)
+            bad_line(path, number, line, expected)
     tracks = []
     for node in sorted(starts.keys() | moves.keys()):
         place = starts.get(node, {})
@@ -173,14 +175,14 @@ NAMES = ("icao24", "id", "node", "name")
 
 def read_positions(path: Path) -> list[list[Point]]:
     """Timestamped positions as CSV. Nodes are absent before their first and after their last."""
-    with _open(path) as file:
+    with open_text(path) as file:
         rows = csv.DictReader(file)
         columns = rows.fieldnames or []
         time = next((c for c in TIMES if c in columns), None)
         name = next((c for c in NAMES if c in columns), None)
         plane = "x" in columns and "y" in columns
         if time is None or name is None or not (plane or {"latitude", "longitude"} <= set(columns)):
-            _bad(
+            bad_line(
                 path, 1, ",".join(columns),
                 f"columns for a time ({', '.join(TIMES)}), a name ({', '.join(NAMES)}) "
                 "and latitude, longitude or x, y",
@@ -218,10 +220,12 @@ def _position(
         at = _seconds(str(row[time]))
         x, y = float(row[across]), float(row[along])
     except (TypeError, ValueError):
-        _bad(path, number, ",".join(str(v) for v in row.values()), expected)
+        bad_line(path, number, ",".join(str(v) for v in row.values()), expected)
     inside = across == "x" or (-180 <= x <= 180 and -90 <= y <= 90)
     if not (math.isfinite(x) and math.isfinite(y) and inside):
-        _bad(path, number, f"{row[across]}, {row[along]}", "a position on the globe, in degrees")
+        bad_line(
+            path, number, f"{row[across]}, {row[along]}", "a position on the globe, in degrees"
+        )
     return at, x, y
 
 
@@ -254,13 +258,13 @@ def read_contacts(path: Path) -> tuple[list[Contact], int]:
     for number, line in _lines(path):
         words = line.split()
         if len(words) != 5 or words[1] != "CONN" or words[4] not in ("up", "down"):
-            _bad(path, number, line, expected)
+            bad_line(path, number, line, expected)
         (at,) = _numbers(path, number, line, words[:1], expected)
         if contacts and at < contacts[-1].at:
-            _bad(path, number, line, expected)
+            bad_line(path, number, line, expected)
         a, b = (names.setdefault(name, len(names)) for name in words[2:4])
         if a == b:
-            _bad(path, number, line, "two different nodes")
+            bad_line(path, number, line, "two different nodes")
         contacts.append(Contact(at, min(a, b), max(a, b), words[4] == "up"))
     return contacts, len(names)
 
@@ -268,7 +272,7 @@ def read_contacts(path: Path) -> tuple[list[Contact], int]:
 def read_mesh(path: Path) -> tuple[list[MeshLink], int]:
     """A community mesh: its links, and how many nodes they join; unlinked ones are left out."""
     expected = 'JSON with "nodes" and "links" of source, target, source_tq, target_tq'
-    with _open(path) as file:
+    with open_text(path) as file:
         try:
             data = json.load(file)
             raw = data["links"]

@@ -170,11 +170,7 @@ class _Program:
                             self._row([(column, 1.0), (leaves, -1.0)], 0.0, np.inf)
 
     def _cover(
-        self,
-        atoms: list[int],
-        cost: dict[int, float],
-        serving: dict[int, int],
-        own: Sequence[int],
+        self, atoms: list[int], cost: dict[int, float], serving: dict[int, int], own: Sequence[int]
     ) -> None:
         """With merge by hull: a node forwards all from the first atom to the last."""
         left = right = -1

@@ -15,12 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from shoal.simulation.importers import (
-    Contact,
-    read_contacts,
-    read_mesh,
-    read_tracks,
-)
+from shoal.simulation.importers import Contact, read_contacts, read_mesh, read_tracks
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.mobility import (
     Area,
@@ -258,10 +253,7 @@ def staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Po
 
 
 def check_area(
-    topology: str,
-    path: str,
-    tracks: list[list[Point]],
-    area: tuple[float, float, float, float],
+    topology: str, path: str, tracks: list[list[Point]], area: tuple[float, float, float, float]
 ) -> None:
     """Refuse a recording that leaves its area."""
     left, low, right, high = area

@@ -264,9 +264,7 @@ class RadioRange:
 
 
 def event_numbers(
-    parameters: RadioRangeParameters,
-    intervals: Sequence[tuple[float, float] | None],
-    seed: int,
+    parameters: RadioRangeParameters, intervals: Sequence[tuple[float, float] | None], seed: int
 ) -> list[float]:
     """The events of the root: as given, or random numbers where somebody may want them."""
     count = parameters.events
@@ -283,9 +281,7 @@ def event_numbers(
 
 
 def placed_workload(
-    parameters: RadioRangeParameters,
-    intervals: Sequence[tuple[float, float] | None],
-    seed: int,
+    parameters: RadioRangeParameters, intervals: Sequence[tuple[float, float] | None], seed: int
 ) -> Workload:
     """What nodes want, and what the root publishes."""
     workload = Workload(set(range(len(intervals))))

@@ -21,7 +21,14 @@ from shoal.content import Event, Patterns
 from shoal.routing import AdvertisementForwarding, Forward, SubscriptionForwarding
 from shoal.simulation.air.topologies import OnAir, why_not_flooded  # registers them, too
 from shoal.simulation.columns import to_tables
-from shoal.simulation.config import RunConfig, canonical_json, checked, code_version, run_id
+from shoal.simulation.config import (
+    RunConfig,
+    canonical_json,
+    check_links,
+    checked,
+    code_version,
+    run_id,
+)
 from shoal.simulation.full_mesh import FullMesh  # registers it, too
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import InvariantViolation, check_table
@@ -89,6 +96,7 @@ class RunResult:
 class Simulation:
     """A network of simulated nodes with a stack on each, ready to run."""
 
+    @uncollected()
     def __init__(self, config: RunConfig) -> None:
         self.config = config = checked(config)
         self.stack = config.stack()
@@ -96,12 +104,7 @@ class Simulation:
         self.recorder = Recorder(self.kernel, config.nodes, to_ns(config.bin), list(config.record))
         link = config.link
         self.network = Network(
-            self.kernel,
-            self.recorder,
-            link.delay,
-            link.bandwidth,
-            link.direct_delay,
-            link.loss,
+            self.kernel, self.recorder, link.delay, link.bandwidth, link.direct_delay, link.loss
         )
         for _ in range(config.nodes):
             self.network.add_host(config.seed).watched = "notes" in config.record
@@ -320,6 +323,7 @@ def simulate(config: RunConfig, watch: Callable[[Simulation], None] | None = Non
     """
     started = time.perf_counter()
     simulation = Simulation(config)
+    check_links(simulation.stack)
     if watch is not None:
         watch(simulation)
     simulation.run()

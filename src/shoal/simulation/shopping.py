@@ -40,12 +40,7 @@ class Tree:
     """A publish/subscribe tree that grows by turns."""
 
     def __init__(
-        self,
-        near: Sequence[Sequence[int]],
-        own: list[int],
-        space: Space,
-        work: Work,
-        root: int = 0,
+        self, near: Sequence[Sequence[int]], own: list[int], space: Space, work: Work, root: int = 0
     ) -> None:
         nodes = len(own)
         self.near = near

@@ -149,12 +149,7 @@ def plan_replacements(
 
 
 def _rejoin(
-    virtual: list[dict[int, None]],
-    old: Edge,
-    max_degree: int,
-    chance: Chance,
-    k: int,
-    attempt: int,
+    virtual: list[dict[int, None]], old: Edge, max_degree: int, chance: Chance, k: int, attempt: int
 ) -> tuple[list[int], list[int]] | None:
     """Cut ``old`` and draw a pair with room across the cut; None (uncut) if there is none.
 

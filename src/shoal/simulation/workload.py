@@ -184,11 +184,7 @@ class Workload:
 
 
 def plan_workload(
-    parameters: WorkloadParameters,
-    nodes: int,
-    duration: float,
-    seed: int,
-    advertised: bool = False,
+    parameters: WorkloadParameters, nodes: int, duration: float, seed: int, advertised: bool = False
 ) -> Workload:
     """Draw a workload; if events are to be advertised, every node advertises every pattern."""
     if parameters.script:

@@ -7,7 +7,7 @@ live broker each implement this class; a protocol cannot tell which one it runs 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from mypy_extensions import mypyc_attr
 
@@ -23,6 +23,18 @@ LOCAL: Final = -1
 """The source of a node's own subscriptions, where a neighbour's id would stand."""
 NEVER: Final = -1e9
 """A time before any other."""
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def remember(known: dict[K, V], key: K, value: V, most: int) -> None:
+    """Put an entry last; if there are more than ``most``, forget the first."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > most:
+        del known[next(iter(known))]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -108,16 +120,13 @@ class Host:
         """When the other end of a connection last gave a sign of life (``now`` of that moment).
 
         The moment the connection was made, if there was none since; NEVER without a connection.
+        On the air any frame of a node is such a sign.
         """
         raise NotImplementedError
 
     def last_beat(self, node: NodeId) -> Any:
         """The last heartbeat that came over the connection to a node; None if none has."""
         raise NotImplementedError
-
-    def heard_at(self, node: NodeId) -> float:
-        """When a radio frame of a node was last received here, for whatever layer; -1 if never."""
-        return -1.0
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """Send out of band to a node, connected or not; lost if it cannot be reached."""

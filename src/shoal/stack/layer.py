@@ -128,6 +128,8 @@ class Routing(Layer):
         """The overlay, where it wants to see the events that are routed here."""
         self.moving = False
         """Whether tree links move while events cross them, so that an event may come twice."""
+        self.neighbours: dict[NodeId, None] = {}
+        """Nodes that this one has a link to, in the order in which links were made."""
 
     def publish(self, event: Event) -> None:
         """Bring an event of this node's application to all who want it."""
@@ -174,7 +176,7 @@ class Routing(Layer):
 
     def linked(self) -> list[NodeId]:
         """The neighbours, in the order in which they were linked."""
-        raise NotImplementedError
+        return list(self.neighbours)
 
     def tell(self, neighbour: NodeId, message: Message) -> None:
         """Send a message of another layer to a neighbour, as this routing would its own."""

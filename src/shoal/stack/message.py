@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 Hops: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 """Links crossed; what comes from a wire is held to it."""
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+"""A number that only ascends, or of things that are counted."""
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+"""Seconds since something happened."""
+Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+"""A node's id; -1 for none."""
 
 HEADER_BYTES = 20
 PAYLOAD_BYTES = 30
@@ -22,7 +29,7 @@ PAYLOAD_BYTES = 30
 class Contact(msgspec.Struct, frozen=True, array_like=True):
     """A node, and where it can be reached if its driver has addresses."""
 
-    node: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+    node: Node
     """The node's id; -1 where only its address is known."""
     address: Annotated[str, msgspec.Meta(max_length=256)] = ""
 
@@ -68,6 +75,23 @@ class Message(msgspec.Struct, frozen=True, tag=True, gc=False, array_like=True):
 
 class Routine(Message, frozen=True, tag=True):
     """Base of messages that nodes exchange all the time, also when nothing happens."""
+
+    @classmethod
+    def routine(cls) -> bool:
+        """A simulation is at rest in spite of it."""
+        return True
+
+
+class Upkeep(Message, frozen=True, tag=True):
+    """Base of messages that look after an overlay, or fetch what was lost: no table is repaired."""
+
+    def involves(self) -> bool:
+        """Handling it is no part of a reconfiguration."""
+        return False
+
+
+class RoutineUpkeep(Upkeep, frozen=True, tag=True):
+    """Base of upkeep that goes on also when nothing happens."""
 
     @classmethod
     def routine(cls) -> bool:

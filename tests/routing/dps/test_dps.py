@@ -11,12 +11,16 @@ from shoal.routing.dps.messages import (
     Branch,
     CreateGroup,
     FindGroup,
+    Here,
     Leader,
+    Owner,
     Pointer,
     Publish,
     Report,
+    Root,
 )
 from shoal.routing.dps.traversal import MAX_HOPS
+from shoal.routing.dps.trees import ROOTS
 from shoal.simulation.chaos import Subject
 from shoal.simulation.chaos.dps import DpsHistory
 from shoal.simulation.invariants import InvariantViolation
@@ -268,7 +272,12 @@ def test_ten_thousand_groups_under_one_parent() -> None:
         Report("x", "x > 2", Branch("x < 1", 9, Contact(2), ())),
         Report("x", "x > 2", Branch("y < 1", 9, Contact(2), ())),
         Leader("x", "x > 2", 99, Contact(2), ()),
+        Leader("x", "x > 2", 2**62, Contact(2), ()),
+        Owner(Root("x", 2**61, Contact(2))),
+        Owner(Root("x", 2**62, Contact(2))),
+        Report("x", "x > 2", Branch("x > 3", 9, Contact(2), (Pointer("not a (", Contact(2)),))),
         CreateGroup("x", "x > 7", (Pointer("", Contact(2)),), ()),
+        CreateGroup("x", "x > 7", (), ()),
         Publish(Event(2, 99, Attributes({"x": 1})), "x", "x > 77", "", DOWN, 5000),
     ],
 )
@@ -281,6 +290,35 @@ def test_a_node_that_lies_about_labels_is_found_out(message: object) -> None:
     chaos.check_structure()
     chaos.check_delivery()
     assert set(parents(chaos)) == {"x > 2", "x > 4"}
+    for routing in chaos.routings().values():
+        for group in routing.groups.values():
+            assert 0 < group.term <= 2**62, "others can read it"
+
+
+def test_a_group_whose_nodes_a_liar_leaves_out_is_reached_by_its_leader() -> None:
+    chaos = world("subscribe 0 x > 2", "subscribe 1 x > 2", variant=("root", "epidemic"))
+    for routing in chaos.routings().values():
+        routing.receive(2, Report("x", "x > 2", Branch("x > 5", 9, Contact(2), ())))
+    chaos.step("subscribe 4 x > 6")
+    chaos.step("wait 60")
+    chaos.check_structure()
+
+
+def test_what_is_known_of_trees_is_bounded() -> None:
+    """Anybody may name trees that are not there, and clients publish whatever they like."""
+    chaos = world("subscribe 0 x > 2")
+    routing = chaos.routings()[0]
+    for number in range(3 * ROOTS):
+        name = f"made up {number}"
+        routing.receive(2, Owner(Root(name, 1, Contact(2))))
+        routing.receive(2, FindGroup(name, "", "", Contact(2), 0, 1))
+        routing.trees.walks[name] = 1
+        routing.receive(2, Here(name + "!", None, Contact(2)))
+        routing.trees.walks[name + "!"] = 1
+        routing.receive(2, Here(name + "!", None, None))
+    trees = routing.trees
+    for known in (trees.roots, trees.terms, trees.points, trees.nowhere):
+        assert len(known) <= ROOTS
 
 
 def test_a_request_in_a_cycle_ends_and_finds_its_place_from_the_root() -> None:

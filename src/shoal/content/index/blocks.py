@@ -1,35 +1,15 @@
 """Kernels for one block: which of its 64 lanes does an event satisfy?"""
 
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
+
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from shoal.content.index.fields import (
-    ALIVE,
-    BOUNDS,
-    EXACT,
-    ID_MASK,
-    IDS,
-    KEYS,
-    MARKS,
-    NEGATED,
-    OPAQUE,
-    RESIDUAL_CODES,
-    RESIDUAL_COLUMNS,
-    RESIDUAL_EXACT,
-    RESIDUAL_LANES,
-    RESIDUAL_START,
-    SEEN,
-    SHARED,
-    SLOT_COUNT,
-    SLOTS,
-    SPECIAL,
-    TOUCHED,
-    TOUCHED_COUNT,
-    WIDTH,
-)
+from shoal.content.index import fields as f
 from shoal.content.index.machine import (
     COMPRESS,
     above16,
@@ -66,26 +46,26 @@ ALONE = View(0, 0, 0)
 
 
 @kernel
-def unmarked(view: Any, column: Any) -> Any:
+def unmarked(view, column):
     """All ones if an event of a tile lacks the mark of a column, else 0."""
-    mark = load_u64(view.marks + MARKS * column) >> np.uint64(view.event)
+    mark = load_u64(view.marks + f.MARKS * column) >> np.uint64(view.event)
     return (mark & _ONE) - _ONE
 
 
 @kernel
-def code_in_tile(codes: Any, view: Any, column: Any) -> Any:
+def code_in_tile(codes, view, column):
     """An event's code in a column."""
     code = load_u16(codes + np.int64(load_u32(view.rows + 4 * column)))
     return np.uint16(np.uint64(code) | unmarked(view, column))  # ABSENT without the mark
 
 
 @kernel
-def _code(codes: Any, view: Any, column: Any) -> Any:
+def _code(codes, view, column):
     return code_in_tile(codes, view, column) if view.rows else load_u16(codes + 2 * column)
 
 
 @kernel
-def key_of(keys: Any, view: Any, column: Any) -> Any:
+def key_of(keys, view, column):
     """An event's key in a column; NaN if it has none."""
     if view.rows == 0:
         return load_f64(keys + 8 * column)
@@ -95,30 +75,30 @@ def key_of(keys: Any, view: Any, column: Any) -> Any:
 
 
 @kernel
-def fresh(index: Any, identity: Any) -> Any:
+def fresh(index, identity):
     """Whether this event has not met this id yet: a bitmap, and a list of what to clear in it."""
-    word = load_i64(index + 8 * SEEN) + 8 * (identity >> 6)
+    word = load_i64(index + 8 * f.SEEN) + 8 * (identity >> 6)
     bit = _ONE << np.uint64(identity & 63)
     if load_u64(word) & bit != _U0:
         return False
     store_u64(word, load_u64(word) | bit)
-    count = load_i64(index + 8 * TOUCHED_COUNT)
-    store_u32(load_i64(index + 8 * TOUCHED) + 4 * count, np.uint32(identity))
-    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count + 1))
+    count = load_i64(index + 8 * f.TOUCHED_COUNT)
+    store_u32(load_i64(index + 8 * f.TOUCHED) + 4 * count, np.uint32(identity))
+    store_u64(index + 8 * f.TOUCHED_COUNT, np.uint64(count + 1))
     return True
 
 
 @kernel
-def clear_seen(index: Any) -> None:
+def clear_seen(index):
     """Forget the ids that an event has met."""
-    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
-    for i in range(load_i64(index + 8 * TOUCHED_COUNT)):
+    seen, touched = load_i64(index + 8 * f.SEEN), load_i64(index + 8 * f.TOUCHED)
+    for i in range(load_i64(index + 8 * f.TOUCHED_COUNT)):
         store_u64(seen + 8 * (np.int64(load_u32(touched + 4 * i)) >> 6), _U0)
-    store_u64(index + 8 * TOUCHED_COUNT, _U0)
+    store_u64(index + 8 * f.TOUCHED_COUNT, _U0)
 
 
 @kernel
-def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
+def settle(index, begin, end, out):
     """Write an event's ids, each filter once; what they were read from is written over.
 
     Most are of filters with one lane and are written as they are. The others are set aside first.
@@ -131,22 +111,22 @@ def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
             there = np.uint64(0xFFFF)
             if end - at < 64:
                 there = (_ONE << np.uint64((end - at) >> 2)) - _ONE
-            odd = there & np.uint64(above16(at, np.uint32(ID_MASK)))
+            odd = there & np.uint64(above16(at, np.uint32(f.ID_MASK)))
             pack16(out, at, np.uint16(there & ~odd))
             out += 4 * count_bits(there & ~odd)
             pack16(aside, at, np.uint16(odd))
             aside += 4 * count_bits(odd)
             at += 64
-    seen, touched = load_i64(index + 8 * SEEN), load_i64(index + 8 * TOUCHED)
-    count = load_i64(index + 8 * TOUCHED_COUNT)
+    seen, touched = load_i64(index + 8 * f.SEEN), load_i64(index + 8 * f.TOUCHED)
+    count = load_i64(index + 8 * f.TOUCHED_COUNT)
     while begin < aside:
         flagged = np.int64(load_u32(begin))
         begin += 4
-        if flagged & OPAQUE:
+        if flagged & f.OPAQUE:
             store_u32(out, np.uint32(flagged))
             out += 4
             continue
-        identity, shared = flagged & ID_MASK, flagged >> 31
+        identity, shared = flagged & f.ID_MASK, flagged >> 31
         at, bit = seen + 8 * (identity >> 6), np.uint64(shared) << np.uint64(identity & 63)
         word = load_u64(at)
         fresh = np.int64((word & bit) == _U0)
@@ -155,28 +135,28 @@ def settle(index: Any, begin: Any, end: Any, out: Any) -> Any:
         count += shared & fresh
         store_u32(out, np.uint32(identity))
         out += 4 * fresh
-    store_u64(index + 8 * TOUCHED_COUNT, np.uint64(count))
+    store_u64(index + 8 * f.TOUCHED_COUNT, np.uint64(count))
     return out
 
 
 @kernel
-def _emit_special(index: Any, out: Any, ids: Any, chosen: Any) -> Any:
+def _emit_special(index, out, ids, chosen):
     """Write the chosen ids, each filter once."""
     while chosen != _U0:
         lane = first_bit(chosen)
         chosen &= chosen - _ONE
         flagged = np.int64(load_u32(ids + 4 * lane))
-        if flagged & OPAQUE:
+        if flagged & f.OPAQUE:
             store_u32(out, np.uint32(flagged))
             out += 4
-        elif (flagged & SHARED) == 0 or fresh(index, flagged & ID_MASK):
-            store_u32(out, np.uint32(flagged & ID_MASK))
+        elif (flagged & f.SHARED) == 0 or fresh(index, flagged & f.ID_MASK):
+            store_u32(out, np.uint32(flagged & f.ID_MASK))
             out += 4
     return out
 
 
 @kernel
-def emit(out: Any, ids: Any, chosen: Any) -> Any:
+def emit(out, ids, chosen):
     """Write the chosen ids of 64; the buffer has room for 16 more."""
     if COMPRESS and count_bits(chosen) > 5:
         for quarter in range(4):
@@ -193,7 +173,7 @@ def emit(out: Any, ids: Any, chosen: Any) -> Any:
 
 
 @kernel
-def _slot(at: Any, stride: Any, codes: Any, chosen: Any) -> Any:
+def _slot(at, stride, codes, chosen):
     """The chosen lanes whose predicate in this slot holds, without a branch per lane.
 
     A predicate is a column, a lowest code and a width, modulo 2**16: a negated one wraps around.
@@ -211,30 +191,30 @@ def _slot(at: Any, stride: Any, codes: Any, chosen: Any) -> Any:
 
 
 @kernel
-def beside(group: Any, codes: Any, keys: Any, view: Any, position: Any) -> Any:
+def beside(group, codes, keys, view, position):
     """Whether the residual predicates of one lane hold."""
-    starts = load_i64(group + 8 * RESIDUAL_START) + 4 * position
-    columns = load_i64(group + 8 * RESIDUAL_COLUMNS)
-    bounds = load_i64(group + 8 * RESIDUAL_CODES)
-    exact = load_i64(group + 8 * RESIDUAL_EXACT)
+    starts = load_i64(group + 8 * f.RESIDUAL_START) + 4 * position
+    columns = load_i64(group + 8 * f.RESIDUAL_COLUMNS)
+    bounds = load_i64(group + 8 * f.RESIDUAL_CODES)
+    exact = load_i64(group + 8 * f.RESIDUAL_EXACT)
     at, end = np.int64(load_u32(starts)), np.int64(load_u32(starts + 4))
     while at < end:
         flagged = np.int64(load_u32(columns + 4 * at))
-        column = flagged & (NEGATED - 1)
+        column = flagged & (f.NEGATED - 1)
         code = _code(codes, view, column)
         low, high = load_u16(bounds + 4 * at), load_u16(bounds + 4 * at + 2)
         holds = low <= code and code <= high
         if exact != 0 and holds and (code & _ODD) == 0 and code in (low, high):
             key = key_of(keys, view, column)
             holds = load_f64(exact + 16 * at) <= key <= load_f64(exact + 16 * at + 8)
-        if holds == (flagged >= NEGATED):
+        if holds == (flagged >= f.NEGATED):
             return False
         at += 1
     return True
 
 
 @kernel
-def _fails(group: Any, codes: Any, keys: Any, position: Any, chosen: Any) -> Any:
+def _fails(group, codes, keys, position, chosen):
     """The chosen lanes whose residual predicates do not hold."""
     fails = _U0
     while chosen != _U0:
@@ -246,13 +226,11 @@ def _fails(group: Any, codes: Any, keys: Any, position: Any, chosen: Any) -> Any
 
 
 @kernel
-def refine(
-    group: Any, key: Any, code: Any, keys: Any, view: Any, block: Any, bounds: Any, chosen: Any
-) -> Any:
+def refine(group, key, code, keys, view, block, bounds, chosen):
     """Drop the chosen lanes whose exact bound, in the event's own bucket, excludes the event."""
-    exact = load_i64(group + 8 * (EXACT + key))
+    exact = load_i64(group + 8 * (f.EXACT + key))
     touched = chosen & touching64(bounds, bounds + 128, code)
-    value = key_of(keys, view, load_i64(group + 8 * (KEYS + key)))
+    value = key_of(keys, view, load_i64(group + 8 * (f.KEYS + key)))
     at = exact + 1024 * block
     while touched != _U0:
         lane = first_bit(touched)
@@ -263,27 +241,15 @@ def refine(
 
 
 @kernel
-def match_block(
-    index: Any,
-    group: Any,
-    codes: Any,
-    keys: Any,
-    out: Any,
-    c0: Any,
-    c1: Any,
-    c2: Any,
-    c3: Any,
-    block: Any,
-    whole: Any,
-) -> Any:
+def match_block(index, group, codes, keys, out, c0, c1, c2, c3, block, whole):
     """Append the ids of a block's lanes that hold for an event by itself."""
-    width = load_i64(group + 8 * WIDTH)
-    bounds, ids = load_i64(group + 8 * BOUNDS), load_i64(group + 8 * IDS)
-    alive, special = load_i64(group + 8 * ALIVE), load_i64(group + 8 * SPECIAL)
-    slots, slot_count = load_i64(group + 8 * SLOTS), load_i64(group + 8 * SLOT_COUNT)
-    residual = load_i64(group + 8 * RESIDUAL_LANES)
-    exact0, exact1 = load_i64(group + 8 * EXACT), load_i64(group + 8 * (EXACT + 1))
-    exact2, exact3 = load_i64(group + 8 * (EXACT + 2)), load_i64(group + 8 * (EXACT + 3))
+    width = load_i64(group + 8 * f.WIDTH)
+    bounds, ids = load_i64(group + 8 * f.BOUNDS), load_i64(group + 8 * f.IDS)
+    alive, special = load_i64(group + 8 * f.ALIVE), load_i64(group + 8 * f.SPECIAL)
+    slots, slot_count = load_i64(group + 8 * f.SLOTS), load_i64(group + 8 * f.SLOT_COUNT)
+    residual = load_i64(group + 8 * f.RESIDUAL_LANES)
+    exact0, exact1 = load_i64(group + 8 * f.EXACT), load_i64(group + 8 * (f.EXACT + 1))
+    exact2, exact3 = load_i64(group + 8 * (f.EXACT + 2)), load_i64(group + 8 * (f.EXACT + 3))
     chosen = load_u64(alive + 8 * block)
     here = ids + 256 * block
     if not whole:

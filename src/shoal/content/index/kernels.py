@@ -4,54 +4,16 @@ A *lane* is one conjunction of a filter; a *code* is a 16-bit rank among an attr
 See :mod:`shoal.content.index.layout` for where each number of the tables below comes from.
 """
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
+from shoal.content.index import fields as f
 from shoal.content.index.blocks import ALONE, clear_seen, fresh, key_of, match_block
 from shoal.content.index.codes import code_of
-from shoal.content.index.fields import (
-    ABSENT,
-    BLOCKS,
-    COLUMNS,
-    CUT_SIZE,
-    DEAD,
-    FLAGGED,
-    FREE_GROUPS,
-    GROUP_COLUMNS,
-    GROUP_SIZE,
-    GROUP_STARTS,
-    GROUP_TABLE,
-    HANDLE_COUNT,
-    HANDLES,
-    ID_MASK,
-    KEYS,
-    LIVE,
-    NEGATED,
-    OPAQUE,
-    PLACES,
-    RECENT,
-    RECENT_COLUMNS,
-    RECENT_HIGH,
-    RECENT_IDS,
-    RECENT_LOW,
-    RECENT_START,
-    RESIDUAL_START,
-    SEGMENT_TABLE,
-    SEGMENTS,
-    SHARED,
-    SLOT_COUNT,
-    SMALL,
-    SNAPSHOT,
-    SNAPSHOT_TABLE,
-    SNAPSHOTS,
-    SUPERS,
-    TOUCHED_COUNT,
-    WIDTH,
-    ZONES,
-)
 from shoal.content.index.machine import (
     first_bit,
     kernel,
@@ -72,28 +34,28 @@ _ONE, _ALL, _U0 = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0)
 
 
 @kernel
-def match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
+def match_group(index, group, codes, keys, out):
     """Append the ids of a group's lanes that hold: supers of 64 blocks, blocks, then lanes."""
-    width, blocks = load_i64(group + 8 * WIDTH), load_i64(group + 8 * BLOCKS)
+    width, blocks = load_i64(group + 8 * f.WIDTH), load_i64(group + 8 * f.BLOCKS)
     c0 = c1 = c2 = c3 = np.uint16(0)
     if width > 0:
-        c0 = load_u16(codes + 2 * load_i64(group + 8 * KEYS))
-        if c0 == ABSENT:
+        c0 = load_u16(codes + 2 * load_i64(group + 8 * f.KEYS))
+        if c0 == f.ABSENT:
             return out
     if width > 1:
-        c1 = load_u16(codes + 2 * load_i64(group + 8 * (KEYS + 1)))
-        if c1 == ABSENT:
+        c1 = load_u16(codes + 2 * load_i64(group + 8 * (f.KEYS + 1)))
+        if c1 == f.ABSENT:
             return out
     if width > 2:
-        c2 = load_u16(codes + 2 * load_i64(group + 8 * (KEYS + 2)))
-        if c2 == ABSENT:
+        c2 = load_u16(codes + 2 * load_i64(group + 8 * (f.KEYS + 2)))
+        if c2 == f.ABSENT:
             return out
     if width > 3:
-        c3 = load_u16(codes + 2 * load_i64(group + 8 * (KEYS + 3)))
-        if c3 == ABSENT:
+        c3 = load_u16(codes + 2 * load_i64(group + 8 * (f.KEYS + 3)))
+        if c3 == f.ABSENT:
             return out
-    zones = load_i64(group + 8 * ZONES)
-    if blocks <= SMALL and width > 0:
+    zones = load_i64(group + 8 * f.ZONES)
+    if blocks <= f.SMALL and width > 0:
         outer = (_ONE << np.uint64(blocks)) - _ONE
         inner = _ALL
         for key in range(width):
@@ -107,7 +69,7 @@ def match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
             whole = (inner >> np.uint64(bit)) & _ONE != _U0
             out = match_block(index, group, codes, keys, out, c0, c1, c2, c3, bit, whole)
         return out
-    supers = load_i64(group + 8 * SUPERS)
+    supers = load_i64(group + 8 * f.SUPERS)
     super_count = (blocks + 63) >> 6
     for first in range(0, super_count, 64):
         todo = _ONE
@@ -131,7 +93,7 @@ def match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
                 inner &= within64(at + 256, at + 384, code)
                 at += 512
             if width == 0:
-                beside = load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_START)
+                beside = load_i64(group + 8 * f.SLOT_COUNT) + load_i64(group + 8 * f.RESIDUAL_START)
                 inner = _ALL if beside == 0 else _U0
             left = blocks - 64 * chunk
             if left < 64:
@@ -146,82 +108,83 @@ def match_group(index: Any, group: Any, codes: Any, keys: Any, out: Any) -> Any:
 
 
 @kernel
-def match_recent(index: Any, keys: Any, view: Any, out: Any) -> Any:
+def match_recent(index, keys, view, out):
     """Append the ids of the newest lanes, which lie in no segment yet, that hold."""
-    ids, starts = load_i64(index + 8 * RECENT_IDS), load_i64(index + 8 * RECENT_START)
-    columns = load_i64(index + 8 * RECENT_COLUMNS)
-    lows, highs = load_i64(index + 8 * RECENT_LOW), load_i64(index + 8 * RECENT_HIGH)
-    for lane in range(load_i64(index + 8 * RECENT)):
+    ids, starts = load_i64(index + 8 * f.RECENT_IDS), load_i64(index + 8 * f.RECENT_START)
+    columns = load_i64(index + 8 * f.RECENT_COLUMNS)
+    lows, highs = load_i64(index + 8 * f.RECENT_LOW), load_i64(index + 8 * f.RECENT_HIGH)
+    for lane in range(load_i64(index + 8 * f.RECENT)):
         flagged = np.int64(load_u32(ids + 4 * lane))
         at = np.int64(load_u32(starts + 4 * lane))
         end = np.int64(load_u32(starts + 4 * lane + 4))
         while at < end:
             column = np.int64(load_u32(columns + 4 * at))
-            key = key_of(keys, view, column & (NEGATED - 1))
+            key = key_of(keys, view, column & (f.NEGATED - 1))
             holds = load_f64(lows + 8 * at) <= key and key <= load_f64(highs + 8 * at)
-            if holds == (column >= NEGATED):
+            if holds == (column >= f.NEGATED):
                 break
             at += 1
-        if at < end or flagged == DEAD:
+        if at < end or flagged == f.DEAD:
             continue
-        if flagged & OPAQUE:
+        if flagged & f.OPAQUE:
             store_u32(out, np.uint32(flagged))
             out += 4
-        elif (flagged & SHARED) == 0 or fresh(index, flagged & ID_MASK):
-            store_u32(out, np.uint32(flagged & ID_MASK))
+        elif (flagged & f.SHARED) == 0 or fresh(index, flagged & f.ID_MASK):
+            store_u32(out, np.uint32(flagged & f.ID_MASK))
             out += 4
     return out
 
 
 @kernel
-def _match_event(index: Any, present: Any, count: Any, codes: Any, keys: Any, out: Any) -> Any:
+def _match_event(index, present, count, codes, keys, out):
     """Append the ids that match an event whose codes and keys have been spread by column."""
-    columns = load_i64(index + 8 * COLUMNS)
-    table = load_i64(index + 8 * SEGMENT_TABLE)
-    for number in range(load_i64(index + 8 * SEGMENTS)):
+    columns = load_i64(index + 8 * f.COLUMNS)
+    table = load_i64(index + 8 * f.SEGMENT_TABLE)
+    for number in range(load_i64(index + 8 * f.SEGMENTS)):
         segment = load_i64(table + 8 * number)
-        mine = codes + 2 * columns * load_i64(segment + 8 * SNAPSHOT)
-        groups = load_i64(segment + 8 * GROUP_TABLE)
-        for group in range(load_i64(segment + 8 * FREE_GROUPS)):
-            out = match_group(index, groups + 8 * GROUP_SIZE * group, mine, keys, out)
-        starts, known = load_i64(segment + 8 * GROUP_STARTS), load_i64(segment + 8 * GROUP_COLUMNS)
+        mine = codes + 2 * columns * load_i64(segment + 8 * f.SNAPSHOT)
+        groups = load_i64(segment + 8 * f.GROUP_TABLE)
+        for group in range(load_i64(segment + 8 * f.FREE_GROUPS)):
+            out = match_group(index, groups + 8 * f.GROUP_SIZE * group, mine, keys, out)
+        starts, known = (
+            load_i64(segment + 8 * f.GROUP_STARTS),
+            load_i64(segment + 8 * f.GROUP_COLUMNS),
+        )
         for i in range(count):
             column = np.int64(load_u32(present + 4 * i))
             if column < known:
                 begin = np.int64(load_u32(starts + 4 * column))
                 end = np.int64(load_u32(starts + 4 * column + 4))
                 for group in range(begin, end):
-                    out = match_group(index, groups + 8 * GROUP_SIZE * group, mine, keys, out)
+                    out = match_group(index, groups + 8 * f.GROUP_SIZE * group, mine, keys, out)
     out = match_recent(index, keys, ALONE, out)
-    if load_i64(index + 8 * TOUCHED_COUNT) > 0:
+    if load_i64(index + 8 * f.TOUCHED_COUNT) > 0:
         clear_seen(index)
     return out
 
 
 @kernel
-def forget(present: Any, count: Any, width: Any, snapshots: Any, codes: Any, keys: Any) -> None:
+def forget(present, count, width, snapshots, codes, keys):
     """Clear what an event left in the scratch space."""
     for i in range(count):
         column = np.int64(load_u32(present + 4 * i))
         store_f64(keys + 8 * column, np.nan)
         for snapshot in range(snapshots):
-            store_u16(codes + 2 * (width * snapshot + column), np.uint16(ABSENT))
+            store_u16(codes + 2 * (width * snapshot + column), np.uint16(f.ABSENT))
 
 
 @kernel
-def match_one(
-    index: Any, entries: Any, count: Any, codes: Any, keys: Any, present: Any, out: Any
-) -> Any:
+def match_one(index, entries, count, codes, keys, present, out):
     """Match one event given as (column, key) pairs; how many ids were written."""
-    width = load_i64(index + 8 * COLUMNS)
-    snapshots = load_i64(index + 8 * SNAPSHOTS)
-    table = load_i64(index + 8 * SNAPSHOT_TABLE)
+    width = load_i64(index + 8 * f.COLUMNS)
+    snapshots = load_i64(index + 8 * f.SNAPSHOTS)
+    table = load_i64(index + 8 * f.SNAPSHOT_TABLE)
     for i in range(count):
         column, key = load_i64(entries + 16 * i), load_f64(entries + 16 * i + 8)
         store_u32(present + 4 * i, np.uint32(column))
         store_f64(keys + 8 * column, key)
         for snapshot in range(snapshots):
-            cuts = load_i64(table + 8 * snapshot) + 8 * CUT_SIZE * column
+            cuts = load_i64(table + 8 * snapshot) + 8 * f.CUT_SIZE * column
             store_u16(codes + 2 * (width * snapshot + column), code_of(key, cuts))
     end = _match_event(index, present, count, codes, keys, out)
     forget(present, count, width, snapshots, codes, keys)
@@ -229,16 +192,7 @@ def match_one(
 
 
 @kernel
-def spread(
-    dense: Any,
-    listed: Any,
-    event: Any,
-    width: Any,
-    snapshots: Any,
-    codes: Any,
-    keys: Any,
-    present: Any,
-) -> Any:
+def spread(dense, listed, event, width, snapshots, codes, keys, present):
     """Write an event's keys and codes by column and list its columns; how many there are."""
     count = 0
     for row in range(len(dense)):
@@ -268,27 +222,15 @@ def spread(
 
 
 @kernel
-def match_many(
-    index: Any,
-    dense: Any,
-    listed: Any,
-    order: Any,
-    begin: Any,
-    room: Any,
-    codes: Any,
-    keys: Any,
-    present: Any,
-    out: Any,
-    ends: Any,
-) -> Any:
+def match_many(index, dense, listed, order, begin, room, codes, keys, present, out, ends):
     """Match events ``order[begin:]`` while an event's worst case fits; where it stopped.
 
     ``dense`` has a row per column of single values: column, keys, codes by snapshot. ``listed`` has
     a row per dictionary: its index by event, list starts, columns, keys, codes by snapshot.
     ``ends[i]`` becomes the number of ids written up to and with event ``order[i]``.
     """
-    width = load_i64(index + 8 * COLUMNS)
-    snapshots = load_i64(index + 8 * SNAPSHOTS)
+    width = load_i64(index + 8 * f.COLUMNS)
+    snapshots = load_i64(index + 8 * f.SNAPSHOTS)
     start = out
     for position in range(begin, len(order)):
         if out - start > room:
@@ -302,11 +244,11 @@ def match_many(
 
 
 @kernel
-def bury(segment: Any, handle: Any) -> Any:
+def bury(segment, handle):
     """Clear the live bits of a handle's lanes: how many there were, and their flags."""
-    handles, count = load_i64(segment + 8 * HANDLES), load_i64(segment + 8 * HANDLE_COUNT)
-    place, alive = load_i64(segment + 8 * PLACES), load_i64(segment + 8 * LIVE)
-    ids = load_i64(segment + 8 * FLAGGED)
+    handles, count = load_i64(segment + 8 * f.HANDLES), load_i64(segment + 8 * f.HANDLE_COUNT)
+    place, alive = load_i64(segment + 8 * f.PLACES), load_i64(segment + 8 * f.LIVE)
+    ids = load_i64(segment + 8 * f.FLAGGED)
     low, high = np.int64(0), count
     guess = handle - np.int64(load_u32(handles))  # right if none was left out and all have one lane
     if (
@@ -329,7 +271,7 @@ def bury(segment: Any, handle: Any) -> Any:
         if load_u64(word) & bit != _U0:
             store_u64(word, load_u64(word) & ~bit)
             if ids != 0:
-                flags |= np.int64(load_u32(ids + 4 * position)) & (SHARED | OPAQUE)
+                flags |= np.int64(load_u32(ids + 4 * position)) & (f.SHARED | f.OPAQUE)
             found += 1
         low += 1
     return found | flags

@@ -7,6 +7,7 @@ with two or three integers costs a fraction of one called with thirty arrays.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from numba.extending import intrinsic as _intrinsic
 from shoal.content.compiled import compiler
 
 LANES = 64
-intrinsic: Any = _intrinsic  # called with what kernels pass, not with what it is defined with
+intrinsic: Callable[..., Any] = _intrinsic  # kernels call with other arguments than it is defined
 KERNELS = (
     "machine",
     "fields",
@@ -118,7 +119,8 @@ within8 = _within(8)
 """Comparison of 8 lanes."""
 
 
-def _touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
+@intrinsic
+def touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
     """Bit i: ``low[i] == code or code == high[i]``, of 64 lanes of 16 bits each."""
     kind = ir.VectorType(_I16, LANES)
 
@@ -131,7 +133,8 @@ def _touching64(typingctx: Any, low: Any, high: Any, code: Any) -> Any:
     return types.uint64(types.int64, types.int64, types.uint16), codegen
 
 
-def _all_within64(typingctx: Any, codes: Any, low: Any, high: Any) -> Any:
+@intrinsic
+def all_within64(typingctx: Any, codes: Any, low: Any, high: Any) -> Any:
     """Bit i: ``low <= codes[i] <= high``, of 64 codes of 16 bits each."""
     kind = ir.VectorType(_I16, LANES)
 
@@ -144,7 +147,8 @@ def _all_within64(typingctx: Any, codes: Any, low: Any, high: Any) -> Any:
     return types.uint64(types.int64, types.uint16, types.uint16), codegen
 
 
-def _all_around64(typingctx: Any, codes: Any, low: Any, width: Any) -> Any:
+@intrinsic
+def all_around64(typingctx: Any, codes: Any, low: Any, width: Any) -> Any:
     """Bit i: ``codes[i]`` is at most ``width`` above ``low``, modulo 2**16, of 64 codes."""
     kind = ir.VectorType(_I16, LANES)
 
@@ -156,7 +160,8 @@ def _all_around64(typingctx: Any, codes: Any, low: Any, width: Any) -> Any:
     return types.uint64(types.int64, types.uint16, types.uint16), codegen
 
 
-def _copy64(typingctx: Any, target: Any, source: Any) -> Any:
+@intrinsic
+def copy64(typingctx: Any, target: Any, source: Any) -> Any:
     """Copy 64 ids of 32 bits each."""
     kind = ir.VectorType(_I32, LANES)
 
@@ -170,7 +175,8 @@ def _copy64(typingctx: Any, target: Any, source: Any) -> Any:
     return types.void(types.int64, types.int64), codegen
 
 
-def _pack16(typingctx: Any, target: Any, source: Any, chosen: Any) -> Any:
+@intrinsic
+def pack16(typingctx: Any, target: Any, source: Any, chosen: Any) -> Any:
     """Store those of 16 ids whose bit is set, side by side (and rubbish behind them)."""
     kind, bits = ir.VectorType(_I32, 16), ir.VectorType(ir.IntType(1), 16)
 
@@ -192,7 +198,8 @@ def _pack16(typingctx: Any, target: Any, source: Any, chosen: Any) -> Any:
     return types.void(types.int64, types.int64, types.uint16), codegen
 
 
-def _above16(typingctx: Any, source: Any, limit: Any) -> Any:
+@intrinsic
+def above16(typingctx: Any, source: Any, limit: Any) -> Any:
     """Bit i: ``source[i] > limit``, of 16 ids."""
     kind = ir.VectorType(_I32, 16)
 
@@ -205,7 +212,8 @@ def _above16(typingctx: Any, source: Any, limit: Any) -> Any:
     return types.uint16(types.int64, types.uint32), codegen
 
 
-def _transpose64(typingctx: Any, address: Any) -> Any:
+@intrinsic
+def transpose64(typingctx: Any, address: Any) -> Any:
     """Bit j of word i changes places with bit i of word j, of 64 words of 64 bits each."""
     kind = ir.VectorType(_I64, LANES)
     rows = range(LANES)
@@ -241,7 +249,8 @@ def _transpose64(typingctx: Any, address: Any) -> Any:
     return types.void(types.int64), codegen
 
 
-def _fetch(typingctx: Any, address: Any) -> Any:
+@intrinsic
+def fetch(typingctx: Any, address: Any) -> Any:
     """Bring a cache line near that will be read soon."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -274,11 +283,3 @@ def _unary(name: str) -> Any:
 
 count_bits = _unary("ctpop")
 first_bit = _unary("cttz")
-touching64 = intrinsic(_touching64)
-all_within64 = intrinsic(_all_within64)
-all_around64 = intrinsic(_all_around64)
-copy64 = intrinsic(_copy64)
-fetch = intrinsic(_fetch)
-pack16 = intrinsic(_pack16)
-above16 = intrinsic(_above16)
-transpose64 = intrinsic(_transpose64)

@@ -1,8 +1,9 @@
 """Kernels that lay lanes out: codes for their bounds, an order that keeps neighbours together."""
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
@@ -14,7 +15,7 @@ SAMPLE = 32  # lanes looked at to choose where to split
 
 
 @kernel
-def code_bounds(columns: Any, lows: Any, highs: Any, snapshot: int, low: Any, high: Any) -> None:
+def code_bounds(columns, lows, highs, snapshot, low, high):
     """The codes of predicates' bounds under a snapshot's cuts."""
     for i in range(len(columns)):
         cuts = snapshot + 8 * CUT_SIZE * np.int64(columns[i] & np.uint32(NEGATED - 1))
@@ -24,9 +25,7 @@ def code_bounds(columns: Any, lows: Any, highs: Any, snapshot: int, low: Any, hi
 
 
 @kernel
-def choose_keys(
-    start: Any, columns: Any, low: Any, high: Any, begin: int, end: int, cut: Any, chosen: Any
-) -> None:
+def choose_keys(start, columns, low, high, begin, end, cut, chosen):
     """Up to MAX_KEYS narrowest plain predicates per lane, narrowest first (-1: no more).
 
     ``cut[column]`` is the column's number of cuts (a predicate is narrow if it spans few of them)
@@ -48,7 +47,7 @@ def choose_keys(
 
 
 @kernel
-def sign(columns: Any, chosen: Any, lanes: Any, level: int, signature: Any) -> None:
+def sign(columns, chosen, lanes, level, signature):
     """The set of columns of each lane's ``level`` narrowest predicates as one number; 0: fewer."""
     picked = np.zeros(MAX_KEYS, np.uint64)
     for i in range(len(lanes)):
@@ -68,7 +67,7 @@ def sign(columns: Any, chosen: Any, lanes: Any, level: int, signature: Any) -> N
 
 
 @kernel
-def gather(start: Any, columns: Any, low: Any, high: Any, lanes: Any, keys: Any, out: Any) -> None:
+def gather(start, columns, low, high, lanes, keys, out):
     """A group's bounds by lane: ``out[i] = low0, high0, low1, high1…`` of lane ``lanes[i]``."""
     for i in range(len(lanes)):
         for at in range(start[lanes[i]], start[lanes[i] + 1]):
@@ -79,7 +78,7 @@ def gather(start: Any, columns: Any, low: Any, high: Any, lanes: Any, keys: Any,
 
 
 @kernel
-def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
+def split_at(bounds, index, begin, end, dims):
     """The dimension (and pivot) whose halves an event is least likely to have to look into.
 
     The chance of looking into a half is the volume of its hull, less that of the box that lies
@@ -88,7 +87,7 @@ def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
     count = min(SAMPLE, end - begin)
     width = bounds.shape[1]
     best, best_cost = -1, 1e300
-    pivot: Any = 0
+    pivot = np.int64(0)
     order = np.empty(count, np.int64)
     values = np.empty(count, np.int64)
     for dim in range(width):
@@ -128,7 +127,7 @@ def split_at(bounds: Any, index: Any, begin: int, end: int, dims: Any) -> Any:
 
 
 @kernel
-def _select(bounds: Any, index: Any, begin: int, end: int, middle: int, dim: int) -> None:
+def _select(bounds, index, begin, end, middle, dim):
     """Reorder ``index[begin:end]`` so that no lane before ``middle`` lies above one after it."""
     low, high = begin, end - 1
     while low < high:
@@ -152,7 +151,7 @@ def _select(bounds: Any, index: Any, begin: int, end: int, middle: int, dim: int
 
 
 @kernel
-def arrange(bounds: Any, index: Any, begin: int, end: int) -> None:
+def arrange(bounds, index, begin, end):
     """Order a range of lanes by k-d splits down to blocks."""
     stack = np.empty((128, 2), np.int64)
     dims = np.empty(2, np.int64)
@@ -176,7 +175,7 @@ def arrange(bounds: Any, index: Any, begin: int, end: int) -> None:
 
 
 @kernel
-def part(bounds: Any, index: Any, begin: int, end: int, dims: Any, spare: Any, ends: Any) -> None:
+def part(bounds, index, begin, end, dims, spare, ends):
     """Move lanes below the pivot to the front of ``spare``, the others to its back."""
     left, right = ends[0], ends[1]
     dim, pivot = dims[0], dims[1]
@@ -193,21 +192,8 @@ def part(bounds: Any, index: Any, begin: int, end: int, dims: Any, spare: Any, e
 
 @kernel
 def fill_blocks(
-    bounds: Any,
-    index: Any,
-    lanes: Any,
-    ids: Any,
-    first: int,
-    last: int,
-    plain: bool,
-    base: int,
-    grid: Any,
-    zones: Any,
-    supers: Any,
-    out_ids: Any,
-    alive: Any,
-    place: Any,
-) -> None:
+    bounds, index, lanes, ids, first, last, plain, base, grid, zones, supers, out_ids, alive, place
+):
     """Write blocks ``first`` to ``last``: bounds by column, ids, live bits and zone maps."""
     width = bounds.shape[1] // 2
     total = len(index)
@@ -239,18 +225,7 @@ def fill_blocks(
 
 
 @kernel
-def fill_exact(
-    start: Any,
-    columns: Any,
-    lows: Any,
-    highs: Any,
-    lanes: Any,
-    index: Any,
-    begin: int,
-    end: int,
-    column: int,
-    exact: Any,
-) -> None:
+def fill_exact(start, columns, lows, highs, lanes, index, begin, end, column, exact):
     """The exact bounds on one key column, in block order."""
     for position in range(begin, end):
         lane = lanes[index[position]]
@@ -260,7 +235,7 @@ def fill_exact(
 
 
 @kernel
-def _rank(column: Any, low: Any, high: Any, cut: Any) -> Any:
+def _rank(column, low, high, cut):
     """The predicate least likely to hold first; a negated one seldom fails."""
     plain = np.int64(column) & (NEGATED - 1)
     share = (np.int64(high) - np.int64(low) + 2) / (cut[plain] + 1.0)
@@ -268,20 +243,7 @@ def _rank(column: Any, low: Any, high: Any, cut: Any) -> Any:
 
 
 @kernel
-def pick_residuals(
-    start: Any,
-    columns: Any,
-    low: Any,
-    high: Any,
-    lanes: Any,
-    index: Any,
-    begin: int,
-    end: int,
-    keys: Any,
-    cut: Any,
-    picked: Any,
-    counts: Any,
-) -> None:
+def pick_residuals(start, columns, low, high, lanes, index, begin, end, keys, cut, picked, counts):
     """Narrowest exact predicates beside the keys, per lane, and the number of others."""
     for position in range(begin, end):
         lane = lanes[index[position]]
@@ -315,9 +277,7 @@ def pick_residuals(
 
 
 @kernel
-def fill_slots(
-    columns: Any, low: Any, high: Any, begin: int, end: int, picked: Any, slots: Any
-) -> None:
+def fill_slots(columns, low, high, begin, end, picked, slots):
     """Write the picked predicates as column, lowest code and width; without one anything holds."""
     for position in range(begin, end):
         block, spot = position // BLOCK, position % BLOCK
@@ -336,24 +296,9 @@ def fill_slots(
 
 @kernel
 def fill_residuals(
-    start: Any,
-    columns: Any,
-    lows: Any,
-    highs: Any,
-    low: Any,
-    high: Any,
-    lanes: Any,
-    index: Any,
-    begin: int,
-    end: int,
-    keys: Any,
-    cut: Any,
-    picked: Any,
-    out_start: Any,
-    out_columns: Any,
-    out_codes: Any,
-    out_exact: Any,
-) -> None:
+    start, columns, lows, highs, low, high, lanes, index, begin, end, keys, cut, picked,
+    out_start, out_columns, out_codes, out_exact,
+):  # fmt: skip  # what it reads, then what it writes
     """The predicates beside the keys and the one picked, narrowest first, in block order."""
     for position in range(begin, end):
         lane = lanes[index[position]]
@@ -387,7 +332,7 @@ def fill_residuals(
 
 
 @kernel
-def scatter(group_of: Any, begin: int, end: int, offsets: Any, lanes: Any) -> None:
+def scatter(group_of, begin, end, offsets, lanes):
     """Deal lanes out to their groups, in order."""
     for lane in range(begin, end):
         group = group_of[lane]

@@ -8,21 +8,14 @@ event has the code and the key of what is there. Only with the mark do these cou
 columns all events have it.
 """
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
-from shoal.content.index.fields import (
-    MARKS,
-    TILE,
-    TILE_CODES,
-    TILE_KEYS,
-    TILE_MARKS,
-    TILE_ROW_COUNT,
-    TILE_ROWS,
-)
+from shoal.content.index import fields as f
 from shoal.content.index.machine import (
     fetch,
     kernel,
@@ -40,29 +33,27 @@ _ONE, _NONE, _ABSENT = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel
-def _clear_tile(tile: Any, width: Any, snapshots: Any, keyed: Any) -> None:
+def _clear_tile(tile, width, snapshots, keyed):
     """Leave no event in a tile."""
-    count = load_i64(tile + 8 * TILE_ROW_COUNT) - 1
-    row = 2 * TILE
+    count = load_i64(tile + 8 * f.TILE_ROW_COUNT) - 1
+    row = 2 * f.TILE
     for s in range(snapshots):
-        at = load_i64(tile + 8 * TILE_CODES) + row * (width * s + 1)
+        at = load_i64(tile + 8 * f.TILE_CODES) + row * (width * s + 1)
         for word in range(row * count // 8):
             store_u64(at + 8 * word, _ABSENT)
     if keyed:
-        at = load_i64(tile + 8 * TILE_KEYS) + 4 * row
-        for key in range(TILE * count):
+        at = load_i64(tile + 8 * f.TILE_KEYS) + 4 * row
+        for key in range(f.TILE * count):
             store_f64(at + 8 * key, np.nan)
-    rows, marks = load_i64(tile + 8 * TILE_ROWS), load_i64(tile + 8 * TILE_MARKS)
+    rows, marks = load_i64(tile + 8 * f.TILE_ROWS), load_i64(tile + 8 * f.TILE_MARKS)
     for column in range(1, width):
         if load_u32(rows + 4 * column) == 0:
-            for word in range(MARKS // 8):
-                store_u64(marks + MARKS * column + 8 * word, _NONE)
+            for word in range(f.MARKS // 8):
+                store_u64(marks + f.MARKS * column + 8 * word, _NONE)
 
 
 @kernel
-def _fetch_lists(
-    at: Any, starts: Any, columns: Any, codes: Any, order: Any, begin: Any, count: Any
-) -> None:
+def _fetch_lists(at, starts, columns, codes, order, begin, count):
     """Bring near what the values of a tile's events are listed with: matching has driven it away.
 
     Each line would be waited for, and then the next that it names; so all are asked for at once.
@@ -78,28 +69,18 @@ def _fetch_lists(
 
 
 @kernel
-def spread_tile(
-    tile: Any,
-    dense: Any,
-    listed: Any,
-    order: Any,
-    begin: Any,
-    count: Any,
-    width: Any,
-    snapshots: Any,
-    keyed: Any,
-) -> None:
+def spread_tile(tile, dense, listed, order, begin, count, width, snapshots, keyed):
     """Write the codes, and if need be the keys, of events ``order[begin:begin + count]`` by column.
 
     ``dense`` and ``listed`` are as for :func:`~shoal.content.index.kernels.match_many`.
     """
     _clear_tile(tile, width, snapshots, keyed)
-    codes, keys = load_i64(tile + 8 * TILE_CODES), load_i64(tile + 8 * TILE_KEYS)
-    rows, marks = load_i64(tile + 8 * TILE_ROWS), load_i64(tile + 8 * TILE_MARKS)
+    codes, keys = load_i64(tile + 8 * f.TILE_CODES), load_i64(tile + 8 * f.TILE_KEYS)
+    rows, marks = load_i64(tile + 8 * f.TILE_ROWS), load_i64(tile + 8 * f.TILE_MARKS)
     for row in range(len(dense)):
         here = np.int64(load_u32(rows + 4 * dense[row, 0]))
         for s in range(snapshots):
-            source, target = dense[row, 2 + s], codes + here + 2 * TILE * width * s
+            source, target = dense[row, 2 + s], codes + here + 2 * f.TILE * width * s
             for event in range(count):
                 code = load_u16(source + 2 * np.int64(order[begin + event]))
                 store_u16(target + 2 * event, code)
@@ -121,12 +102,12 @@ def spread_tile(
                 column = np.int64(load_u32(columns + 4 * item))
                 here = np.int64(load_u32(rows + 4 * column))
                 if here == 0:
-                    word = marks + MARKS * column + 8 * (event >> 6)
+                    word = marks + f.MARKS * column + 8 * (event >> 6)
                     store_u64(word, load_u64(word) | (_ONE << np.uint64(event & 63)))
                     continue
                 for s in range(snapshots):
                     code = load_u16(listed[row, 4 + s] + 2 * item)
-                    store_u16(codes + here + 2 * (TILE * width * s + event), code)
+                    store_u16(codes + here + 2 * (f.TILE * width * s + event), code)
                 if keyed:
                     key = load_f64(listed[row, 3] + 8 * item)
                     store_f64(keys + 4 * here + 8 * event, key)

@@ -4,25 +4,15 @@ First the keys of all lanes, event by event. If few lanes are left, the rest of 
 one by one; if many are, the tables are turned: each lane is compared with all 64 events at once.
 """
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
+from shoal.content.index import fields as f
 from shoal.content.index.blocks import View, beside, code_in_tile, emit, refine
-from shoal.content.index.fields import (
-    ALIVE,
-    BOUNDS,
-    EXACT,
-    IDS,
-    KEYS,
-    MARKS,
-    RESIDUAL_LANES,
-    SLOT_COUNT,
-    SLOTS,
-    WIDTH,
-)
 from shoal.content.index.machine import (
     all_around64,
     count_bits,
@@ -45,23 +35,23 @@ _ONE, _U0, _ODD = np.uint64(1), np.uint64(0), np.uint16(1)
 
 
 @kernel
-def key_row(group: Any, codes: Any, view: Any, key: Any) -> Any:
+def key_row(group, codes, view, key):
     """Address of the events' codes in a group's key column."""
-    return codes + np.int64(load_u32(view.rows + 4 * load_i64(group + 8 * (KEYS + key))))
+    return codes + np.int64(load_u32(view.rows + 4 * load_i64(group + 8 * (f.KEYS + key))))
 
 
 @kernel
-def _all_in_slot(at: Any, codes: Any, view: Any) -> Any:
+def _all_in_slot(at, codes, view):
     """The events for which the predicate in a slot holds."""
     column = np.int64(load_u16(at))
     row = codes + np.int64(load_u32(view.rows + 4 * column))
     holds = all_around64(row, load_u16(at + 2), load_u16(at + 4))
     # Where a mark is missing, what holds where it is there does not, and the other way around
-    return ~(holds ^ load_u64(view.marks + MARKS * column))
+    return ~(holds ^ load_u64(view.marks + f.MARKS * column))
 
 
 @kernel
-def _in_slot(at: Any, codes: Any, view: Any) -> Any:
+def _in_slot(at, codes, view):
     """1 if the predicate of a slot holds for one event, else 0."""
     code = np.int64(code_in_tile(codes, view, np.int64(load_u16(at))))
     low, span = np.int64(load_u16(at + 2)), np.int64(load_u16(at + 4))
@@ -69,13 +59,11 @@ def _in_slot(at: Any, codes: Any, view: Any) -> Any:
 
 
 @kernel
-def _candidates(
-    group: Any, block: Any, codes: Any, keys: Any, view: Any, events: Any, found: Any
-) -> Any:
+def _candidates(group, block, codes, keys, view, events, found):
     """Which lanes' keys allow which of the given events: how many events, and lanes in all."""
-    width = load_i64(group + 8 * WIDTH)
-    alive = load_u64(load_i64(group + 8 * ALIVE) + 8 * block)
-    at = load_i64(group + 8 * BOUNDS) + 256 * width * block
+    width = load_i64(group + 8 * f.WIDTH)
+    alive = load_u64(load_i64(group + 8 * f.ALIVE) + 8 * block)
+    at = load_i64(group + 8 * f.BOUNDS) + 256 * width * block
     k0, k1 = key_row(group, codes, view, 0), key_row(group, codes, view, 1)
     k2, k3 = key_row(group, codes, view, 2), key_row(group, codes, view, 3)
     exact = _exact(group)
@@ -102,37 +90,33 @@ def _candidates(
 
 
 @kernel
-def _exact(group: Any) -> Any:
+def _exact(group):
     """Whether codes alone do not always decide about the keys of a group."""
-    exact = load_i64(group + 8 * EXACT) | load_i64(group + 8 * (EXACT + 1))
-    return (exact | load_i64(group + 8 * (EXACT + 2)) | load_i64(group + 8 * (EXACT + 3))) != 0
+    exact = load_i64(group + 8 * f.EXACT) | load_i64(group + 8 * (f.EXACT + 1))
+    return (exact | load_i64(group + 8 * (f.EXACT + 2)) | load_i64(group + 8 * (f.EXACT + 3))) != 0
 
 
 @kernel
-def _refined(
-    group: Any, block: Any, codes: Any, keys: Any, view: Any, event: Any, chosen: Any
-) -> Any:
+def _refined(group, block, codes, keys, view, event, chosen):
     """The chosen lanes whose exact bounds allow an event too."""
-    width = load_i64(group + 8 * WIDTH)
-    at = load_i64(group + 8 * BOUNDS) + 256 * width * block
+    width = load_i64(group + 8 * f.WIDTH)
+    at = load_i64(group + 8 * f.BOUNDS) + 256 * width * block
     mine = View(view.rows, view.marks, event)
     for key in range(width):
         code = load_u16(key_row(group, codes, view, key) + 2 * event)
-        if load_i64(group + 8 * (EXACT + key)) != 0 and (code & _ODD) == 0:
+        if load_i64(group + 8 * (f.EXACT + key)) != 0 and (code & _ODD) == 0:
             chosen = refine(group, key, code, keys + 8 * event, mine, block, at, chosen)
         at += 256
     return chosen
 
 
 @kernel
-def match_block_in_tile(
-    group: Any, block: Any, codes: Any, keys: Any, view: Any, events: Any, heads: Any, masks: Any
-) -> None:
+def match_block_in_tile(group, block, codes, keys, view, events, heads, masks):
     """Append a block's lanes that hold to the ids of those of the given events they hold for."""
     found = masks + 8 * 64
     count, lanes = _candidates(group, block, codes, keys, view, events, found)
-    ids = load_i64(group + 8 * IDS) + 256 * block
-    if load_i64(group + 8 * SLOT_COUNT) + load_i64(group + 8 * RESIDUAL_LANES) == 0:
+    ids = load_i64(group + 8 * f.IDS) + 256 * block
+    if load_i64(group + 8 * f.SLOT_COUNT) + load_i64(group + 8 * f.RESIDUAL_LANES) == 0:
         for i in range(count):
             head = heads + 8 * load_i64(found + 16 * i + 8)
             store_i64(head, emit(load_i64(head), ids, load_u64(found + 16 * i)))
@@ -144,17 +128,18 @@ def match_block_in_tile(
 
 
 @kernel
-def _one_by_one(
-    group: Any, block: Any, codes: Any, keys: Any, view: Any, found: Any, count: Any, heads: Any
-) -> None:
+def _one_by_one(group, block, codes, keys, view, found, count, heads):
     """Append candidates that hold, one after the other.
 
     No branch depends on whether one holds, which is as good as random.
     """
-    slot_count, residual = load_i64(group + 8 * SLOT_COUNT), load_i64(group + 8 * RESIDUAL_LANES)
+    slot_count, residual = (
+        load_i64(group + 8 * f.SLOT_COUNT),
+        load_i64(group + 8 * f.RESIDUAL_LANES),
+    )
     more = load_u64(residual + 8 * block) if residual != 0 else _U0
-    slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * block
-    ids = load_i64(group + 8 * IDS) + 256 * block
+    slots = load_i64(group + 8 * f.SLOTS) + 384 * slot_count * block
+    ids = load_i64(group + 8 * f.IDS) + 256 * block
     for i in range(count):
         chosen, event = load_u64(found + 16 * i), load_i64(found + 16 * i + 8)
         mine, here = View(view.rows, view.marks, event), codes + 2 * event
@@ -179,21 +164,14 @@ def _one_by_one(
 
 
 @kernel
-def _lane_by_lane(
-    group: Any,
-    block: Any,
-    codes: Any,
-    keys: Any,
-    view: Any,
-    found: Any,
-    count: Any,
-    heads: Any,
-    masks: Any,
-) -> None:
+def _lane_by_lane(group, block, codes, keys, view, found, count, heads, masks):
     """Matches of a block found lane by lane: each lane is compared with all events at once."""
-    slot_count, residual = load_i64(group + 8 * SLOT_COUNT), load_i64(group + 8 * RESIDUAL_LANES)
+    slot_count, residual = (
+        load_i64(group + 8 * f.SLOT_COUNT),
+        load_i64(group + 8 * f.RESIDUAL_LANES),
+    )
     more = load_u64(residual + 8 * block) if residual != 0 else _U0
-    slots = load_i64(group + 8 * SLOTS) + 384 * slot_count * block
+    slots = load_i64(group + 8 * f.SLOTS) + 384 * slot_count * block
     for event in range(64):
         store_u64(masks + 8 * event, _U0)
     left = any_event = _U0
@@ -220,7 +198,7 @@ def _lane_by_lane(
     if any_event == _U0:
         return
     transpose64(masks)
-    ids = load_i64(group + 8 * IDS) + 256 * block
+    ids = load_i64(group + 8 * f.IDS) + 256 * block
     while any_event != _U0:
         event = first_bit(any_event)
         any_event &= any_event - _ONE
@@ -229,7 +207,7 @@ def _lane_by_lane(
 
 
 @kernel
-def _left_beside(group: Any, codes: Any, keys: Any, view: Any, position: Any, events: Any) -> Any:
+def _left_beside(group, codes, keys, view, position, events):
     """Events, of those given, for which the residual predicates of one lane hold."""
     left = events
     while events != _U0:

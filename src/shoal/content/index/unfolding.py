@@ -1,8 +1,9 @@
 """Kernels that read a segment's lanes back: their predicates, with exact bounds."""
 
-from __future__ import annotations
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types; annotations would say less than the names do.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
@@ -13,16 +14,7 @@ _ONE = np.uint64(1)
 
 
 @kernel
-def survey(
-    place: Any,
-    groups: Any,
-    block_group: Any,
-    ids: int,
-    alive: int,
-    begin: int,
-    end: int,
-    counts: Any,
-) -> None:
+def survey(place, groups, block_group, ids, alive, begin, end, counts):
     """Number of predicates per lane; -1 for a dead one."""
     for i in range(begin, end):
         position = np.int64(place[i])
@@ -42,7 +34,7 @@ def survey(
 
 
 @kernel
-def _value(code: Any, cuts: int, exact: int) -> Any:
+def _value(code, cuts, exact):
     """The bound behind a code."""
     count = load_i64(cuts + 8 * f.CUT_COUNT)
     if code == f.UNBOUNDED:
@@ -55,19 +47,7 @@ def _value(code: Any, cuts: int, exact: int) -> Any:
 
 
 @kernel
-def unfold(
-    place: Any,
-    groups: Any,
-    block_group: Any,
-    snapshot: int,
-    chosen: Any,
-    ids: int,
-    start: Any,
-    columns: Any,
-    low: Any,
-    high: Any,
-    out_ids: Any,
-) -> None:
+def unfold(place, groups, block_group, snapshot, chosen, ids, start, columns, low, high, out_ids):
     """The predicates of the chosen lanes, with exact bounds."""
     for i in range(len(chosen)):
         position = np.int64(place[chosen[i]])

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from shoal.content import values
+from shoal.content.language import syntax
 from shoal.content.language.functions import FUNCTIONS
 from shoal.content.language.limits import FilterError
 from shoal.content.language.printer import show
-from shoal.content.language.syntax import (
-    And,
-    Arithmetic,
-    Call,
-    Comparison,
-    Expression,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    Xor,
-)
+from shoal.content.language.syntax import Expression
 
 
 def check(expression: Expression) -> None:
@@ -32,11 +22,11 @@ def check(expression: Expression) -> None:
 
 def other_than_condition(expression: Expression) -> str:
     """Name of what the expression is if it is no condition; empty if it is one."""
-    if isinstance(expression, Literal) and not isinstance(expression.value, bool):
+    if isinstance(expression, syntax.Literal) and not isinstance(expression.value, bool):
         return "text" if isinstance(expression.value, str) else "a number"
-    if isinstance(expression, Arithmetic | Negate):
+    if isinstance(expression, syntax.Arithmetic | syntax.Negate):
         return "a number"
-    if isinstance(expression, Call):
+    if isinstance(expression, syntax.Call):
         returns = FUNCTIONS[expression.name].returns
         return {"text": "text", "condition": ""}.get(returns, "a number")
     return ""
@@ -45,17 +35,17 @@ def other_than_condition(expression: Expression) -> str:
 def _check_order(expression: Expression) -> None:
     """Order is for numbers: ``name < 'M'`` would fail on every event, silently."""
     match expression:
-        case And(operands) | Or(operands):
+        case syntax.And(operands) | syntax.Or(operands):
             for operand in operands:
                 _check_order(operand)
-        case Not(operand):
+        case syntax.Not(operand):
             _check_order(operand)
-        case Xor(left, right):
+        case syntax.Xor(left, right):
             _check_order(left)
             _check_order(right)
-        case Comparison("<" | "<=" | ">" | ">=", left, right):
+        case syntax.Comparison("<" | "<=" | ">" | ">=", left, right):
             for side in (left, right):
-                if isinstance(side, Literal) and values.number(side.value) is None:
+                if isinstance(side, syntax.Literal) and values.number(side.value) is None:
                     raise FilterError(
                         f"{_short(expression)} compares the order of text",
                         0,

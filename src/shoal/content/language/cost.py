@@ -18,20 +18,9 @@ from collections import defaultdict
 from typing import Final, TypeAlias
 
 from shoal.content import values
-from shoal.content.language import like
+from shoal.content.language import like, syntax
 from shoal.content.language.limits import EVENT_BYTES, MAX_COST, FilterError
-from shoal.content.language.syntax import (
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Exists,
-    Expression,
-    In,
-    Like,
-    Literal,
-)
+from shoal.content.language.syntax import Expression
 from shoal.content.language.walk import parts
 
 Size: TypeAlias = dict[str, float]
@@ -81,32 +70,32 @@ class _Meter:
         """Charge for an expression; the size of its value as text."""
         self.steps[""] += PART
         match expression:
-            case Literal(value):
+            case syntax.Literal(value):
                 return {"": float(_bytes(values.text(value)))}
-            case Attribute(name):
+            case syntax.Attribute(name):
                 self.steps[""] += CAST
                 return {name: 1.0, "": NUMERAL}
-            case Exists():
+            case syntax.Exists():
                 return {"": 5.0}
         operands = [self.evaluate(part) for part in parts(expression)]
         match expression:
-            case Call(name):
+            case syntax.Call(name):
                 return self.call(name, expression, operands)
-            case Like(_, pattern):
+            case syntax.Like(_, pattern):
                 self.search(pattern, operands[0])
-            case Comparison("=" | "!=", left, right):
+            case syntax.Comparison("=" | "!=", left, right):
                 self.steps[""] += CAST
                 # As far as the shorter one goes: a constant bounds it.
-                shorter = operands[0] if isinstance(left, Literal) else operands[1]
-                if not isinstance(left, Literal) and not isinstance(right, Literal):
+                shorter = operands[0] if isinstance(left, syntax.Literal) else operands[1]
+                if not isinstance(left, syntax.Literal) and not isinstance(right, syntax.Literal):
                     shorter = operands[0]
                 self.spend(COMPARE, shorter)
-            case In(_, elements):
+            case syntax.In(_, elements):
                 for element, size in zip(elements, operands[1:], strict=True):
-                    if not isinstance(element, Literal):
+                    if not isinstance(element, syntax.Literal):
                         self.steps[""] += CAST
                     self.spend(COMPARE, size)
-            case Comparison() | Between() | Arithmetic():
+            case syntax.Comparison() | syntax.Between() | syntax.Arithmetic():
                 self.steps[""] += CAST * len(operands)
         return {"": NUMERAL}
 
@@ -116,7 +105,7 @@ class _Meter:
         self.steps[""] += constant + PATTERN * len(pattern) + (SHORT_SEARCH if rate else 0)
         self.spend(rate, text)
 
-    def call(self, name: str, expression: Call, operands: list[Size]) -> Size:
+    def call(self, name: str, expression: syntax.Call, operands: list[Size]) -> Size:
         """Charge for a function; the size of its result."""
         self.steps[""] += CAST
         match name:
@@ -141,7 +130,7 @@ class _Meter:
                 counted = name != "SUBSTRING" or len(operands) == 3
                 count = expression.arguments[-1] if counted else None
                 cut = operands[0]
-                if isinstance(count, Literal) and isinstance(count.value, int):
+                if isinstance(count, syntax.Literal) and isinstance(count.value, int):
                     cut = {"": 4.0 * max(0, count.value)}  # bytes of so many characters
                 self.spend(WRITE, cut)
                 return cut

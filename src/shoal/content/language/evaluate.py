@@ -17,6 +17,7 @@ from math import fmod, inf
 from typing import Any, TypeAlias
 
 from shoal.content import values
+from shoal.content.language import syntax
 from shoal.content.language.functions import (
     FUNCTIONS,
     ZERO,
@@ -27,23 +28,7 @@ from shoal.content.language.functions import (
     shown,
 )
 from shoal.content.language.like import like
-from shoal.content.language.syntax import (
-    And,
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Exists,
-    Expression,
-    In,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    Xor,
-)
+from shoal.content.language.syntax import Expression
 
 Outcome: TypeAlias = Plain | Failure
 Attributes: TypeAlias = Mapping[str, object]
@@ -62,18 +47,18 @@ def holds(expression: Expression, attributes: Attributes) -> bool:
 # Leaves
 
 
-def _literal(expression: Literal, attributes: Attributes) -> Outcome:
+def _literal(expression: syntax.Literal, attributes: Attributes) -> Outcome:
     return expression.value
 
 
-def _attribute(expression: Attribute, attributes: Attributes) -> Outcome:
+def _attribute(expression: syntax.Attribute, attributes: Attributes) -> Outcome:
     value = values.native(attributes.get(expression.name))
     if value is None:
         return Failure("missingAttribute", f"there is no attribute {expression.name}", False)
     return value
 
 
-def _exists(expression: Exists, attributes: Attributes) -> Outcome:
+def _exists(expression: syntax.Exists, attributes: Attributes) -> Outcome:
     return values.native(attributes.get(expression.name)) is not None
 
 
@@ -90,7 +75,7 @@ def _condition(outcome: Outcome) -> bool | Failure:
     return _no_cast(outcome, "true or false", False) if found is None else found
 
 
-def _and(expression: And, attributes: Attributes) -> Outcome:
+def _and(expression: syntax.And, attributes: Attributes) -> Outcome:
     for operand in expression.operands:
         found = _condition(evaluate(operand, attributes))
         if found is not True:
@@ -98,7 +83,7 @@ def _and(expression: And, attributes: Attributes) -> Outcome:
     return True
 
 
-def _or(expression: Or, attributes: Attributes) -> Outcome:
+def _or(expression: syntax.Or, attributes: Attributes) -> Outcome:
     for operand in expression.operands:
         found = _condition(evaluate(operand, attributes))
         if found is not False:
@@ -106,7 +91,7 @@ def _or(expression: Or, attributes: Attributes) -> Outcome:
     return False
 
 
-def _xor(expression: Xor, attributes: Attributes) -> Outcome:
+def _xor(expression: syntax.Xor, attributes: Attributes) -> Outcome:
     left = _condition(evaluate(expression.left, attributes))
     if isinstance(left, Failure):
         return left
@@ -114,7 +99,7 @@ def _xor(expression: Xor, attributes: Attributes) -> Outcome:
     return right if isinstance(right, Failure) else left is not right
 
 
-def _not(expression: Not, attributes: Attributes) -> Outcome:
+def _not(expression: syntax.Not, attributes: Attributes) -> Outcome:
     outcome = evaluate(expression.operand, attributes)
     if isinstance(outcome, Failure):
         return _failed(outcome, False)
@@ -126,7 +111,7 @@ def _not(expression: Not, attributes: Attributes) -> Outcome:
 # Comparisons
 
 
-def _comparison(expression: Comparison, attributes: Attributes) -> Outcome:
+def _comparison(expression: syntax.Comparison, attributes: Attributes) -> Outcome:
     left = evaluate(expression.left, attributes)
     if isinstance(left, Failure):
         return _failed(left, False)
@@ -153,7 +138,7 @@ def _equal(value: Plain, target: Plain) -> bool | None:
     return None if found is None else found == target
 
 
-def _between(expression: Between, attributes: Attributes) -> Outcome:
+def _between(expression: syntax.Between, attributes: Attributes) -> Outcome:
     numbers: list[int | float] = []
     for part in (expression.operand, expression.low, expression.high):
         outcome = evaluate(part, attributes)
@@ -166,7 +151,7 @@ def _between(expression: Between, attributes: Attributes) -> Outcome:
     return numbers[1] <= numbers[0] <= numbers[2]
 
 
-def _in(expression: In, attributes: Attributes) -> Outcome:
+def _in(expression: syntax.In, attributes: Attributes) -> Outcome:
     value = evaluate(expression.operand, attributes)
     if isinstance(value, Failure):
         return _failed(value, False)
@@ -182,7 +167,7 @@ def _in(expression: In, attributes: Attributes) -> Outcome:
     return equal if failure is None else equal or failure
 
 
-def _like(expression: Like, attributes: Attributes) -> Outcome:
+def _like(expression: syntax.Like, attributes: Attributes) -> Outcome:
     outcome = evaluate(expression.operand, attributes)
     if isinstance(outcome, Failure):
         return _failed(outcome, False)
@@ -192,7 +177,7 @@ def _like(expression: Like, attributes: Attributes) -> Outcome:
 # Numbers
 
 
-def _negate(expression: Negate, attributes: Attributes) -> Outcome:
+def _negate(expression: syntax.Negate, attributes: Attributes) -> Outcome:
     outcome = evaluate(expression.operand, attributes)
     if isinstance(outcome, Failure):
         return _failed(outcome, 0)
@@ -200,7 +185,7 @@ def _negate(expression: Negate, attributes: Attributes) -> Outcome:
     return _no_cast(outcome, "a number", 0) if found is None else _fitting(-found)
 
 
-def _arithmetic(expression: Arithmetic, attributes: Attributes) -> Outcome:
+def _arithmetic(expression: syntax.Arithmetic, attributes: Attributes) -> Outcome:
     left = evaluate(expression.left, attributes)
     if isinstance(left, Failure):
         return _failed(left, 0)
@@ -240,7 +225,7 @@ def _fitting(found: int | float) -> Outcome:
 # Functions
 
 
-def _call(expression: Call, attributes: Attributes) -> Outcome:
+def _call(expression: syntax.Call, attributes: Attributes) -> Outcome:
     function = FUNCTIONS.get(expression.name)
     types = None if function is None else function.types(len(expression.arguments))
     if function is None or types is None:
@@ -279,20 +264,20 @@ _ORDER: dict[str, Callable[[float, float], bool]] = {
 }
 _LIKE_WHAT = {bool: "true or false", int: "a number", float: "a number", str: "text"}
 _EVALUATORS: dict[type, Callable[[Any, Attributes], Outcome]] = {
-    Literal: _literal,
-    Attribute: _attribute,
-    Exists: _exists,
-    Not: _not,
-    Negate: _negate,
-    And: _and,
-    Or: _or,
-    Xor: _xor,
-    Comparison: _comparison,
-    Arithmetic: _arithmetic,
-    Like: _like,
-    In: _in,
-    Between: _between,
-    Call: _call,
+    syntax.Literal: _literal,
+    syntax.Attribute: _attribute,
+    syntax.Exists: _exists,
+    syntax.Not: _not,
+    syntax.Negate: _negate,
+    syntax.And: _and,
+    syntax.Or: _or,
+    syntax.Xor: _xor,
+    syntax.Comparison: _comparison,
+    syntax.Arithmetic: _arithmetic,
+    syntax.Like: _like,
+    syntax.In: _in,
+    syntax.Between: _between,
+    syntax.Call: _call,
 }
 
 

@@ -16,33 +16,11 @@ import warnings
 from difflib import get_close_matches
 from typing import NamedTuple, cast
 
+from shoal.content.language import syntax
 from shoal.content.language.functions import FUNCTIONS, signature
 from shoal.content.language.lexer import Token, tokens
-from shoal.content.language.limits import (
-    MAX_DEPTH,
-    MAX_ELEMENTS,
-    FilterError,
-    FilterWarning,
-)
-from shoal.content.language.syntax import (
-    And,
-    Arithmetic,
-    ArithmeticOperator,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    ComparisonOperator,
-    Exists,
-    Expression,
-    In,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    Xor,
-)
+from shoal.content.language.limits import MAX_DEPTH, MAX_ELEMENTS, FilterError, FilterWarning
+from shoal.content.language.syntax import Attribute, Comparison, Expression, Literal
 
 LOGICAL, COMPARING, ADDING, MULTIPLYING, MEMBER, UNARY = range(6)
 _LEVELS = {
@@ -146,7 +124,7 @@ class _Parser:
         keyword = token.keyword
         if keyword == "NOT":
             positive = self.infix(left, level)
-            return self.node(Not(positive.expression), positive)
+            return self.node(syntax.Not(positive.expression), positive)
         match keyword:
             case "AND" | "OR":
                 return self.chain(left, keyword)
@@ -157,29 +135,36 @@ class _Parser:
                 elements = self.elements()
                 if not elements:
                     raise self.unexpected("an element", "an IN list is never empty")
-                return self.node(In(left.expression, _expressions(elements)), left, *elements)
+                return self.node(
+                    syntax.In(left.expression, _expressions(elements)), left, *elements
+                )
             case "BETWEEN":
                 low = self.expression(ADDING)
                 self.expect("AND", "between the two bounds")
                 high = self.expression(ADDING)
                 return self.node(
-                    Between(left.expression, low.expression, high.expression), left, low, high
+                    syntax.Between(left.expression, low.expression, high.expression),
+                    left,
+                    low,
+                    high,
                 )
         right = self.expression(level + 1)
         both = (left.expression, right.expression)
         if keyword == "XOR":
-            return self.node(Xor(*both), left, right)
+            return self.node(syntax.Xor(*both), left, right)
         if level == COMPARING:
-            operator = cast("ComparisonOperator", "!=" if keyword == "<>" else keyword)
+            operator = cast("syntax.ComparisonOperator", "!=" if keyword == "<>" else keyword)
             return self.node(Comparison(operator, *both), left, right)
-        return self.node(Arithmetic(cast("ArithmeticOperator", keyword), *both), left, right)
+        return self.node(
+            syntax.Arithmetic(cast("syntax.ArithmeticOperator", keyword), *both), left, right
+        )
 
     def chain(self, left: _Node, keyword: str) -> _Node:
         parts = [left, self.expression(COMPARING)]
         while self.token.keyword == keyword:
             self.at += 1
             parts.append(self.expression(COMPARING))
-        make = And if keyword == "AND" else Or
+        make = syntax.And if keyword == "AND" else syntax.Or
         operands: list[Expression] = []
         for part in parts:  # (a AND b) AND c is a AND b AND c
             expression = part.expression
@@ -189,7 +174,7 @@ class _Parser:
     def like(self, left: _Node) -> _Node:
         if self.token.kind != "text":
             raise self.unexpected("a pattern in quotes")
-        return self.node(Like(left.expression, str(self.take().value)), left)
+        return self.node(syntax.Like(left.expression, str(self.take().value)), left)
 
     # Prefix
 
@@ -228,7 +213,7 @@ class _Parser:
         if not minus:
             raise self.unexpected("a number after «+»")
         operand = self.expression(UNARY)
-        return self.node(Negate(operand.expression), operand)
+        return self.node(syntax.Negate(operand.expression), operand)
 
     def word(self) -> _Node:
         token = self.take()
@@ -240,9 +225,9 @@ class _Parser:
                 return _Node(Literal(keyword == "TRUE"), 1)
             case "NOT":
                 operand = self.expression(UNARY)
-                return self.node(Not(operand.expression), operand)
+                return self.node(syntax.Not(operand.expression), operand)
             case "EXISTS":
-                return _Node(Exists(self.name()), 1)
+                return _Node(syntax.Exists(self.name()), 1)
         if keyword in _RESERVED:
             self.at -= 1
             raise self.unexpected("a value", f"for an attribute of that name write `{token[1]}`")
@@ -267,7 +252,7 @@ class _Parser:
         expressions = _expressions(arguments)
         if name == "WITHIN" and len(arguments) == 3:
             expressions = (Attribute("latitude"), Attribute("longitude"), *expressions)
-        return self.node(Call(name, expressions), *arguments)
+        return self.node(syntax.Call(name, expressions), *arguments)
 
     def elements(self) -> list[_Node]:
         """Expressions up to the closing parenthesis."""

@@ -7,67 +7,52 @@ from __future__ import annotations
 
 import re
 
-from shoal.content.language.syntax import (
-    And,
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Exists,
-    Expression,
-    In,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    Xor,
-)
+from shoal.content.language import syntax
+from shoal.content.language.syntax import Expression
 
 # Names that are, or look like, numbers need backquotes.
 _BARE = re.compile(r"(?![0-9]+(?:e[0-9]*|x[0-9a-f]*|_[0-9_]*)?\Z)[a-z0-9_]+\Z")
 _KEYWORDS = frozenset(("and", "or", "xor", "not", "like", "in", "exists", "true", "false"))
-_PRIMARY = (Literal, Attribute, Call)
+_PRIMARY = (syntax.Literal, syntax.Attribute, syntax.Call)
 
 
 def show(expression: Expression) -> str:
     """The expression in the language."""
     match expression:
-        case Literal(value):
+        case syntax.Literal(value):
             return show_literal(value)
-        case Attribute(name):
+        case syntax.Attribute(name):
             return show_name(name)
-        case Exists(name):
+        case syntax.Exists(name):
             return f"EXISTS {show_name(name)}"
-        case Not(Exists(name)):
+        case syntax.Not(syntax.Exists(name)):
             return f"NOT EXISTS {show_name(name)}"
-        case Not(Like(operand, pattern)):
+        case syntax.Not(syntax.Like(operand, pattern)):
             return f"{_inner(operand)} NOT LIKE {show_text(pattern)}"
-        case Not(In(operand, elements)):
+        case syntax.Not(syntax.In(operand, elements)):
             return f"{_inner(operand)} NOT IN ({', '.join(map(show, elements))})"
-        case Not(Between(operand, low, high)):
+        case syntax.Not(syntax.Between(operand, low, high)):
             return f"{_inner(operand)} NOT BETWEEN {_inner(low)} AND {_inner(high)}"
-        case Not(operand):
+        case syntax.Not(operand):
             return f"NOT {_inner(operand)}"
-        case Negate(operand):
-            plain = isinstance(operand, Literal) or not isinstance(operand, _PRIMARY)
+        case syntax.Negate(operand):
+            plain = isinstance(operand, syntax.Literal) or not isinstance(operand, _PRIMARY)
             return f"-({show(operand)})" if plain else f"-{show(operand)}"
-        case And(operands):
+        case syntax.And(operands):
             return " AND ".join(map(_operand, operands))
-        case Or(operands):
+        case syntax.Or(operands):
             return " OR ".join(map(_operand, operands))
-        case Xor(left, right):
+        case syntax.Xor(left, right):
             return f"{_operand(left)} XOR {_operand(right)}"
-        case Comparison(operator, left, right) | Arithmetic(operator, left, right):
+        case syntax.Comparison(operator, left, right) | syntax.Arithmetic(operator, left, right):
             return f"{_inner(left)} {operator} {_inner(right)}"
-        case Like(operand, pattern):
+        case syntax.Like(operand, pattern):
             return f"{_inner(operand)} LIKE {show_text(pattern)}"
-        case In(operand, elements):
+        case syntax.In(operand, elements):
             return f"{_inner(operand)} IN ({', '.join(map(show, elements))})"
-        case Between(operand, low, high):
+        case syntax.Between(operand, low, high):
             return f"{_inner(operand)} BETWEEN {_inner(low)} AND {_inner(high)}"
-        case Call(name, arguments):
+        case syntax.Call(name, arguments):
             return f"{name}({', '.join(map(show, arguments))})"
 
 
@@ -78,7 +63,11 @@ def _inner(operand: Expression) -> str:
 
 def _operand(operand: Expression) -> str:
     """An operand of AND, OR or XOR: only another of these needs parentheses."""
-    return f"({show(operand)})" if isinstance(operand, And | Or | Xor) else show(operand)
+    return (
+        f"({show(operand)})"
+        if isinstance(operand, syntax.And | syntax.Or | syntax.Xor)
+        else show(operand)
+    )
 
 
 def show_name(name: str) -> str:

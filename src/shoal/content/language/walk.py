@@ -4,45 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shoal.content.language.syntax import (
-    And,
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Exists,
-    Expression,
-    In,
-    Like,
-    Literal,
-    Negate,
-    Not,
-    Or,
-    Xor,
-)
+from shoal.content.language import syntax
+from shoal.content.language.syntax import Expression
 
 
 def parts(expression: Expression) -> tuple[Expression, ...]:
     """The operands of an expression, in the order they are evaluated."""
     match expression:
-        case Literal() | Attribute() | Exists():
+        case syntax.Literal() | syntax.Attribute() | syntax.Exists():
             return ()
-        case Not(operand) | Negate(operand) | Like(operand):
+        case syntax.Not(operand) | syntax.Negate(operand) | syntax.Like(operand):
             return (operand,)
-        case And(operands) | Or(operands) | Call(_, operands):
+        case syntax.And(operands) | syntax.Or(operands) | syntax.Call(_, operands):
             return operands
-        case Xor(left, right) | Comparison(_, left, right) | Arithmetic(_, left, right):
+        case (
+            syntax.Xor(left, right)
+            | syntax.Comparison(_, left, right)
+            | syntax.Arithmetic(_, left, right)
+        ):
             return (left, right)
-        case In(operand, elements):
+        case syntax.In(operand, elements):
             return (operand, *elements)
-        case Between(operand, low, high):
+        case syntax.Between(operand, low, high):
             return (operand, low, high)
 
 
 def names(expression: Expression) -> Iterator[str]:
     """Every attribute an expression names, as often as it does."""
-    if isinstance(expression, Attribute | Exists):
+    if isinstance(expression, syntax.Attribute | syntax.Exists):
         yield expression.name
     for part in parts(expression):
         yield from names(part)
@@ -50,8 +39,8 @@ def names(expression: Expression) -> Iterator[str]:
 
 def needed(expression: Expression) -> Iterator[str]:
     """Attributes without which an expression surely fails."""
-    if isinstance(expression, Attribute):
+    if isinstance(expression, syntax.Attribute):
         yield expression.name
     operands = parts(expression)
-    for part in operands[:1] if isinstance(expression, And | Or) else operands:
+    for part in operands[:1] if isinstance(expression, syntax.And | syntax.Or) else operands:
         yield from needed(part)  # AND and OR may stop after their first operand

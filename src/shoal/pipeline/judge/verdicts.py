@@ -92,11 +92,7 @@ def judge(
 
 class _Court:
     def __init__(
-        self,
-        samples: Samples,
-        planned: Runs,
-        failed: Runs,
-        missing: Mapping[tuple[str, str], str],
+        self, samples: Samples, planned: Runs, failed: Runs, missing: Mapping[tuple[str, str], str]
     ) -> None:
         self.samples = samples
         self.planned = planned

@@ -7,18 +7,17 @@ did. Runs that record what cases need are few and small.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.measure.registry import check_parameters, parameters_of
 from shoal.pipeline.measure.run_view import Edge, Entry, Repair, Run, links_spanning, tree_path
 from shoal.stack.host import LOCAL
-from shoal.stack.registry import suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,13 +51,7 @@ def case(
 
 def find_case(name: str, parameters: Mapping[str, Any]) -> Case:
     """The case of that name; an unknown parameter is an error."""
-    known = list(inspect.signature(CASES[name].function).parameters)[1:]
-    for parameter in parameters:
-        if parameter not in known:
-            raise PipelineError(
-                f"measure '{name}' has no parameter '{parameter}'{suggestion(parameter, known)}",
-                "correct the claim",
-            )
+    check_parameters(name, parameters_of(CASES[name].function)[1:], parameters)
     return CASES[name]
 
 
@@ -96,6 +89,25 @@ def evaluate(
 
 def _single(outcome: Outcome) -> bool:
     return outcome is None or isinstance(outcome, int | float)
+
+
+def summed(counts: Iterable[float]) -> Value:
+    """The sum; None where there was nothing to count."""
+    counted = list(counts)
+    return sum(counted) if counted else None
+
+
+def mean(values: Iterable[float]) -> Value:
+    """The mean; None where there are no values."""
+    found = list(values)
+    return sum(found) / len(found) if found else None
+
+
+def percentile_of(values: Sequence[float], share: float) -> Value:
+    """The least value that at least such a share of the values does not exceed."""
+    if not values:
+        return None
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 # Subscriptions and the pattern tree (Frey, section 5.2, observation 1)
@@ -217,7 +229,7 @@ def entry_change_errors(
 @case("links", "notes", unit="errors")
 def changes_off_path(run: Run) -> Value:
     """Dispatchers off the reconfiguration path whose table differs before and after."""
-    return _sum(
+    return summed(
         len({node for node, _, _ in run.change_of(repair)} - set(repair.path))
         for repair in run.repairs()
     )
@@ -234,7 +246,7 @@ def changes_on_wrong_side(run: Run) -> Value:
         gained = {(n, peer) for (n, peer, _), net in run.change_of(repair).items() if net > 0}
         return len(gained - onward - back)
 
-    return _sum(astray(repair) for repair in run.repairs())
+    return summed(astray(repair) for repair in run.repairs())
 
 
 @case("links", "messages", unit="errors")
@@ -245,13 +257,7 @@ def work_off_path(run: Run, kinds: Sequence[str]) -> Value:
         during = (m for m in run.messages if repair.begins <= m["time"] < repair.ends)
         return sum(m["kind"] in kinds and m["target"] not in repair.path for m in during)
 
-    return _sum(strays(repair) for repair in run.repairs())
-
-
-def _sum(counts: Iterable[int]) -> Value:
-    """The sum; None where there was nothing to count."""
-    counted = list(counts)
-    return sum(counted) if counted else None
+    return summed(strays(repair) for repair in run.repairs())
 
 
 # Reconfiguration Path (Frey, section 6.3.1)
@@ -300,7 +306,7 @@ def rec_content_errors(run: Run) -> Value:
                 wrong += bool(step.add or step.delete)
         return wrong
 
-    return _sum(errors(repair) for repair in run.repairs()) if walks else None
+    return summed(errors(repair) for repair in run.repairs()) if walks else None
 
 
 @case("links", "notes", unit="errors")
@@ -316,7 +322,7 @@ def entries_after_last_rec(run: Run) -> Value:
         start = min(gone, default=float("inf"))
         return sum(n["what"] == "entry added" and n["time"] > start for n in mine)
 
-    return _sum(late(repair) for repair in run.repairs())
+    return summed(late(repair) for repair in run.repairs())
 
 
 # Chapter 2 and 3

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
+import shoal.pipeline.measure.air  # registers its measures
 import shoal.pipeline.measure.dps  # registers its measures
 import shoal.pipeline.measure.dps_cases  # registers its measures
 import shoal.pipeline.measure.dps_loads  # registers its measures
@@ -136,10 +137,7 @@ def questions(claims: Iterable[Claim], figures: Iterable[Figure]) -> list[Questi
 
 
 def measure_all(
-    plan: DataFrame,
-    tables: Tables,
-    asked: Sequence[Question],
-    progress: Progress | None = None,
+    plan: DataFrame, tables: Tables, asked: Sequence[Question], progress: Progress | None = None
 ) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
     progress = progress if progress is not None else Silent()

@@ -90,11 +90,8 @@ def wrong_owners(run: Run) -> Value:
     first: dict[str, int] = {}
     for _, node, _, (attribute, _) in forest.joined:
         first.setdefault(attribute, node)
-    return sum(
-        1
-        for attribute in forest.labels()
-        if [node for node, _ in forest.leaders[attribute, ""]] != [first[attribute]]
-    )
+    owners = {name: [node for node, _ in forest.leaders[name, ""]] for name in forest.labels()}
+    return sum(owners[name] != [first[name]] for name in owners)
 
 
 @case("notes", unit="edges")
@@ -124,14 +121,8 @@ def wrong_closest(run: Run) -> Value:
         mine = label(attribute, text)
         if not mine.interval or mine.low != mine.high:
             continue
-        wider = [
-            one
-            for one in labels[attribute]
-            if one.interval
-            and one.high == float("inf")
-            and one.low > float("-inf")
-            and one.precedes(mine)
-        ]
+        greater = [one for one in labels[attribute] if one.interval and one.low > -inf]
+        wider = [one for one in greater if one.high == inf and one.precedes(mine)]
         if wider:
             wrong += above != max(wider, key=lambda one: (one.low, one.low_open)).text
     return wrong
@@ -143,13 +134,13 @@ def wrong_members(run: Run) -> Value:
     wrong = 0
     for _, _, group in Forest(run).rows:
         for text in group["filters"]:
-            offered = [
-                (one.attribute, one.text)
-                for some in labels_of(AttributeFilter(text))
-                for one in some
-            ]
-            wrong += (group["attribute"], group["text"]) not in offered
+            wrong += (group["attribute"], group["text"]) not in set().union(*_offers(text))
     return wrong
+
+
+def _offers(text: str) -> list[set[Key]]:
+    """Per disjunct of a filter the groups that it may join."""
+    return [{(o.attribute, o.text) for o in some} for some in labels_of(AttributeFilter(text))]
 
 
 @case("notes", unit="subscriptions")
@@ -162,9 +153,8 @@ def joined_otherwise_than_once(run: Run) -> Value:
     wrong = 0
     for node, text in subscriptions(run):
         held = joins.pop((node, text), [])
-        offers = labels_of(AttributeFilter(text))
-        left_out = any(all((o.attribute, o.text) not in held for o in offer) for offer in offers)
-        wrong += left_out or len(held) > len(offers)
+        offers = _offers(text)
+        wrong += any(offer.isdisjoint(held) for offer in offers) or len(held) > len(offers)
     return wrong + len(joins)  # what is left was joined and not subscribed to
 
 

@@ -73,12 +73,7 @@ def early_joiners_load(run: Run) -> Value:
 
 @case("publications", unit="messages")
 def most_messages(
-    run: Run,
-    sizes: list[int],
-    traversal: str,
-    communication: str,
-    k: int = 2,
-    next_level: int = 2,
+    run: Run, sizes: list[int], traversal: str, communication: str, k: int = 2, next_level: int = 2
 ) -> Value:
     """The bound for a branch whose groups have these sizes, the root's first."""
     levels = len(sizes)

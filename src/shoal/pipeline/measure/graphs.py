@@ -9,40 +9,35 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-from shoal.pipeline.measure.registry import TIDY, Tables, done, measure, tidy
+from shoal.pipeline.measure.registry import TIDY, Tables, done, measure, of_kind, over, tidy, total
 from shoal.pipeline.measure.runs import delivery
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
-def _with_value(
-    plan: DataFrame, tables: Tables, values: DataFrame, default: float | None
-) -> DataFrame:
-    """``run_id, value`` for the runs that went well; a run without a row has the default."""
-    runs = done(plan, tables).select("run_id").join(values, "run_id", "left")
-    return tidy(plan, runs.withColumn("value", F.coalesce("value", F.lit(default).cast("double"))))
+def _with_value(plan: DataFrame, tables: Tables, values: DataFrame) -> DataFrame:
+    """``run_id, value`` for the runs that went well; None for one that has no row."""
+    return tidy(plan, done(plan, tables).select("run_id").join(values, "run_id", "left"))
 
 
 OVERHEAD = ("event", "sub", "unsub")
 """What Costa and Picco count: every event and (un)subscription sent."""
 
 
-def _sent(tables: Tables, kinds: Sequence[str]) -> DataFrame:
-    counted = tables["traffic"].where(F.col("kind").isin(list(kinds)))
-    return counted.groupBy("run_id").agg(F.sum("count").cast("double").alias("sent"))
+def _per_event(plan: DataFrame, tables: Tables, counted: DataFrame) -> DataFrame:
+    """Messages among some rows of the traffic, for each event published."""
+    sent = counted.groupBy("run_id").agg(F.sum("count").cast("double").alias("sent"))
+    published = tables["publications"].groupBy("run_id").agg(F.count("*").alias("published"))
+    share = F.try_divide("sent", "published").alias("value")
+    return _with_value(plan, tables, sent.join(published, "run_id").select("run_id", share))
 
 
-def _published(tables: Tables) -> DataFrame:
-    return tables["publications"].groupBy("run_id").agg(F.count("*").alias("published"))
-
-
-@measure(unit="messages")
-def messages(plan: DataFrame, tables: Tables, kinds: Sequence[str] = OVERHEAD) -> DataFrame:
+@over("traffic", unit="messages")
+def messages(kinds: Sequence[str] = OVERHEAD) -> Column:
     """All events and (un)subscriptions sent in a run, the laying of the first ones included."""
-    values = _sent(tables, kinds).select("run_id", F.col("sent").alias("value"))
-    return _with_value(plan, tables, values, 0.0)
+    return total("count", of_kind(kinds))
 
 
 @measure(unit="messages")
@@ -50,58 +45,46 @@ def messages_per_event(
     plan: DataFrame, tables: Tables, kinds: Sequence[str] = ("event",)
 ) -> DataFrame:
     """Copies of events (or messages of other kinds) sent for each event published."""
-    values = _sent(tables, kinds).join(_published(tables), "run_id")
-    share = F.try_divide("sent", "published").alias("value")
-    return _with_value(plan, tables, values.select("run_id", share), None)
+    return _per_event(plan, tables, tables["traffic"].where(of_kind(kinds)))
 
 
 @measure(unit="messages")
 def all_messages_per_event(plan: DataFrame, tables: Tables) -> DataFrame:
     """Messages of all kinds sent for each event published."""
-    sent = tables["traffic"].groupBy("run_id").agg(F.sum("count").cast("double").alias("sent"))
-    share = F.try_divide("sent", "published").alias("value")
-    values = sent.join(_published(tables), "run_id").select("run_id", share)
-    return _with_value(plan, tables, values, None)
+    return _per_event(plan, tables, tables["traffic"])
 
 
-@measure(unit="messages")
-def control_share(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("traffic", unit="messages")
+def control_share() -> Column:
     """(Un)subscriptions sent for each event sent."""
-    control = _sent(tables, ("sub", "unsub")).withColumnRenamed("sent", "control")
-    values = _sent(tables, ("event",)).join(control, "run_id", "left")
-    share = F.try_divide(F.coalesce("control", F.lit(0.0)), "sent").alias("value")
-    return _with_value(plan, tables, values.select("run_id", share), None)
+    control = total("count", of_kind(("sub", "unsub")))
+    return F.try_divide(control, total("count", of_kind(("event",))))
 
 
-def _routes(tables: Tables, why: str, value: str, by: str) -> DataFrame:
-    ended = tables["routes"].where(F.col("why") == why).groupBy("run_id")
-    return ended.agg(F.try_divide(F.sum(value), F.sum(by)).alias("value"))
-
-
-@measure(unit="links")
-def route_length(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("routes", unit="links")
+def route_length() -> Column:
     """Links that a copy of an event crosses until a node drops it that had it already."""
-    return _with_value(plan, tables, _routes(tables, "duplicate", "hops", "count"), None)
+    duplicate = F.col("why") == "duplicate"
+    return F.try_divide(total("hops", duplicate), total("count", duplicate))
 
 
-@measure(unit="share")
-def deterministic_share(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("routes", unit="share")
+def deterministic_share() -> Column:
     """The share of these links that a subscription chose."""
-    return _with_value(plan, tables, _routes(tables, "duplicate", "deterministic", "hops"), None)
+    duplicate = F.col("why") == "duplicate"
+    return F.try_divide(total("deterministic", duplicate), total("hops", duplicate))
 
 
-@measure(unit="share")
-def reachable_share(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("publications", unit="share")
+def reachable_share() -> Column:
     """Of the deliveries owed, those to nodes that links led to when the event was published."""
-    share = F.try_divide(F.sum("reachable"), F.sum("owed")).alias("value")
-    return _with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
+    return F.try_divide(F.sum("reachable"), F.sum("owed"))
 
 
-@measure(unit="share")
-def delivery_of_reachable(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("publications", unit="share")
+def delivery_of_reachable() -> Column:
     """Deliveries made of those owed to nodes that links led to."""
-    share = F.try_divide(F.sum("received"), F.sum("reachable")).alias("value")
-    return _with_value(plan, tables, tables["publications"].groupBy("run_id").agg(share), None)
+    return F.try_divide(F.sum("received"), F.sum("reachable"))
 
 
 def _degrees(tables: Tables) -> DataFrame:
@@ -119,23 +102,21 @@ def _degrees(tables: Tables) -> DataFrame:
 def least_degree(plan: DataFrame, tables: Tables) -> DataFrame:
     """The fewest links that a node ever has."""
     values = _degrees(tables).groupBy("run_id").agg(F.min("degree").cast("double").alias("value"))
-    return _with_value(plan, tables, values, None)
+    return _with_value(plan, tables, values)
 
 
 @measure(unit="links")
 def greatest_degree(plan: DataFrame, tables: Tables) -> DataFrame:
     """The most links that a node ever has."""
     values = _degrees(tables).groupBy("run_id").agg(F.max("degree").cast("double").alias("value"))
-    return _with_value(plan, tables, values, None)
+    return _with_value(plan, tables, values)
 
 
-@measure(unit="links/s")
-def reconfiguration_rate(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("links", unit="links/s")
+def reconfiguration_rate() -> Column:
     """Links that vanish per second, from the first to the last."""
-    gone = tables["links"].where("change = 'down'").groupBy("run_id")
-    span = F.max("time") - F.min("time")
-    values = gone.agg(F.try_divide(F.count("*") - 1, span).alias("value"))
-    return _with_value(plan, tables, values, None)
+    gone = F.when(F.col("change") == "down", F.col("time"))
+    return F.try_divide(F.count(gone) - 1, F.max(gone) - F.min(gone))
 
 
 @measure(unit="share")
@@ -160,7 +141,7 @@ def ideal_messages(plan: DataFrame, tables: Tables) -> DataFrame:
     """Links on shortest ways from each publisher to all receivers, on a graph that stands still."""
     runs = done(plan, tables).select("run_id", "configuration").distinct()
     values = runs.mapInArrow(_ideal, "run_id string, value double")
-    return _with_value(plan, tables, values, None)
+    return _with_value(plan, tables, values)
 
 
 @measure(unit="times")
@@ -196,7 +177,7 @@ def ideal_of(raw: dict[str, Any]) -> float:
     """What the ideal sends in one run."""
     from shoal.simulation.config import parse_config
     from shoal.simulation.graph import initial_graph
-    from shoal.simulation.topology import adjacency
+    from shoal.simulation.topology import adjacency, ways_to
     from shoal.simulation.workload import plan_workload
 
     config = parse_config(raw)
@@ -206,11 +187,11 @@ def ideal_of(raw: dict[str, Any]) -> float:
     wanting: dict[int, set[int]] = {}
     for _, node, number, _ in workload.by_number():
         wanting.setdefault(number, set()).add(node)
-    towards: dict[int, list[int]] = {}
+    towards: dict[int, dict[int, int]] = {}
     total = 0
     for event, publisher in enumerate(workload.publishers.tolist()):
         if publisher not in towards:
-            towards[publisher] = _shortest(neighbours, publisher)
+            towards[publisher] = ways_to(neighbours, publisher)
         way = towards[publisher]
         reached = {publisher}
         for number in workload.content(event):
@@ -220,19 +201,6 @@ def ideal_of(raw: dict[str, Any]) -> float:
                     node = way[node]
         total += len(reached) - 1
     return float(total)
-
-
-def _shortest(neighbours: list[dict[int, None]], start: int) -> list[int]:
-    """Each node's next one on a shortest way to the start."""
-    way = [-1] * len(neighbours)
-    way[start] = start
-    found = [start]
-    for node in found:
-        for neighbour in neighbours[node]:
-            if way[neighbour] < 0:
-                way[neighbour] = node
-                found.append(neighbour)
-    return way
 
 
 # Adaptive routing against the best fixed setting

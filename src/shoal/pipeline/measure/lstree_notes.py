@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from itertools import groupby, pairwise, product
 from statistics import linear_regression, median
 from typing import Any, NamedTuple, TypeAlias
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from shoal.overlay.lstree_messages import ParentRequest
 from shoal.overlay.lstree_relation import BLANK, Colour, can_connect, precedes
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, summed
 from shoal.pipeline.measure.run_view import Run
 from shoal.routing.flooding import Flooding
 from shoal.stack.host import LOCAL, Host, Timer
@@ -187,24 +186,12 @@ class Observed:
         return last
 
 
-@cache
-def _observed(run: Run) -> Observed:
-    return Observed(run)
-
-
-def observed(run: Run) -> Observed:
-    """The notes of a run; read once for all measures that are asked of it."""
-    if _observed.cache_info().currsize > 1:
-        _observed.cache_clear()  # of earlier runs, which no measure asks about any more
-    return _observed(run)
-
-
 # Colours and depths (section 10.2.1)
 
 
 def _values(run: Run) -> list[tuple[Colour, float]]:
     """Some of the colours and depths that nodes had."""
-    seen = dict.fromkeys((place.colour, place.depth) for place in observed(run).places)
+    seen = dict.fromkeys((place.colour, place.depth) for place in run.seen_as(Observed).places)
     return list(seen)[:: max(1, len(seen) // COMPARED)]
 
 
@@ -230,7 +217,7 @@ def order_violations(run: Run) -> Value:
     above: dict[int, int] = {}
     found = 0
     seen = False
-    for _, now, moved in observed(run).instants():
+    for _, now, moved in run.seen_as(Observed).instants():
         for node in moved:
             seen = True
             below[above.get(node, LOCAL)].discard(node)
@@ -246,36 +233,33 @@ def order_violations(run: Run) -> Value:
 
 
 def _steps(run: Run) -> Iterator[tuple[Place, Place]]:
-    for places in observed(run).lives():
+    for places in run.seen_as(Observed).lives():
         yield from pairwise(places)
 
 
 @case("notes", unit="times")
 def depth_increases(run: Run) -> Value:
     """How often a depth grew while the colour stayed."""
-    steps = [b.depth > a.depth for a, b in _steps(run) if a.colour == b.colour]
-    return sum(steps) if steps else None
+    return summed(b.depth > a.depth for a, b in _steps(run) if a.colour == b.colour)
 
 
 @case("notes", unit="times")
 def colours_that_went_back(run: Run) -> Value:
     """How often a colour gave way to one that it does not precede."""
-    steps = [not precedes(a.colour, b.colour) for a, b in _steps(run) if a.colour != b.colour]
-    return sum(steps) if steps else None
+    return summed(not precedes(a.colour, b.colour) for a, b in _steps(run) if a.colour != b.colour)
 
 
 @case("notes", unit="times")
 def roots_of_other_colours(run: Run) -> Value:
     """How often a node that became root had another colour than its own with its id appended."""
-    became = [(a, b) for a, b in _steps(run) if b.root and not a.root]
-    wrong = sum(b.colour[:2] != (a.colour[0] + 1, b.node) for a, b in became)
-    return wrong if became else None
+    became = ((a, b) for a, b in _steps(run) if b.root and not a.root)
+    return summed(b.colour[:2] != (a.colour[0] + 1, b.node) for a, b in became)
 
 
 @case("notes", unit="colours")
 def colours_per_tree(run: Run) -> Value:
     """The most colours in one tree at the end."""
-    end = observed(run).end()
+    end = run.seen_as(Observed).end()
     colours: dict[int, set[Colour]] = defaultdict(set)
     for node in end:
         top = node
@@ -291,7 +275,7 @@ def colours_per_tree(run: Run) -> Value:
 def depths_not_above(run: Run) -> Value:
     """Nodes that took a new colour at a depth not greater than the one heard from the parent."""
     taken = [b for a, b in _steps(run) if a.colour != b.colour and not b.root and b.parent != LOCAL]
-    return sum(b.depth <= b.above for b in taken) if taken else None
+    return summed(b.depth <= b.above for b in taken)
 
 
 @case("notes", unit="depth/h")
@@ -301,7 +285,7 @@ def depth_drift(run: Run, step: float = 300.0) -> Value:
     ages: list[float] = []
     gaps: list[float] = []
     due = step
-    for at, now, moved in observed(run).instants():
+    for at, now, moved in run.seen_as(Observed).instants():
         for place in (now[node] for node in moved):
             if place.root:
                 made.setdefault(place.colour, at)
@@ -388,11 +372,11 @@ def answers_against(run: Run, rule: str, roots: bool = False) -> Value:
     if rule not in RULES:
         raise PipelineError(f"no rule '{rule}' for answers", f"use one of: {', '.join(RULES)}")
     applies, kept = RULES[rule]
-    found = observed(run)
+    found = run.seen_as(Observed)
     asked = [a for a in found.answers if applies(a)]
     if roots:
         asked = [a for a in asked if found.cause(a) == "merge"]
-    return sum(not kept(a) for a in asked) if asked else None
+    return summed(not kept(a) for a in asked)
 
 
 class _Still(Host):
@@ -440,10 +424,9 @@ def forced_against_order(run: Run) -> Value:
 @case("notes", unit="answers")
 def unreported_trees(run: Run) -> Value:
     """Refusals of a root that is behind after which the candidate's own root was not told."""
-    found = observed(run)
+    found = run.seen_as(Observed)
     refused = [a for a in found.answers if not a.same and not a.safe and a.own != BLANK]
-    untold = sum((a.at, a.node, a.requester) not in found.sighted for a in refused)
-    return untold if refused else None
+    return summed((a.at, a.node, a.requester) not in found.sighted for a in refused)
 
 
 @case("notes", unit="requests")
@@ -451,7 +434,7 @@ def most_retries(run: Run) -> Value:
     """How often at most a search asked a busy candidate again."""
     asked = Counter(
         (node, value["search"], peer, value["by"])
-        for _, node, peer, value in observed(run).asks
+        for _, node, peer, value in run.seen_as(Observed).asks
         if value["by"] not in "mM"
     )
     return max(asked.values()) - 1 if asked else None
@@ -464,26 +447,24 @@ def most_retries(run: Run) -> Value:
 def out_of_sequence(run: Run) -> Value:
     """Requests of orphans not by the first strategy of the instance that had a candidate."""
     sequence = run.configuration["overlay"]["instance"]
-    wrong = asked = 0
-    for _, _, _, value in observed(run).asks:
-        if value["cause"] == "lost":
-            asked += 1
-            first = next((s for s in sequence if value["left"].get(s, 0)), None)
-            wrong += first != value["by"]
-    return wrong if asked else None
+    return summed(
+        value["by"] != next((s for s in sequence if value["left"].get(s, 0)), None)
+        for _, _, _, value in run.seen_as(Observed).asks
+        if value["cause"] == "lost"
+    )
 
 
 @case("notes", unit="entries")
 def most_entries(run: Run, caches: str) -> Value:
     """The most candidates that any search ever had from some strategies, by their letters."""
-    asks = observed(run).asks
+    asks = run.seen_as(Observed).asks
     return max((ask[3]["left"].get(c, 0) for ask in asks for c in caches), default=None)
 
 
 @case("notes", unit="nodes")
 def wrong_regional_caches(run: Run) -> Value:
     """Nodes that do not know their first three ancestors and all their siblings at the end."""
-    end = observed(run).end()
+    end = run.seen_as(Observed).end()
     children: dict[int, set[int]] = defaultdict(set)
     for node, place in end.items():
         children[place.parent].add(node)

@@ -6,14 +6,13 @@ The measured interval is the workload's publish window, as in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.maodv_search import REPAIRS
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, mean, percentile_of
 from shoal.pipeline.measure.peer_to_peer import (
     ROUTING,
     measured_traffic,
@@ -140,19 +139,16 @@ def _replacements(run: Run) -> list[Replacement]:
 @case("links", "notes", unit="s")
 def reconnection_time(run: Run, quantile: float = 0.0) -> Value:
     """Seconds from the loss of a parent to the link that replaces it: the least, or a quantile."""
-    took = sorted(replacement.took for replacement in _replacements(run))
-    return took[max(0, math.ceil(quantile * len(took)) - 1)] if took else None
+    return percentile_of([replacement.took for replacement in _replacements(run)], quantile)
 
 
 @case("links", "notes", unit="share")
 def shared_ends(run: Run) -> Value:
     """Share of the links that replace another one with which they have an end in common."""
-    shared = [r.orphan in r.ends or r.lost in r.ends for r in _replacements(run)]
-    return sum(shared) / len(shared) if shared else None
+    return mean(r.orphan in r.ends or r.lost in r.ends for r in _replacements(run))
 
 
 @case("links", "notes", unit="links")
 def replacement_path(run: Run) -> Value:
     """Links from one end of a lost link to the other once it is replaced, on average."""
-    lengths = [r.path for r in _replacements(run) if r.path is not None]
-    return sum(lengths) / len(lengths) if lengths else None
+    return mean(r.path for r in _replacements(run) if r.path is not None)

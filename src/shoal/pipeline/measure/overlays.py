@@ -7,18 +7,16 @@ Nodes that leave or crash are *failures*; a child of one is its *orphan*, the pa
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from shoal.pipeline.judge.statistics import rank_correlation
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, mean, percentile_of
 from shoal.pipeline.measure.run_view import Run
 
 
@@ -145,96 +143,67 @@ class Played:
         return found
 
 
-@cache
-def _played(run: Run) -> Played:
-    return Played(run)
-
-
-def played(run: Run) -> Played:
-    """The run, played through; once for all measures that are asked of it."""
-    if len(run.notes) and _played.cache_info().currsize > 1:
-        _played.cache_clear()  # of earlier runs, which no measure asks about any more
-    return _played(run)
-
-
-def _percentile(values: Sequence[float], share: float) -> Value:
-    """The least value that at least such a share of the values does not exceed."""
-    if not values:
-        return None
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
-
-
 # The tree
 
 
 @case("links", "notes", unit="cycles")
 def parent_cycles(run: Run) -> Value:
     """Attachments that closed a cycle of parents."""
-    return played(run).cycles
+    return run.seen_as(Played).cycles
 
 
 @case("links", "notes", unit="trees")
 def forest_size(run: Run) -> Value:
     """Trees among the nodes that are up at the end."""
-    links = played(run).links
-    trees, seen = 0, set[int]()
+    return len(_trees(run))
+
+
+def _trees(run: Run) -> list[set[int]]:
+    """The nodes of each tree at the end."""
+    links, seen = run.seen_as(Played).links, set[int]()
+    found = []
     for node in links:
         if node not in seen:
-            trees += 1
-            seen |= _reached(links, node)
-    return trees
-
-
-def _reached(links: dict[int, dict[int, None]], start: int) -> set[int]:
-    return set(_distances(links, start))
+            found.append(set(_distances(links, node)))
+            seen |= found[-1]
+    return found
 
 
 @case("links", "notes", unit="0 or 1")
 def split(run: Run) -> Value:
     """1 if the overlay ends in more than one tree."""
-    return float((forest_size(run) or 0) > 1)  # type: ignore[operator]  # a number
+    return float(len(_trees(run)) > 1)
 
 
 @case("links", "notes", unit="nodes")
 def nodes_up(run: Run) -> Value:
     """Nodes that are up at the end."""
-    return len(played(run).up)
+    return len(run.seen_as(Played).up)
 
 
 @case("links", "notes", unit="links")
 def top_degree(run: Run) -> Value:
     """The most neighbours that a node has at the end."""
-    return max((len(linked) for linked in played(run).links.values()), default=None)
+    return max((len(linked) for linked in run.seen_as(Played).links.values()), default=None)
 
 
 @case("links", "notes", unit="share")
 def share_of_degree(run: Run, degree: int, more: bool = False) -> Value:
     """Share of the nodes that have so many neighbours at the end, or more than so many."""
-    degrees = [len(linked) for linked in played(run).links.values()]
-    if not degrees:
-        return None
-    found = sum(d > degree if more else d == degree for d in degrees)
-    return found / len(degrees)
+    degrees = [len(linked) for linked in run.seen_as(Played).links.values()]
+    return mean(d > degree if more else d == degree for d in degrees)
 
 
 @case("links", "notes", unit="links")
 def overlay_diameter(run: Run) -> Value:
     """The longest path of the greatest tree at the end."""
-    links = played(run).links
+    links = run.seen_as(Played).links
     if not links:
         return None
-    best = max((_reached(links, node) for node in _one_of_each(links)), key=len)
-    return max(_distances(links, _farthest(links, min(best))).values())
-
-
-def _one_of_each(links: dict[int, dict[int, None]]) -> list[int]:
-    seen: set[int] = set()
-    found = []
-    for node in links:
-        if node not in seen:
-            found.append(node)
-            seen |= _reached(links, node)
-    return found
+    largest = max(_trees(run), key=len)
+    hops = _distances(links, min(largest))
+    farthest = max(hops, key=lambda node: (hops[node], node))
+    return max(_distances(links, farthest).values())
 
 
 def _distances(links: dict[int, dict[int, None]], start: int) -> dict[int, int]:
@@ -247,24 +216,18 @@ def _distances(links: dict[int, dict[int, None]], start: int) -> dict[int, int]:
     return found
 
 
-def _farthest(links: dict[int, dict[int, None]], start: int) -> int:
-    reached = _distances(links, start)
-    return max(reached, key=lambda node: (reached[node], node))
-
-
 @case("links", "notes", unit="links")
 def mean_distance(run: Run) -> Value:
     """Links between two nodes of the tree at the end, on average over every 20th node's ways."""
-    links = played(run).links
+    links = run.seen_as(Played).links
     starts = sorted(links)[::20]
-    ways = [hops for start in starts for hops in _distances(links, start).values() if hops]
-    return sum(ways) / len(ways) if ways else None
+    return mean(hops for start in starts for hops in _distances(links, start).values() if hops)
 
 
 @case("links", "notes", unit="correlation")
 def degree_and_depth(run: Run) -> Value:
     """Rank correlation of the distance from the root and the mean degree there, at the end."""
-    found = played(run)
+    found = run.seen_as(Played)
     degrees: dict[int, list[int]] = {}
     for root in (node for node in found.up if node not in found.parent):
         for node, hops in _distances(found.links, root).items():
@@ -281,26 +244,23 @@ def degree_and_depth(run: Run) -> Value:
 @case("links", "notes", unit="share")
 def strategy_share(run: Run, strategy: str) -> Value:
     """Share of the orphans whose new parent came from one strategy (by its letter)."""
-    used = Counter(how for how, _ in played(run).reattached)
-    total = used.total()
-    return used[strategy] / total if total else None
+    return mean(how == strategy for how, _ in run.seen_as(Played).reattached)
 
 
 @case("links", "notes", unit="s")
 def repair_delay(run: Run, percentile: float = 0.95) -> Value:
     """Seconds from the loss of a parent to a new one, at a percentile; 1 is the longest."""
-    return _percentile([took for _, took in played(run).reattached], percentile)
+    return percentile_of([took for _, took in run.seen_as(Played).reattached], percentile)
 
 
 @case("links", "notes", unit="s")
 def mean_repair_delay(run: Run) -> Value:
     """Seconds from the loss of a parent to a new one, on average."""
-    delays = [took for _, took in played(run).reattached]
-    return sum(delays) / len(delays) if delays else None
+    return mean(took for _, took in run.seen_as(Played).reattached)
 
 
 def _areas(run: Run) -> list[float]:
-    return [f.area for f in played(run).failures if f.orphans and f.area is not None]
+    return [f.area for f in run.seen_as(Played).failures if f.orphans and f.area is not None]
 
 
 @case("links", "notes", unit="links")
@@ -311,28 +271,27 @@ def specific_area(run: Run, percentile: float | None = None) -> Value:
     """
     areas = _areas(run)
     if percentile is not None:
-        return _percentile(areas, percentile)
-    return sum(areas) / len(areas) if areas else None
+        return percentile_of(areas, percentile)
+    return mean(areas)
 
 
 @case("links", "notes", unit="share")
 def share_of_small_areas(run: Run, most: float = 1.0) -> Value:
     """Share of the failures whose specific area is at most so large."""
-    areas = _areas(run)
-    return sum(area <= most + 1e-9 for area in areas) / len(areas) if areas else None
+    return mean(area <= most + 1e-9 for area in _areas(run))
 
 
 @case("links", "notes", unit="links")
 def links_beyond_orphans(run: Run) -> Value:
     """By how many links at most a repair differs from one per orphan; roots' failures apart."""
-    found = [f for f in played(run).failures if f.grandparent is not None]
+    found = [f for f in run.seen_as(Played).failures if f.grandparent is not None]
     return max((abs(f.links - len(f.orphans)) for f in found), default=None)
 
 
 @case("links", "notes", unit="links")
 def links_per_join(run: Run) -> Value:
     """The most links that one node made by joining."""
-    return max(played(run).joins, default=None)
+    return max(run.seen_as(Played).joins, default=None)
 
 
 # Traffic
@@ -344,9 +303,7 @@ def traffic_per_node(
 ) -> Value:
     """The overlay's messages per node and second, in the busiest bin of a span or in all of it."""
     rates = [rate for _, rate in _traffic(run, since, until)]
-    if not rates:
-        return None
-    return max(rates) if busiest else sum(rates) / len(rates)
+    return max(rates, default=None) if busiest else mean(rates)
 
 
 @case("traffic", "notes", unit="messages/s")

@@ -8,14 +8,14 @@ brings one, and each repair.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.lstree_search import REPAIRS
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.registry import (
     CHANGING,
     EVER,
@@ -32,7 +32,8 @@ from shoal.pipeline.measure.registry import (
     total,
     with_rows,
 )
-from shoal.pipeline.measure.run_view import Run
+from shoal.pipeline.measure.run_view import Run, neighbours_of
+from shoal.simulation.topology import ways_to
 from shoal.stack.host import LOCAL
 
 if TYPE_CHECKING:
@@ -223,21 +224,19 @@ def reconnected_within(run: Run, seconds: float) -> Value:
     """Share of orphans that have a new parent within some seconds of noticing their loss."""
     noticed = run.configuration["topology"].get("notice_most") or 0.0
     delays = [r.joined_at - r.broken_at - noticed for r in _rejoinings(run)]
-    return sum(delay <= seconds for delay in delays) / len(delays) if delays else None
+    return mean(delay <= seconds for delay in delays)
 
 
 @case("links", unit="share")
 def attached_to_neighbours(run: Run) -> Value:
     """Share of repairs whose new parent was a neighbour of the lost one when that was lost."""
-    near = [r.new in r.before for r in _rejoinings(run)]
-    return sum(near) / len(near) if near else None
+    return mean(r.new in r.before for r in _rejoinings(run))
 
 
 @case("links", unit="share")
 def repairs_by_orphans(run: Run) -> Value:
     """Share of the links made for a repair one end of which was an end of the lost link."""
-    good = [r.child != LOCAL and r.lost != LOCAL for r in _rejoinings(run)]
-    return sum(good) / len(good) if good else None
+    return mean(r.child != LOCAL and r.lost != LOCAL for r in _rejoinings(run))
 
 
 def _patterns(text: str) -> list[int]:
@@ -274,7 +273,7 @@ def activation_errors(run: Run, both_sides: bool = False) -> Value:
         old = changes[repair.number]
         links.discard(frozenset((old["a"], old["b"])))
         near, far = repair.head[-1], repair.tail[0]
-        side = _side(links, repair.head[0])
+        side = ways_to(neighbours_of(map(tuple, links)), repair.head[0]).keys()
         here = {number for n, p in wanted if n in side for number in _patterns(_named(p))}
         there = {number for n, p in wanted if n not in side for number in _patterns(_named(p))}
         sent: dict[tuple[int, int], set[int]] = {}
@@ -298,16 +297,3 @@ def activation_errors(run: Run, both_sides: bool = False) -> Value:
 def _named(pattern: str) -> str:
     """The text of a filter in a note, as messages have it."""
     return re.sub(r"^pattern (\d+)$", r"number=\1", pattern)
-
-
-def _side(links: Iterable[frozenset[int]], start: int) -> set[int]:
-    """The nodes that links lead to."""
-    found, frontier = {start}, [start]
-    while frontier:
-        at = frontier.pop()
-        for link in links:
-            if at in link:
-                for other in link - found:
-                    found.add(other)
-                    frontier.append(other)
-    return found

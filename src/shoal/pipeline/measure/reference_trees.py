@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shoal.overlay.reference_tree import Owner, Owners, ReferenceTree, children_of, parent_of
-from shoal.pipeline.measure.cases import Value, case
-from shoal.pipeline.measure.run_view import Edge, Run, links_spanning
+from shoal.pipeline.measure.cases import Value, case, mean
+from shoal.pipeline.measure.run_view import Edge, Run, links_spanning, neighbours_of
 from shoal.simulation.reference import ReferenceParameters, positions_of
+from shoal.simulation.topology import ways_to
 
 
 class Hosts(NamedTuple):
@@ -33,9 +34,7 @@ def _hosts(run: Run) -> Hosts:
     parameters = msgspec.convert(settings, ReferenceParameters)
     nodes = run.configuration["nodes"]
     positions = positions_of(parameters, nodes, run.configuration["seed"])
-    present = sorted(
-        {node for link in run.final_links for node in link}, key=lambda n: positions[n]
-    )
+    present = sorted({n for link in run.final_links for n in link}, key=positions.__getitem__)
     owners = {
         node: Owner(node, positions[present[place - 1]], positions[node])
         for place, node in enumerate(present)
@@ -46,11 +45,8 @@ def _hosts(run: Run) -> Hosts:
 def _children(run: Run) -> tuple[Hosts, Counter[int]]:
     """How many children each host has: its links, but for the one to its parent."""
     hosts = _hosts(run)
-    root = next(
-        node
-        for node, owner in hosts.owners.items()
-        if owner.has(hosts.tree.root.key, hosts.tree.keys)
-    )
+    top, keys = hosts.tree.root.key, hosts.tree.keys
+    root = next(node for node, owner in hosts.owners.items() if owner.has(top, keys))
     count: Counter[int] = Counter({node: -1 for node in hosts.owners if node != root})
     count.update(node for link in run.final_links for node in link)
     return hosts, count
@@ -73,21 +69,15 @@ def more_children(run: Run, than: int) -> Value:
 def inner_with_children(run: Run, exactly: int) -> Value:
     """Share of the inner hosts that have exactly so many children at the end."""
     inner = [children for children in _children(run)[1].values() if children > 0]
-    return sum(children == exactly for children in inner) / len(inner) if inner else None
+    return mean(children == exactly for children in inner)
 
 
 @case("links", unit="links")
 def links_off_a_tree(run: Run) -> Value:
     """By how many links the final network differs from a tree over its hosts, or is split."""
     nodes = {node for link in run.final_links for node in link}
-    spanned = links_spanning(run.final_links, nodes)
-    reached, frontier = set[int](), [min(nodes)]
-    while frontier:
-        node = frontier.pop()
-        if node not in reached:
-            reached.add(node)
-            frontier += [b if a == node else a for a, b in spanned if node in (a, b)]
-    return abs(len(run.final_links) - (len(nodes) - 1)) + len(nodes - reached)
+    reached = ways_to(neighbours_of(run.final_links), min(nodes))
+    return abs(len(run.final_links) - (len(nodes) - 1)) + len(nodes - reached.keys())
 
 
 def _known(hosts: Hosts, node: int) -> Owners:
@@ -146,8 +136,7 @@ def links_beside(run: Run, links: Sequence[Sequence[int]], at: float) -> Value:
     present = set[frozenset[int]]()
     for change in run.links:
         if change["time"] <= at:
-            link = frozenset((keys[change["a"]], keys[change["b"]]))
-            present ^= {link}
+            present ^= {frozenset((keys[change["a"]], keys[change["b"]]))}
     return len(present ^ {frozenset(link) for link in links})
 
 
@@ -155,12 +144,8 @@ def links_beside(run: Run, links: Sequence[Sequence[int]], at: float) -> Value:
 def links_changed_at(run: Run, hosts: Sequence[int], since: float, until: float) -> Value:
     """Links of some hosts (by their keys) that change in a span of time."""
     keys = run.configuration["topology"]["positions"]
-    changed = [
-        {keys[change["a"]], keys[change["b"]]}
-        for change in run.links
-        if since <= change["time"] < until
-    ]
-    return sum(not ends.isdisjoint(hosts) for ends in changed)
+    changes = [change for change in run.links if since <= change["time"] < until]
+    return sum(keys[c["a"]] in hosts or keys[c["b"]] in hosts for c in changes)
 
 
 class Reconfiguration(NamedTuple):
@@ -193,12 +178,11 @@ def _reconfigurations(run: Run) -> Iterator[Reconfiguration]:
 @case("links", unit="links")
 def links_per_change(run: Run, joins: bool) -> Value:
     """Links made when a host joins, or dropped when one leaves, on average."""
-    counts = [
+    return mean(
         len(change.made if joins else change.dropped)
         for change in _reconfigurations(run)
         if change.joins == joins
-    ]
-    return sum(counts) / len(counts) if counts else None
+    )
 
 
 @case("links", unit="links")
@@ -210,4 +194,4 @@ def changed_area(run: Run, joins: bool) -> Value:
             there = {node for link in change.tree for node in link}
             ends = {node for link in change.made + change.dropped for node in link} & there
             sizes.append(len(links_spanning(change.tree, ends)) if len(ends) > 1 else 0)
-    return sum(sizes) / len(sizes) if sizes else None
+    return mean(sizes)

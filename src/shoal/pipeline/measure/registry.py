@@ -36,6 +36,16 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
+def check_parameters(measure: str, known: list[str], parameters: Mapping[str, Any]) -> None:
+    """An error if a measure has no such parameters."""
+    for parameter in parameters:
+        if parameter not in known:
+            raise PipelineError(
+                f"measure '{measure}' has no parameter '{parameter}'{suggestion(parameter, known)}",
+                "correct the claim or figure",
+            )
+
+
 class Measure:
     """A registered measure; call it with a plan and tables."""
 
@@ -51,13 +61,7 @@ class Measure:
 
     def check(self, parameters: Mapping[str, Any]) -> None:
         """An error if it has no such parameters."""
-        for parameter in parameters:
-            if parameter not in self.parameters:
-                raise PipelineError(
-                    f"measure '{self.name}' has no parameter '{parameter}'"
-                    f"{suggestion(parameter, self.parameters)}",
-                    "correct the claim or figure",
-                )
+        check_parameters(self.name, self.parameters, parameters)
 
     def aggregate(self, **parameters: Any) -> Column:
         """The aggregate over its table's rows of a run."""
@@ -189,10 +193,10 @@ def tidy(plan: DataFrame, values: DataFrame) -> DataFrame:
 # Building blocks
 
 
-def total(amount: Column | str, where: Column) -> Column:
-    """A sum over some of the rows; 0 if there are none."""
-    column = F.col(amount) if isinstance(amount, str) else amount
-    return F.coalesce(F.sum(F.when(where, column.cast("double"))), F.lit(0.0))
+def total(amount: Column | str, where: Column | None = None) -> Column:
+    """A sum over all or some of the rows; 0 if there are none."""
+    column = (F.col(amount) if isinstance(amount, str) else amount).cast("double")
+    return F.coalesce(F.sum(column if where is None else F.when(where, column)), F.lit(0.0))
 
 
 def per_replacement(amount: Column) -> Column:

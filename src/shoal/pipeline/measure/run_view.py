@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from shoal.simulation.topology import Edge
 from shoal.simulation.topology import tree_path as path_between
 
+T = TypeVar("T")
 Row: TypeAlias = Mapping[str, Any]
 Entry: TypeAlias = tuple[int, int, str]
 """Dispatcher, source (a neighbour or LOCAL), filter."""
 
-__all__ = ["Edge", "Entry", "Repair", "Run", "links_spanning", "tree_path"]
+__all__ = ["Edge", "Entry", "Repair", "Run", "links_spanning", "neighbours_of", "tree_path"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Run:
 
     def __init__(self, configuration: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
         self.configuration = configuration
+        self._views: dict[Callable[[Run], Any], Any] = {}
         self.links: list[Row] = sorted(
             tables.get("links") or [], key=lambda c: (c["time"], c["change"] == "up")
         )
@@ -49,6 +51,13 @@ class Run:
         self.deliveries: list[Row] = tables.get("deliveries") or []
         self.publications: list[Row] = tables.get("publications") or []
         self.loads: list[Row] = tables.get("loads") or []
+
+    def seen_as(self, view: Callable[[Run], T]) -> T:
+        """What a class makes of this run: once for all measures that are asked of it."""
+        if view not in self._views:
+            self._views[view] = view(self)
+        found: T = self._views[view]
+        return found
 
     @cached_property
     def initial_links(self) -> list[Edge]:
@@ -85,7 +94,7 @@ class Run:
                 broken[change["repair"]] = change
                 continue
             old = broken[change["repair"]]
-            neighbours = _neighbours(tuple(e) for e in links)
+            neighbours = neighbours_of(tuple(e) for e in links)
             a, b, c, d = old["a"], old["b"], change["a"], change["b"]
             head, tail = path_between(neighbours, a, c), path_between(neighbours, d, b)
             found.append((change["repair"], old["time"], head, tail))
@@ -126,10 +135,11 @@ class Run:
 
     @cached_property
     def _final_neighbours(self) -> dict[int, dict[int, None]]:
-        return _neighbours(self.final_links)
+        return neighbours_of(self.final_links)
 
 
-def _neighbours(links: Iterable[Sequence[int]]) -> dict[int, dict[int, None]]:
+def neighbours_of(links: Iterable[Sequence[int]]) -> dict[int, dict[int, None]]:
+    """The neighbours of every node that some links join."""
     neighbours: dict[int, dict[int, None]] = defaultdict(dict)
     for a, b in links:
         neighbours[a][b] = None
@@ -139,13 +149,13 @@ def _neighbours(links: Iterable[Sequence[int]]) -> dict[int, dict[int, None]]:
 
 def tree_path(links: Iterable[Edge], a: int, b: int) -> list[int]:
     """The nodes from a to b along a tree."""
-    return path_between(_neighbours(links), a, b)
+    return path_between(neighbours_of(links), a, b)
 
 
 def links_spanning(links: Iterable[Edge], nodes: set[int]) -> set[Edge]:
     """The links of the smallest subtree that joins some nodes: other leaves are cut off."""
     kept = set(links)
-    neighbours = _neighbours(kept)
+    neighbours = neighbours_of(kept)
     leaves = [node for node, linked in neighbours.items() if len(linked) == 1 and node not in nodes]
     while leaves:
         leaf = leaves.pop()

@@ -9,7 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from shoal.pipeline.measure.cases import Value, case
+import numpy as np
+
+from shoal.pipeline.judge.statistics import rank_correlation
+from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.run_view import Row, Run
 
 
@@ -44,8 +47,7 @@ def settling(run: Run) -> Value:
 def settled(run: Run, quiet: float = 10.0) -> Value:
     """The share of moves after which parents stay the same, for so many periods at least."""
     quiet *= run.configuration["overlay"]["period"]
-    found = [seconds <= room - quiet for _, seconds, room in _settling(run)]
-    return sum(found) / len(found) if found else None
+    return mean(seconds <= room - quiet for _, seconds, room in _settling(run))
 
 
 @case("notes", unit="correlation")
@@ -61,14 +63,10 @@ def settling_by_hops(run: Run, place: str = "old") -> Value:
             hops = _hops_at(run, change["node"], change["time"] + room)
         if hops >= 0:
             pairs.append((float(hops), seconds))
-    hops_ranks, times = _ranks([p[0] for p in pairs]), _ranks([p[1] for p in pairs])
-    n = len(pairs)
-    if n < 3:
+    if len(pairs) < 3:
         return None
-    mean = (n + 1) / 2
-    over = sum((h - mean) * (t - mean) for h, t in zip(hops_ranks, times, strict=True))
-    spread = sum((h - mean) ** 2 for h in hops_ranks) * sum((t - mean) ** 2 for t in times)
-    return over / spread**0.5 if spread else None
+    both = np.array(pairs)
+    return rank_correlation(both[:, 0], both[:, 1]) if np.ptp(both, axis=0).all() else None
 
 
 def _hops_at(run: Run, node: int, before: float) -> int:
@@ -87,14 +85,6 @@ def _hops_at(run: Run, node: int, before: float) -> int:
     return hops
 
 
-def _ranks(values: list[float]) -> list[float]:
-    """Ranks from 1 on; equal values share their mean rank."""
-    order = sorted(values)
-    first = {value: order.index(value) for value in set(values)}
-    count = {value: order.count(value) for value in set(values)}
-    return [first[value] + (count[value] + 1) / 2 for value in values]
-
-
 def _inspections(run: Run, what: str) -> dict[int, float]:
     return {n["peer"]: float(n["value"]) for n in run.notes if n["what"] == what}
 
@@ -103,8 +93,7 @@ def _inspections(run: Run, what: str) -> dict[int, float]:
 def times_fresh(run: Run) -> Value:
     """What the tree costs after a move, against trees built afresh, on average."""
     now, fresh = _inspections(run, "tree overhead"), _inspections(run, "fresh overhead")
-    ratios = [now[k] / fresh[k] for k in now if fresh[k]]
-    return sum(ratios) / len(ratios) if ratios else None
+    return mean(now[k] / fresh[k] for k in now if fresh[k])
 
 
 @case("notes", unit="share")
@@ -112,8 +101,7 @@ def inside_fresh(run: Run, slack: float = 1e-4) -> Value:
     """The share of moves after which the tree costs no more than the worst tree built afresh."""
     now, most = _inspections(run, "tree overhead"), _inspections(run, "fresh most")
     least = _inspections(run, "fresh least")
-    inside = [least[k] / (1 + slack) <= now[k] <= most[k] * (1 + slack) for k in now]
-    return sum(inside) / len(inside) if inside else None
+    return mean(least[k] / (1 + slack) <= now[k] <= most[k] * (1 + slack) for k in now)
 
 
 @case("notes", unit="errors")
@@ -150,16 +138,8 @@ def unrouted_advertisements(run: Run) -> Value:
 @case("notes", unit="code")
 def answering(run: Run, peer: int, since: float) -> Value:
     """Who answers a node's probe: 2 to the power of each node's number, in sum."""
-    return float(
-        sum(
-            2**node
-            for node in {
-                n["node"]
-                for n in run.notes
-                if n["what"] == "answer" and n["peer"] == peer and n["time"] >= since
-            }
-        )
-    )
+    answers = [n for n in run.notes if n["what"] == "answer" and n["time"] >= since]
+    return float(sum(2**node for node in {n["node"] for n in answers if n["peer"] == peer}))
 
 
 @case("notes", unit="node")
@@ -173,14 +153,8 @@ def parent_at(run: Run, node: int, at: float = 1e9) -> Value:
 @case("notes", unit="periods")
 def delay_of(run: Run, what: str, node: int, since: float, peer: int | None = None) -> Value:
     """Periods from a time until a node notes something; none if it never does."""
-    times = [
-        n["time"]
-        for n in run.notes
-        if n["what"] == what
-        and n["node"] == node
-        and n["time"] >= since
-        and (peer is None or n["peer"] == peer)
-    ]
+    noted = [n for n in run.notes if n["what"] == what and n["node"] == node]
+    times = [n["time"] for n in noted if n["time"] >= since and peer in (None, n["peer"])]
     return (min(times) - since) / run.configuration["overlay"]["period"] if times else None
 
 

@@ -55,16 +55,21 @@ _WORDS = {str: "a text in quotes", int: "a whole number", list: "a list of names
 _PROTOCOLS = ("topology", "overlay", "routing", "reconfiguration", "recovery")
 
 
-def load_experiment(path: Path) -> Experiment:
-    """The experiment in a TOML file, wholly checked; errors name the file, the key and the cure."""
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file holds."""
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise PipelineError(
             f"cannot read {path}: {error.strerror or error}", "give the path of a TOML file"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PipelineError(f"{path} is not TOML: {error}", "correct it there") from None
+        raise PipelineError(f"{path} is not TOML: {error}", "correct that line") from None
+
+
+def load_experiment(path: Path) -> Experiment:
+    """The experiment in a TOML file, wholly checked; errors name the file, the key and the cure."""
+    data = read_toml(path)
     if "experiment" not in data and set(data) & set(RunConfig.__struct_fields__):
         raise PipelineError(
             f"{path} is the configuration of one run, not an experiment",

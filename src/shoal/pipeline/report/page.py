@@ -190,11 +190,7 @@ def _figure(
 
 
 def _data(
-    panel: Panel,
-    lines: Sequence[Line],
-    drawing: Drawing,
-    printed: Sequence[Printed],
-    x_label: str,
+    panel: Panel, lines: Sequence[Line], drawing: Drawing, printed: Sequence[Printed], x_label: str
 ) -> dict[str, Any]:
     """Numbers of a panel: for the table below it, values on hover, and downloads."""
     series = []

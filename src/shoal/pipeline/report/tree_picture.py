@@ -121,11 +121,7 @@ class _Picture:
             f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{node + 1}</text>',
         ]
         right = x + 12
-        bars = (
-            ((own, RECEIVED), (foreign, FOREIGN)),
-            ((own, PROCESSED),),
-            ((proxied, FORWARDED),),
-        )
+        bars = (((own, RECEIVED), (foreign, FOREIGN)), ((own, PROCESSED),), ((proxied, FORWARDED),))
         for row, pieces in enumerate(bars):
             start = right
             for amount, colour in pieces:

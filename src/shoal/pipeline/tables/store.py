@@ -226,10 +226,7 @@ class Store:
                     found.rubbish.append(self.path(table, name))
 
     def _take_loose(
-        self,
-        found: Inventory,
-        there: dict[str, set[str]],
-        expected: Mapping[str, tuple[str, ...]],
+        self, found: Inventory, there: dict[str, set[str]], expected: Mapping[str, tuple[str, ...]]
     ) -> None:
         rows = there.pop("runs")
         failed = {name.removesuffix(".failed") for name in rows if name.endswith(".failed")}

@@ -12,49 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from shoal.routing.dps import messages
 from shoal.routing.dps.choice import Choosing
 from shoal.routing.dps.departures import Departures
 from shoal.routing.dps.epidemic import Epidemic
 from shoal.routing.dps.healing import Healing
 from shoal.routing.dps.labels import ROOT, Label, LabelError, labels_of, trees_of
 from shoal.routing.dps.leadership import Leadership
-from shoal.routing.dps.messages import (
-    Adopted,
-    Beat,
-    BeatAnswer,
-    Branch,
-    Created,
-    CreateGroup,
-    FindGroup,
-    Gone,
-    GossipSub,
-    Handover,
-    Here,
-    Leader,
-    Leave,
-    Left,
-    Owner,
-    Placed,
-    PlaceGroup,
-    Pointer,
-    Probe,
-    Publish,
-    PublishGroup,
-    Report,
-    ReportAnswer,
-    Request,
-    Root,
-    Shuffle,
-    State,
-    SubscribeTo,
-    Sync,
-    Where,
-)
+from shoal.routing.dps.messages import Adopted, Branch, Leader, Pointer, Root, State
 from shoal.routing.dps.promises import broken_promise, described, json
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.searches import Searches
 from shoal.routing.dps.traversal import Traversal
-from shoal.routing.dps.trees import Trees
+from shoal.routing.dps.trees import Trees, later
 from shoal.routing.seen import Seen
 from shoal.routing.table import SubscriptionTable
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
@@ -94,15 +64,15 @@ class Dps(Routing):
         self.timeout = parameters.timeout
         self.shuffle_period = parameters.shuffle
         self.table = SubscriptionTable(host)
-        """What this node's application wants."""
+        """Subscriptions of this node's application."""
         self.joined: dict[Filter, list[Label]] = {}
-        """Per subscription the groups it joins: one per disjunct."""
+        """Labels of the groups that a subscription joins, one per disjunct."""
         self.offers: dict[Filter, list[list[Label]]] = {}
-        """Per subscription and disjunct the labels that it could join by: all must match."""
+        """Labels that a subscription could join by, per disjunct; an event must match all."""
         self.groups: dict[tuple[str, str], Group] = {}
-        """The groups that this node is in, by attribute and text."""
+        """Groups that this node is in, by attribute and text of the label."""
         self.by_tree: dict[str, dict[str, Group]] = {}
-        """The same groups, per tree."""
+        """Groups that this node is in, by tree and text of the label."""
         self.owned: dict[str, Group] = {}
         """The roots that this node leads."""
         self.delivered = Seen()
@@ -127,32 +97,32 @@ class Dps(Routing):
         publishing, healing = self.publishing, self.healing
         leadership, departures = self.leadership, self.departures
         return {
-            Shuffle: trees.on_shuffle,
-            Where: trees.on_where,
-            Here: trees.on_here,
-            Owner: trees.on_owner,
-            Probe: trees.on_probe,
-            FindGroup: traversal.on_find_group,
-            Request: traversal.on_find_group,
-            PlaceGroup: traversal.on_find_group,
-            SubscribeTo: traversal.on_subscribe_to,
-            CreateGroup: traversal.on_create_group,
-            Created: traversal.on_created,
-            Placed: traversal.on_placed,
-            Adopted: traversal.on_adopted,
-            GossipSub: publishing.on_gossip_sub,
-            Publish: publishing.on_publish,
-            PublishGroup: publishing.on_publish_group,
-            Leader: leadership.on_leader,
-            Sync: leadership.on_sync,
-            Handover: departures.on_handover,
-            Leave: departures.on_leave,
-            Left: departures.on_left,
-            Gone: departures.on_gone,
-            Beat: healing.on_beat,
-            BeatAnswer: healing.on_beat_answer,
-            Report: healing.on_report,
-            ReportAnswer: healing.on_report_answer,
+            messages.Shuffle: trees.on_shuffle,
+            messages.Where: trees.on_where,
+            messages.Here: trees.on_here,
+            messages.Owner: trees.on_owner,
+            messages.Probe: trees.on_probe,
+            messages.FindGroup: traversal.on_find_group,
+            messages.Request: traversal.on_find_group,
+            messages.PlaceGroup: traversal.on_find_group,
+            messages.SubscribeTo: traversal.on_subscribe_to,
+            messages.CreateGroup: traversal.on_create_group,
+            messages.Created: traversal.on_created,
+            messages.Placed: traversal.on_placed,
+            messages.Adopted: traversal.on_adopted,
+            messages.GossipSub: publishing.on_gossip_sub,
+            messages.Publish: publishing.on_publish,
+            messages.PublishGroup: publishing.on_publish_group,
+            messages.Leader: leadership.on_leader,
+            messages.Sync: leadership.on_sync,
+            messages.Handover: departures.on_handover,
+            messages.Leave: departures.on_leave,
+            messages.Left: departures.on_left,
+            messages.Gone: departures.on_gone,
+            messages.Beat: healing.on_beat,
+            messages.BeatAnswer: healing.on_beat_answer,
+            messages.Report: healing.on_report,
+            messages.ReportAnswer: healing.on_report_answer,
         }
 
     def receive(self, sender: NodeId, message: Any) -> None:
@@ -325,7 +295,7 @@ class Dps(Routing):
         return group.leader.node == self.host.node
 
     def add_group(self, group: Group) -> None:
-        """This node is in a group from now on."""
+        """Add a group that this node is in from now on."""
         attribute, text = group.label.attribute, group.text
         self.groups[attribute, text] = group
         self.by_tree.setdefault(attribute, {})[text] = group
@@ -336,7 +306,7 @@ class Dps(Routing):
             self.host.note("joined", group.leader.node, f"{attribute} {text}")
 
     def remove_group(self, group: Group) -> None:
-        """This node is no longer in a group."""
+        """Remove a group that this node is no longer in."""
         attribute, text = group.label.attribute, group.text
         self.searches.forget(group)
         del self.groups[attribute, text]
@@ -373,7 +343,7 @@ class Dps(Routing):
         return group
 
     def staff(self, group: Group) -> int:
-        """How many co-leaders a group should have; each node of an epidemic root needs views."""
+        """Co-leaders that a group should have; each node of an epidemic root needs views."""
         return self.groupview if self.epidemic and group.is_root() else self.coleaders
 
     # Views
@@ -427,7 +397,8 @@ class Dps(Routing):
             return  # mostly nothing has changed
         group.taken = None if self.epidemic else state
         here = self.host.node
-        group.term = max(group.term, state.term)
+        if later(state.term, group.term):
+            group.term = state.term
         group.coleaders = state.coleaders
         if not self.epidemic and all(contact.node != here for contact in state.coleaders):
             group.members.clear()  # views are for leaders and co-leaders
@@ -468,10 +439,9 @@ class Dps(Routing):
         self.send(branch.leader, Adopted(group.label.attribute, branch.text, view))
 
     def leader_message(self, group: Group) -> Leader:
-        """What is told of a group's leader."""
+        """A group's leader, as it is announced to others."""
         return Leader(
-            *(group.label.attribute, group.text, group.term),
-            *(group.leader, group.coleaders),
+            *(group.label.attribute, group.text, group.term), *(group.leader, group.coleaders)
         )
 
     # The world

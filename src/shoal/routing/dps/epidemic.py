@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from shoal.routing.dps.labels import ROOT
-from shoal.routing.dps.messages import DOWN, START, UP, Branch, GossipSub, Publish, PublishGroup
+from shoal.routing.dps.messages import DOWN, UP, Branch, GossipSub, Publish, PublishGroup
 from shoal.routing.dps.publishing import Publishing
-from shoal.routing.dps.traversal import MAX_HOPS
 
 if TYPE_CHECKING:
     from shoal.content import Event
@@ -34,33 +32,9 @@ class Epidemic(Publishing):
 
     # Events
 
-    def on_publish(self, sender: NodeId, message: Publish) -> None:
+    def _arrived(self, group: Group, message: Publish) -> None:
         """An event comes from another group: this member is an entry node."""
-        node = self.node
-        node.saw(message.event)
-        if message.hops > MAX_HOPS:
-            node.host.stopped(message.event, "too many hops", message.hops, message.hops)
-            return
-        group = node.group_for(message.attribute, message.at)
-        if group is not None:
-            self._infect(
-                *(group, message.event, message.came, message.direction),
-                *(message.hops, 0, True),
-            )
-            return
-        root = node.trees.roots.get(message.attribute)
-        if (
-            message.direction == START
-            and root is not None
-            and root.owner.node
-            not in (
-                sender,
-                node.host.node,
-            )
-        ):
-            self._redirect(message, ROOT, root.owner)
-        else:
-            node.host.stopped(message.event, "no such group", message.hops, message.hops)
+        self._infect(group, message.event, message.came, message.direction, message.hops, 0, True)
 
     def on_publish_group(self, sender: NodeId, message: PublishGroup) -> None:
         """An event comes from a member of the same group."""

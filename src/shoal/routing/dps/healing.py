@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shoal.routing.dps.labels import ROOT, Label, label
+from shoal.routing.dps.labels import ROOT, Label, LabelError, label
 from shoal.routing.dps.messages import (
     Beat,
     BeatAnswer,
@@ -51,7 +51,7 @@ class Healing:
         self.reports: dict[tuple[str, str], tuple[NodeId, float]] = {}
         """Led groups whose predecessor has not answered a report yet: who, and since when."""
         self._rounds = -1.0
-        """When this node last did its round; negative before the first."""
+        """Time of this node's last round; negative before the first."""
         self.silence = 2 * (node.interval[1] + node.timeout)
         """Seconds of silence after which a member or successor is taken for dead."""
 
@@ -106,7 +106,7 @@ class Healing:
         node.send(above.contact, Report(group.label.attribute, above.text, branch))
 
     def check(self) -> None:
-        """Whoever has not answered in time is taken for dead."""
+        """Take nodes that have not answered in time for dead."""
         node = self.node
         now = node.host.now()
         late = 2 * node.interval[1] + node.timeout
@@ -295,7 +295,10 @@ class Healing:
         for pointer in successor.view:
             if pointer.text == successor.label.text or pointer.text in group.successors:
                 continue
-            below = label(group.label.attribute, pointer.text)
+            try:
+                below = label(group.label.attribute, pointer.text)
+            except LabelError:
+                continue  # as a faulty node told it
             if group.label.precedes(below):
                 promoted = Successor(below, 0, pointer.contact, (pointer,), now)
                 promoted.placed = False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from shoal.routing.dps.labels import ROOT, LabelError, label
 from shoal.routing.dps.messages import Branch, Leader, Pointer, SubscribeTo, Sync
-from shoal.routing.dps.trees import better
+from shoal.routing.dps.trees import better, next_term
 from shoal.routing.dps.views import Group, Member, Successor, succview
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Leadership:
     def take_over(self, group: Group) -> None:
         """This node leads the group from now on."""
         node = self.node
-        group.term += 1
+        group.term = next_term(group.term)
         node.set_leader(group, node.host.contact())
         now = node.host.now()
         for suspect in group.suspects:

@@ -11,15 +11,13 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from shoal.routing.messages import Carrier
-from shoal.stack.message import Contact, Hops, Message
+from shoal.stack.message import Age, Contact, Count, Hops, Message, Routine
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=8_192)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 START, DOWN, UP = 0, 1, 2
-"""Where an event came from: its publisher, the predecessor, or a successor."""
+"""Directions that an event comes from: its publisher, the predecessor, or a successor."""
 
 
 class Pointer(msgspec.Struct, frozen=True, array_like=True):
@@ -66,7 +64,7 @@ class Peer(msgspec.Struct, frozen=True, array_like=True):
 # Contact points (section 4.1)
 
 
-class Shuffle(Message, frozen=True, tag="dps shuffle"):
+class Shuffle(Routine, frozen=True, tag="dps shuffle"):
     """Nodes, trees and contact points that the sender knows; some are wanted in return."""
 
     sender: Contact
@@ -75,11 +73,6 @@ class Shuffle(Message, frozen=True, tag="dps shuffle"):
     member_of: Annotated[tuple[Name, ...], msgspec.Meta(max_length=64)]
     """Trees that the sender is in."""
     answer: bool
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
 
 class Where(Message, frozen=True, tag="dps where"):
@@ -122,7 +115,7 @@ class FindGroup(Message, frozen=True, tag="dps find_group"):
     text: Text
     origin: Contact
     term: Count
-    """0 for a subscriber; the term of a leader that asks for its group."""
+    """Term of a leader that asks for its group; 0 for a subscriber."""
     hops: Hops
 
 
@@ -178,17 +171,12 @@ class Created(Message, frozen=True, tag="dps created"):
     accepted: bool
 
 
-class Placed(Message, frozen=True, tag="dps placed"):
+class Placed(Routine, frozen=True, tag="dps placed"):
     """A group's place is below the sender's."""
 
     attribute: Name
     text: Text
     predview: Pointers
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
 
 class Adopted(Message, frozen=True, tag="dps adopted"):
@@ -220,7 +208,7 @@ class Publish(Carrier, frozen=True, tag="dps publish"):
     attribute: Name
     at: Text
     came: Text
-    """The group that it came from, if it came from one."""
+    """Text of the group that the event came from; empty if it came from none."""
     direction: Annotated[int, msgspec.Meta(ge=0, le=2)]
     hops: Hops
 
@@ -234,7 +222,7 @@ class PublishGroup(Carrier, frozen=True, tag="dps publish_group"):
     direction: Annotated[int, msgspec.Meta(ge=0, le=2)]
     hops: Hops
     rounds: Hops
-    """How often it was forwarded in this group."""
+    """Number of times that the event was forwarded in this group."""
 
 
 # Leaders (section 4.2.1)
@@ -310,45 +298,30 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
     subscribed: bool
 
 
-class Beat(Message, frozen=True, tag="dps beat"):
+class Beat(Routine, frozen=True, tag="dps beat"):
     """A member lives: said to the leader of its groups."""
 
     sender: Contact
     groups: Annotated[tuple[Membership, ...], msgspec.Meta(max_length=65_536)]
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
-
-class BeatAnswer(Message, frozen=True, tag="dps beat answer"):
+class BeatAnswer(Routine, frozen=True, tag="dps beat answer"):
     """The leader lives: the groups as they are, and those that it does not lead."""
 
     states: Annotated[tuple[State, ...], msgspec.Meta(max_length=65_536)]
     denied: Annotated[tuple[State, ...], msgspec.Meta(max_length=65_536)]
-    """With the leader as the sender knows it; term 0 if it knows none."""
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
+    """Groups that the sender does not lead, each with the leader it knows; term 0 if none."""
 
 
-class Report(Message, frozen=True, tag="dps report"):
+class Report(Routine, frozen=True, tag="dps report"):
     """A group lives: said by its leader to the leader of its predecessor."""
 
     attribute: Name
     at: Text
     branch: Branch
 
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True
 
-
-class ReportAnswer(Message, frozen=True, tag="dps report answer"):
+class ReportAnswer(Routine, frozen=True, tag="dps report answer"):
     """The predecessor lives. ``move``: the group's place is below this one now."""
 
     attribute: Name
@@ -356,8 +329,3 @@ class ReportAnswer(Message, frozen=True, tag="dps report answer"):
     accepted: bool
     predview: Pointers
     move: Pointer | None
-
-    @classmethod
-    def routine(cls) -> bool:
-        """Sent whether or not anything happens."""
-        return True

@@ -16,9 +16,9 @@ class DpsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of four systems (traversal times communication), and its constants."""
 
     traversal: Literal["root", "generic"] = "root"
-    """Where a visit of a tree starts: at its root, or at any node of it."""
+    """Start of a visit of a tree: its root, or any node of it."""
     communication: Literal["leader", "epidemic"] = "leader"
-    """Who acts for a group: its leader, or every member."""
+    """Nodes that act for a group: its leader, or every member by gossip."""
     coleaders: Annotated[int, msgspec.Meta(ge=0, le=64)] = 2
     """K_c: members that stand ready to lead."""
     view: Few = 3
@@ -32,11 +32,11 @@ class DpsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     subscription_fanout: Few = 3
     """F_s: members that a change of the views is gossiped to."""
     decay: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
-    """After h forwardings in a group, an event is forwarded with probability 1/(1 + decay h)."""
+    """Decay of forwarding: after h forwardings in a group the probability is 1/(1 + decay h)."""
     attribute: Literal["uniform", "first", "most-selective", "least-selective"] = "uniform"
-    """Which attribute of a subscription is joined; selectivity is judged by the events seen."""
+    """Attribute whose tree a subscription joins; selectivity is judged by the events seen."""
     filter_at_sender: bool = False
-    """Whether a group's label is tested before an event is sent to it, not on receipt."""
+    """Test a group's label before an event is sent to it, not on receipt."""
     interval: tuple[Seconds, Seconds] = (1.0, 2.5)
     """Seconds between two signs of life to the same node, drawn anew each time."""
     timeout: Seconds = 0.5

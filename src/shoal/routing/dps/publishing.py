@@ -90,21 +90,19 @@ class Publishing:
             node.host.stopped(event, "too many hops", message.hops, message.hops)
             return
         group = node.group_for(message.attribute, message.at)
-        if group is None:
-            root = node.trees.roots.get(message.attribute)
-            if (
-                message.direction == START
-                and root is not None
-                and root.owner.node
-                not in (
-                    sender,
-                    node.host.node,
-                )
-            ):
-                self._redirect(message, ROOT, root.owner)
-            else:
-                node.host.stopped(event, "no such group", message.hops, message.hops)
+        if group is not None:
+            self._arrived(group, message)
             return
+        root = node.trees.roots.get(message.attribute)
+        elsewhere = root is not None and root.owner.node not in (sender, node.host.node)
+        if message.direction == START and root is not None and elsewhere:
+            self._redirect(message, ROOT, root.owner)
+        else:
+            node.host.stopped(event, "no such group", message.hops, message.hops)
+
+    def _arrived(self, group: Group, message: Publish) -> None:
+        """An event is at a group of this node: its leader handles it."""
+        node, event = self.node, message.event
         if not node.leads(group):
             self._redirect(message, group.text, group.leader)
         elif group.creations or group.waiting:

@@ -34,9 +34,9 @@ class Seeking:
     def __init__(self, wanted: Label) -> None:
         self.label = wanted
         self.filters: dict[Filter, None] = {}
-        """Subscriptions that wait for it. Empty if it is a whole group that looks for its place."""
+        """Subscriptions that wait for the place; empty if a whole group looks for its place."""
         self.start: Pointer | None = None
-        """Where to begin, instead of at the root."""
+        """Node to begin at; None: the root."""
         self.attempts = 0
         self.timer: Timer | None = None
 
@@ -91,7 +91,7 @@ class Searches:
             self._seek(seeking)
 
     def settled(self, group: Group) -> None:
-        """This node is in a group now, and so are the subscriptions that looked for it."""
+        """End a search: this node is in the group, with the subscriptions that looked for it."""
         seeking = self.joining.get((group.label.attribute, group.text))
         if seeking is not None:
             group.filters.update(seeking.filters)

@@ -209,6 +209,8 @@ class Traversal:
         """This node is the first of its group, and leads it."""
         key = (message.attribute, message.text)
         host = self.node.host
+        if not message.predview:
+            return  # below no group: only a faulty node says so
         above = message.predview[0]
         accepted = key in self.node.searches.joining
         if accepted:

@@ -13,11 +13,12 @@ asking owner takes a larger term, which spreads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.routing.dps.labels import ROOT, label
 from shoal.routing.dps.messages import Here, Owner, Peer, Probe, Root, Shuffle, Where
 from shoal.routing.dps.views import Group
+from shoal.stack.host import remember
 
 if TYPE_CHECKING:
     from shoal.routing.dps.dps import Dps
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 PEERS: Final = 32
 """Nodes known besides those of views."""
 ROOTS: Final = 4096
-"""Trees whose owners are known."""
+"""Entries of each table of trees: owners, contact points, terms, trees found nowhere."""
 SAMPLE: Final = 6
 """Peers told in one exchange."""
 TOLD: Final = 16
@@ -48,9 +49,31 @@ LOST: Final = 32
 """Silent nodes that are tried again from time to time, as a cut network may be whole again."""
 
 
+TERMS: Final = 2**62
+"""Number of terms, after which they wrap around: a liar cannot use them up. 0 is no term."""
+
+
+def next_term(term: int) -> int:
+    """The term of whoever leads a group after that one."""
+    return term % TERMS + 1
+
+
+def later(term: int, other: int) -> bool:
+    """Whether the first of two terms is later: less than half way round ahead."""
+    if term == 0 or other == 0:
+        return term > other
+    return 0 < (term - other) % TERMS < TERMS // 2
+
+
 def better(term: int, node: NodeId, other_term: int, other: NodeId) -> bool:
     """Whether the first of two leaders of the same group counts."""
-    return term > other_term or (term == other_term and node < other)
+    return node < other if term == other_term else later(term, other_term)
+
+
+def _bound(known: dict[str, Any]) -> None:
+    """Forget what was known first, where that is of more trees than anybody has."""
+    if len(known) > ROOTS:
+        del known[next(iter(known))]
 
 
 class Trees:
@@ -60,18 +83,18 @@ class Trees:
         self.node = node
         self.roots: dict[str, Root] = {}
         self.points: dict[str, dict[NodeId, Contact]] = {}
-        """Per tree some nodes of it."""
+        """Some nodes of each tree: its contact points."""
         self.peers: dict[NodeId, tuple[Contact, float]] = {}
-        """Per known node when it was last known to live."""
+        """Known nodes, each with the time when it was last known to live."""
         self.lost: dict[NodeId, Contact] = {}
         self.contacts: tuple[Contact, ...] = ()
-        """The nodes to begin with; tried again while no other is known."""
+        """Nodes to begin with; tried again while no other is known."""
         self.walks: dict[str, int] = {}
-        """Walks under way, and how many went before in vain."""
+        """Walks under way: the number of earlier walks in vain, per tree."""
         self.nowhere: dict[str, float] = {}
-        """Trees that a walk did not find, and when."""
+        """Time when a walk last did not find a tree, per tree."""
         self.terms: dict[str, int] = {}
-        """Per tree the largest term of an owner heard of."""
+        """Latest term of an owner heard of, per tree."""
         self.probes: dict[str, Root] = {}
         """Owners of this node's own trees that were asked whether they are there."""
         self._partner: NodeId = -1
@@ -170,10 +193,8 @@ class Trees:
     def add_point(self, attribute: str, contact: Contact) -> None:
         """A node is in a tree: a contact point for a generic traversal."""
         points = self.points.setdefault(attribute, {})
-        points.pop(contact.node, None)
-        points[contact.node] = contact
-        if len(points) > POINTS:
-            del points[next(iter(points))]
+        _bound(self.points)
+        remember(points, contact.node, contact, POINTS)
 
     # Owners
 
@@ -181,8 +202,9 @@ class Trees:
         """A tree has, or had, an owner."""
         node = self.node
         attribute, mine = root.attribute, root.owner.node == node.host.node
-        if root.term > self.terms.get(attribute, 0):
+        if later(root.term, self.terms.get(attribute, 0)):
             self.terms[attribute] = root.term
+            _bound(self.terms)
         owned = node.owned.get(attribute)
         if owned is not None:
             if not mine and better(root.term, root.owner.node, owned.term, node.host.node):
@@ -216,7 +238,7 @@ class Trees:
         if owned is not None and better(
             rival.term, rival.owner.node, owned.term, self.node.host.node
         ):
-            owned.term = rival.term + 1
+            owned.term = next_term(rival.term)
             self.announce(owned)
             self.node.leadership.announce(owned)
 
@@ -229,7 +251,7 @@ class Trees:
     def create(self, attribute: str) -> Group:
         """Nobody has a tree for this attribute: this node owns it from now on."""
         host = self.node.host
-        term = self.terms.get(attribute, 0) + 1
+        term = next_term(self.terms.get(attribute, 0))
         self.terms[attribute] = term
         group = Group(label(attribute, ROOT), host.contact(), term)
         self.node.add_group(group)
@@ -294,13 +316,18 @@ class Trees:
         contact = self._next(attribute, self.node.host.node)
         if contact is None or attempt >= 3:
             del self.walks[attribute]
-            self.nowhere[attribute] = self.node.host.now()
+            self._not_found(attribute)
             self.node.found(attribute, None)
             return
         self.walks[attribute] = attempt + 1
         self.node.send(contact, Where(attribute, self.node.host.contact(), WALK))
         patience = (2 + WALK) * self.node.timeout / 2
         self.node.host.after(patience, lambda: self._again(attribute, attempt + 1))
+
+    def _not_found(self, attribute: str) -> None:
+        self.nowhere.pop(attribute, None)
+        self.nowhere[attribute] = self.node.host.now()
+        _bound(self.nowhere)
 
     def _again(self, attribute: str, attempt: int) -> None:
         if self.walks.get(attribute) == attempt:
@@ -348,5 +375,5 @@ class Trees:
             self.add_point(message.attribute, message.point)
         if self.walks.pop(message.attribute, None) is not None:
             if message.attribute not in self.roots:
-                self.nowhere[message.attribute] = self.node.host.now()
+                self._not_found(message.attribute)
             self.node.found(message.attribute, self.roots.get(message.attribute))

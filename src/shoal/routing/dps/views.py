@@ -25,7 +25,7 @@ class Member:
         self.contact = contact
         self.heard = heard
         self.subscribed = subscribed
-        """Whether it wants events; the staff of a root need not."""
+        """True if the member wants events; a co-leader of a root need not."""
 
 
 class Successor:
@@ -37,16 +37,16 @@ class Successor:
         self.label = label
         self.term = term
         self.leader = leader
-        self.view = view
+        self.view = view or (Pointer(label.text, leader),)
         self.heard = heard
         self.under = ""
-        """The text of another successor that it should be below of; empty if there is none."""
+        """Text of another successor that this one belongs below; empty if there is none."""
         self.placed = True
-        """Whether it was compared with the successors that were there before."""
+        """True if it was compared with the successors that were there before."""
         self.told: Branch | None = None
 
     def branch(self) -> Branch:
-        """As others are told of it."""
+        """The successor as a message carries it."""
         told = self.told
         if (
             told is None
@@ -74,10 +74,10 @@ class Group:
     def __init__(self, label: Label, leader: Contact, term: int) -> None:
         self.label = label
         self.filters: dict[Filter, None] = {}
-        """This node's subscriptions that joined here."""
+        """Subscriptions of this node that joined here."""
         self.leader = leader
         self.term = term
-        """Counts the leaders: a later one has a larger term."""
+        """Number of the leadership; ``trees.later`` compares two."""
         self.coleaders: tuple[Contact, ...] = ()
         self.suspects: dict[NodeId, None] = {}
         """Leaders that did not answer; forgotten when another is known."""
@@ -87,14 +87,14 @@ class Group:
         """The partial groupview of a member in epidemic communication."""
         self.predview: tuple[Pointer, ...] = ()
         self.successors: dict[str, Successor] = {}
-        """Per text of a successor's label."""
+        """Successors, by the text of their label."""
         self.creations: dict[str, Creation] = {}
         self.waiting: list[Publish | FindGroup] = []
-        """What came while a successor was being created, in order."""
+        """Events and requests that came while a successor was being created, in order."""
         self.told: State | None = None
-        """What a leader last told its members of it."""
+        """State that the leader last sent to its members."""
         self.taken: State | None = None
-        """What a regular member was last told."""
+        """State that a regular member last received."""
         self.rounds = 0
         """Signs of life since this group's place was last looked up."""
 

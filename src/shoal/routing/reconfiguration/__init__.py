@@ -7,11 +7,4 @@ from shoal.routing.reconfiguration.path import ReconfigurationPath
 from shoal.routing.reconfiguration.strawman import Strawman
 from shoal.routing.reconfiguration.timed import Timed
 
-__all__ = [
-    "AsymmetricInformed",
-    "Informed",
-    "Notified",
-    "ReconfigurationPath",
-    "Strawman",
-    "Timed",
-]
+__all__ = ["AsymmetricInformed", "Informed", "Notified", "ReconfigurationPath", "Strawman", "Timed"]

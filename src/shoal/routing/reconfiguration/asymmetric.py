@@ -25,10 +25,11 @@ from typing import Annotated, ClassVar, Final, cast
 import msgspec
 
 from shoal.content import AnyFilter, Filter
-from shoal.routing.reconfiguration.informed import Tagged
-from shoal.routing.reconfiguration.timed import Seconds, Timed, TimedParameters
+from shoal.routing.reconfiguration.informed import Informed, InformedParameters, Tagged
+from shoal.routing.reconfiguration.timed import Seconds
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
-from shoal.stack import LOCAL, Contact, Message, NodeId, Reconfiguration, Timer, register
+from shoal.stack import Contact, Message, NodeId, Reconfiguration, Timer, register
+from shoal.stack.host import remember
 from shoal.stack.layer import Handler
 from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
 
@@ -36,26 +37,6 @@ REPAIRS: Final = 64
 """Repairs that are remembered while they go on; some are never ended."""
 
 Filters = Annotated[tuple[AnyFilter, ...], msgspec.Meta(max_length=1 << 20)]
-
-
-class ActivateBoth(Message, frozen=True, tag="activate both"):
-    """ACTIVATE(P1, P2), to the near end of the new link if that is another node."""
-
-    KIND: ClassVar[str] = "activate"
-
-    filters: Filters
-    far: NodeId
-    far_filters: Filters
-    way: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=4096)] = ()
-    """Nodes still to be crossed, the near end last; empty out of band."""
-
-    def weight(self) -> float:
-        """One per pattern carried (Frey, Table 7.2)."""
-        return float(len(self.filters) + len(self.far_filters))
-
-    def size(self) -> int:
-        """A payload per pattern carried."""
-        return HEADER_BYTES + PAYLOAD_BYTES * (len(self.filters) + len(self.far_filters))
 
 
 class ActivateFar(Message, frozen=True, tag="activate far"):
@@ -74,6 +55,23 @@ class ActivateFar(Message, frozen=True, tag="activate far"):
         return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters)
 
 
+class ActivateBoth(ActivateFar, frozen=True, tag="activate both"):
+    """ACTIVATE(P1, P2), to the near end of the new link if that is another node."""
+
+    far: NodeId
+    far_filters: Filters
+    way: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=4096)] = ()
+    """Nodes still to be crossed, the near end last; empty out of band."""
+
+    def weight(self) -> float:
+        """One per pattern carried (Frey, Table 7.2)."""
+        return float(len(self.filters) + len(self.far_filters))
+
+    def size(self) -> int:
+        """A payload per pattern carried."""
+        return HEADER_BYTES + PAYLOAD_BYTES * (len(self.filters) + len(self.far_filters))
+
+
 class AsymmetricParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The two timers, in seconds."""
 
@@ -86,17 +84,15 @@ class AsymmetricParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     range."""
 
 
-class AsymmetricInformed(Timed):
+class AsymmetricInformed(Informed):
     """The end that repairs a link tells the other end of the new one what to hold back."""
 
     def __init__(self, routing: SubscriptionForwarding, parameters: AsymmetricParameters) -> None:
-        super().__init__(routing, TimedParameters(parameters.unsubscription_timer))
-        self.subscription_timer = parameters.subscription_timer
+        unsubscribing, subscribing = parameters.unsubscription_timer, parameters.subscription_timer
+        super().__init__(routing, InformedParameters(unsubscribing, subscribing, flush=False))
         self.routed = parameters.routed
         self.lost: dict[int, dict[Filter, None]] = {}
         """Per repair going on here, what was wanted across the lost link."""
-        self.tagged: dict[NodeId, Tagged] = {}
-        """Per neighbour what is held back from it."""
         self.early: dict[NodeId, ActivateBoth] = {}
         """Per far end, an ACTIVATE that came before the link to it was there."""
         self.waiting: dict[NodeId, Timer] = {}
@@ -112,17 +108,13 @@ class AsymmetricInformed(Timed):
             self.lost[reconfiguration.id] = dict.fromkeys(self.routing.table.filters_of(neighbour))
             if len(self.lost) > REPAIRS:
                 del self.lost[next(iter(self.lost))]
-        tagged = self.tagged.pop(neighbour, None)
-        if tagged is not None and tagged.timer is not None:
-            tagged.timer.cancel()
         self._stop_waiting(neighbour)
         super().link_down(neighbour, reconfiguration)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """Over a link that replaces another announce when ACTIVATE comes, else at once."""
-        self.routing.add_neighbour(neighbour)
+        super().link_up(neighbour, reconfiguration)
         if reconfiguration is None:
-            self.routing.announce_table(neighbour)
             return
         self.waiting[neighbour] = self.host.after(
             self.subscription_timer, lambda: self._activate(neighbour, ())
@@ -165,10 +157,7 @@ class AsymmetricInformed(Timed):
             self.host.send(far, ActivateFar(activate.far_filters))
             self._activate(far, activate.filters)
         else:
-            self.early.pop(far, None)
-            self.early[far] = activate
-            if len(self.early) > REPAIRS:
-                del self.early[next(iter(self.early))]
+            remember(self.early, far, activate, REPAIRS)
 
     def on_activate_far(self, sender: NodeId, message: Message) -> None:
         """At the far end: hold P2 back."""
@@ -178,34 +167,13 @@ class AsymmetricInformed(Timed):
     def _activate(self, neighbour: NodeId, filters: tuple[Filter, ...]) -> None:
         """Announce the table over the new link, except these filters; they wait for T_s."""
         self._stop_waiting(neighbour)
-        before = self.tagged.pop(neighbour, None)
-        if before is not None and before.timer is not None:
-            before.timer.cancel()
-        table = self.routing.table
-        held: dict[Filter, None] = {}
-        for filter in filters:
-            if table.sources(filter) and not table.has(LOCAL, filter):
-                held[filter] = None
+        self.untag(neighbour)
+        held = self.to_hold_back(filters)
         if held:
             tagged = Tagged(neighbour, held)
             self.tagged[neighbour] = tagged
             tagged.timer = self.host.after(self.subscription_timer, lambda: self.release(tagged))
         self.routing.announce_table(neighbour)
-
-    def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
-        """Whether a filter is held back from this neighbour."""
-        tagged = self.tagged.get(neighbour)
-        return tagged is not None and filter in tagged.filters
-
-    def release(self, tagged: Tagged) -> None:
-        """The subscription timer: announce what was held back and is still wanted."""
-        if self.tagged.get(tagged.neighbour) is tagged:
-            del self.tagged[tagged.neighbour]
-            for filter in tagged.filters:
-                if self.routing.table.wanted_beside(filter, tagged.neighbour):
-                    if self.host.watched:
-                        self.host.note("released", tagged.neighbour, str(filter))
-                    self.routing.announce(tagged.neighbour, filter)
 
 
 register(

@@ -70,6 +70,7 @@ class Informed(Notified):
         super().__init__(routing, notified)
         self.subscription_timer = parameters.subscription_timer
         self.tagged: dict[NodeId, Tagged] = {}
+        """Per neighbour what is held back from it."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """FLUSH and ACTIVATE."""
@@ -83,10 +84,14 @@ class Informed(Notified):
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """What was held back from a lost neighbour need not be told it any more."""
+        self.untag(neighbour)
+        super().link_down(neighbour, reconfiguration)
+
+    def untag(self, neighbour: NodeId) -> None:
+        """Hold nothing back from a neighbour any more, and announce nothing for that."""
         tagged = self.tagged.pop(neighbour, None)
         if tagged is not None and tagged.timer is not None:
             tagged.timer.cancel()
-        super().link_down(neighbour, reconfiguration)
 
     def link_replaced(
         self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
@@ -107,15 +112,16 @@ class Informed(Notified):
         routing, far = self.routing, activate.far
         if far not in routing.neighbours:
             return  # the new link has gone again
-        held: dict[Filter, None] = {}
-        for filter in activate.filters:
-            if routing.table.sources(filter) and not routing.table.has(LOCAL, filter):
-                held[filter] = None
-        tagged = Tagged(far, held)
+        tagged = Tagged(far, self.to_hold_back(activate.filters))
         self.tagged[far] = tagged
         routing.announce_table(far)
         tagged.timer = self.host.after(self.subscription_timer, lambda: self.release(tagged))
         self.send_flush(far, activate.reconfiguration)
+
+    def to_hold_back(self, filters: tuple[Filter, ...]) -> dict[Filter, None]:
+        """Those of the filters that a neighbour wants, and not this node's application."""
+        table = self.routing.table
+        return dict.fromkeys(f for f in filters if table.sources(f) and not table.has(LOCAL, f))
 
     def withholds(self, neighbour: NodeId, filter: Filter) -> bool:
         """Whether a filter is tagged for this neighbour."""

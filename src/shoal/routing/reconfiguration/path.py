@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from shoal.content import AnyFilter, Filter
+from shoal.routing.reconfiguration.notified import Flush
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
 from shoal.stack import Message, NodeId, Reconfiguration, register
 from shoal.stack.layer import Handler
@@ -57,21 +58,12 @@ class RecAck(Message, frozen=True, tag="recack"):
         return 0.1
 
 
-class PathFlush(Message, frozen=True, tag="path-flush"):
+class PathFlush(Flush, frozen=True, tag="path-flush"):
     """FLUSH(rId, RP): walks the tail back to D behind the unsubscriptions."""
 
     KIND: ClassVar[str] = "flush"
 
-    reconfiguration: int
     tail: tuple[NodeId, ...]
-
-    def weight(self) -> float:
-        """Small and of fixed size (Frey, Table 7.2)."""
-        return 0.1
-
-    def involves(self) -> bool:
-        """Passing it on is not counted as taking part."""
-        return False
 
 
 class ReconfigurationPath(ReconfigurationProtocol):

@@ -23,16 +23,7 @@ class Strawman(ReconfigurationProtocol):
             self.routing.delete(neighbour, filter)
         self.routing.drop_neighbour(neighbour)
 
-    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """``addLinkTo``: tell the new neighbour the whole table."""
-        self.routing.add_neighbour(neighbour)
-        self.routing.announce_table(neighbour)
-
 
 register(
-    "reconfiguration",
-    "strawman",
-    Strawman,
-    needs={"links", "tables"},
-    provides={"reconfiguration"},
+    "reconfiguration", "strawman", Strawman, needs={"links", "tables"}, provides={"reconfiguration"}
 )

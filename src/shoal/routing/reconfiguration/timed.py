@@ -88,11 +88,6 @@ class Timed(ReconfigurationProtocol):
         for filter in pending.filters:
             self.routing.withdraw(filter, LOCAL)
 
-    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """``addLinkTo``: as Strawman, at once."""
-        self.routing.add_neighbour(neighbour)
-        self.routing.announce_table(neighbour)
-
 
 register(
     "reconfiguration",

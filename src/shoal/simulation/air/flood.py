@@ -18,9 +18,6 @@ from shoal.simulation.air.reception import mix
 
 _ONE, _S11 = np.uint64(1), np.uint64(11)
 
-# Numba compiles global constants, not attributes of modules.
-PENDING, POSTED, JITTER = s.PENDING, s.POSTED, s.JITTER
-
 
 @inlined
 def is_first(seen, event, node):
@@ -38,11 +35,11 @@ def pass_on_later(air, node, event, now):
     pending, numbers = air.pending, air.numbers
     word = mix(mix(air.events[event] ^ np.uint64(node)))
     wait = np.float64(word >> _S11) * (1.0 / 9007199254740992.0)
-    at = now + np.int64(np.rint(air.real[JITTER] * wait * 1e9))
-    order = numbers[POSTED]
-    numbers[POSTED] = order + 1
-    place = numbers[PENDING]
-    numbers[PENDING] = place + 1
+    at = now + np.int64(np.rint(air.real[s.JITTER] * wait * 1e9))
+    order = numbers[s.POSTED]
+    numbers[s.POSTED] = order + 1
+    place = numbers[s.PENDING]
+    numbers[s.PENDING] = place + 1
     while place > 0:
         above = (place - 1) >> 1
         if pending[above, 0] <= at:  # of equal times, the one posted earlier stays above
@@ -61,8 +58,8 @@ def pass_on_later(air, node, event, now):
 @inlined
 def drop_first_pending(pending, numbers):
     """The earliest is done."""
-    last = numbers[PENDING] - 1
-    numbers[PENDING] = last
+    last = numbers[s.PENDING] - 1
+    numbers[s.PENDING] = last
     at, order = pending[last, 0], pending[last, 1]
     place = 0
     while True:

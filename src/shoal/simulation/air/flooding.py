@@ -29,9 +29,9 @@ class Flooding:
         self.sample = sample
         self.key = key_of(seed, "flooding jitter")
         self.events: list[Event] = []
-        """The events published, as numbered in the channel's arrays."""
+        """Events published; the index is their number in the channel's arrays."""
         self.written: Any = medium.air.seen.copy()
-        """Who had each event when the recorder was last told."""
+        """Copy of ``seen`` as of the last report to the recorder."""
         air = medium.air
         size = medium.size_of(LOCAL, sample)
         air.whole[s.FLOOD_AIRTIME] = medium.parameters.airtime(size)

@@ -1,4 +1,4 @@
-"""A host that speaks through the air, and the links that overlays make there."""
+"""A host with a radio, and the links that overlays make on the air."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class AirHost(SimHost):
         super().__init__(network, node, seed)
         self.medium = medium
         self._named: list[NodeId] = []
-        """Whom the event that was sent last is for."""
+        """Receivers of the event that was sent last."""
         self._chance = Chance(seed, "event jitter")
 
-    def heard_at(self, node: NodeId) -> float:
+    def heard(self, node: NodeId) -> float:
         """See :class:`~shoal.stack.host.Host`."""
         return self.medium.heard_at(self.node, node)
 
@@ -40,7 +40,7 @@ class AirHost(SimHost):
         """Does nothing: on the air there are no connections."""
 
     def send(self, to: NodeId, message: Message) -> None:
-        """One frame for a node in range, acknowledged and repeated.
+        """Send one frame to a node in range, acknowledged and repeated.
 
         If no attempt gets through, the bottom layer is told by ``unreachable`` when the last has
         failed. An event sent to several neighbours at one instant is one frame, as ``send_all``
@@ -57,7 +57,7 @@ class AirHost(SimHost):
             self._broadcast_to([to], message)
 
     def _broadcast_to(self, named: list[NodeId], message: Message) -> None:
-        """Soon, one frame for these; whoever else received the event may be about to send, too."""
+        """Send one frame to these after a random wait, as others may send the same event now."""
         self._named = named
         event = message.events()[0]
         wait = self._chance.uniform(event.publisher, event.sequence, self.node)
@@ -81,12 +81,12 @@ class AirHost(SimHost):
             self.medium.send(self.node, node, message)
 
     def broadcast(self, message: Message) -> None:
-        """One frame for whoever hears it; nobody acknowledges it."""
+        """Send one frame to all nodes in range; nobody acknowledges it."""
         if not self.clock.stopped:
             self.medium.send(self.node, NOBODY, message)
 
     def send_direct(self, to: Contact, message: Message) -> None:
-        """As ``send``; whether it arrives is not told."""
+        """Send as ``send`` does; a failure is not reported."""
         if not self.clock.stopped:
             self.medium.send(self.node, to.node, message, quiet=True)
 
@@ -104,5 +104,5 @@ class AirLinks(Connections):
         super().crash(node)
 
     def attached(self, node: NodeId, parent: NodeId) -> bool:
-        """Whether a node's parent is one that runs, in range or not."""
+        """Whether a node's parent runs, in range or not."""
         return parent != LOCAL and self.network.nodes[parent] is not None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shoal.simulation.network import Network
 
 FAR: Final = 1 << 61
-"""Later than everything that happens."""
+"""Time later than everything that happens."""
 
 
 RETRY: Final = 500_000_000
@@ -54,21 +54,21 @@ class Medium(Between):
         self.count = nodes
         self.broadcasts = parameters.event_transport == "broadcast"
         self.next_at = 0
-        """When something happens on the channel next, or earlier."""
+        """Time of the channel's next action, or an earlier one."""
         self.letters: list[tuple[Message, tuple[NodeId, ...] | None] | None] = []
-        """Per row of ``frames``: the message, and for whom it is if not for all who hear it."""
+        """Message and receivers (None: all in range) of each row of ``frames``."""
         self.flooding: Flooding | None = None
-        """What the channel passes on by itself, if it does."""
+        """Floods that the channel passes on by itself; None if nodes do."""
         self.last_heard: list[dict[NodeId, int]] = [{} for _ in range(nodes)]
-        """Per node when it last received a frame of each other."""
+        """Time of the last frame received, per receiver and sender, in nanoseconds."""
         self._unsent = 0
         self._lost = 0
         self._room = 0
-        """Time until which there is room to count what happens."""
+        """Time up to which ``counts`` has rows."""
         self._free = 0
         """Frames that there is room for still, or more."""
         self._anyone = [Fan([]) for _ in range(nodes)]
-        """What the recorder is told of a broadcast's receivers: only who sends."""
+        """Fan that the recorder gets for a broadcast, per sender: it names the sender only."""
         for node, fan in enumerate(self._anyone):
             fan.source = node
         self.memory: Any = None
@@ -136,11 +136,11 @@ class Medium(Between):
             self.grow(counts=np.concatenate([counts, more]))
 
     def watch(self) -> None:
-        """From now on write down what becomes of every frame at every node in range."""
+        """Log the outcome of every frame at every node in range from now on."""
         self.air.whole[s.LOGS] = 1
 
     def watched(self) -> Any:
-        """What was written down since this was last asked: rows as in ``state.LOG_FIELDS``."""
+        """Rows logged since the last call, with the columns of ``state.LOG_FIELDS``."""
         rows = self.air.log[: self.air.numbers[s.LOGGED]].copy()
         self.air.numbers[s.LOGGED] = 0
         return rows
@@ -157,8 +157,9 @@ class Medium(Between):
         frames = self.air.frames
         frame = int(self.air.nodes[node, s.HEAD])
         while frame != s.NOBODY:
-            if frames[frame, s.FLAGS] & (s.LASTING | s.QUIET) == s.LASTING:
-                self._tell_later(node, int(frames[frame, s.TARGET]), self.letters[frame][0])
+            letter = self.letters[frame]
+            if letter and frames[frame, s.FLAGS] & (s.LASTING | s.QUIET) == s.LASTING:
+                self._tell_later(node, int(frames[frame, s.TARGET]), letter[0])
             frame = int(frames[frame, s.NEXT])
         queueing.switch_off(self.memory, node)
         self._settle()
@@ -218,7 +219,7 @@ class Medium(Between):
             node.layers[type(message)].undelivered(target, message)
 
     def heard_at(self, node: NodeId, sender: NodeId) -> float:
-        """When a node last received a frame of another, in seconds; -1 if never."""
+        """Time in seconds when a node last received a frame of another; -1 if never."""
         return self.last_heard[node].get(sender, -NANOSECONDS) / NANOSECONDS
 
     def size_of(self, node: NodeId, message: Message) -> int:
@@ -233,7 +234,7 @@ class Medium(Between):
         return size
 
     def fan(self, node: NodeId, to: tuple[NodeId, ...]) -> Fan:
-        """Whom a frame is for, as the recorder wants to know it."""
+        """Receivers of a frame, in the form that the recorder takes."""
         fans = self.network.hosts[node].fans
         fan = fans.get(to)
         if fan is None:
@@ -326,7 +327,7 @@ class Medium(Between):
         self._unsent = unsent
 
     def counted(self) -> Any:
-        """What happened so far: a row per time bin, a column per entry of ``state.COUNTS``."""
+        """Counters so far: a row per time bin, a column per entry of ``state.COUNTS``."""
         return self.air.counts[:, : len(s.COUNTS)]
 
     def _write(self) -> None:

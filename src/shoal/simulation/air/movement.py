@@ -17,21 +17,16 @@ import numpy as np
 from shoal.simulation.air import state as s
 from shoal.simulation.air.arrays import inlined, kernel
 
-# Numba compiles global constants, not attributes of modules.
-NOBODY, NEAR, LEG, LAST_LEG, PROPAGATION = s.NOBODY, s.NEAR, s.LEG, s.LAST_LEG, s.PROPAGATION
-PATH_LOSS, GIVEN, REACH, EXPONENT = s.PATH_LOSS, s.GIVEN, s.REACH, s.EXPONENT
-FARTHEST = s.FARTHEST
-
 
 @inlined
 def locate(nodes, places, legs, now):
-    """Where all nodes are at a time; NaN where they are absent. Time does not go back."""
+    """Positions of all nodes at a time; NaN for absent ones. Time does not go back."""
     for node in range(places.shape[0]):
-        leg = nodes[node, LEG]
-        last = nodes[node, LAST_LEG]
+        leg = nodes[node, s.LEG]
+        last = nodes[node, s.LAST_LEG]
         while leg < last and legs[leg, 1] < now:
             leg += 1
-        nodes[node, LEG] = leg
+        nodes[node, s.LEG] = leg
         if leg < last and legs[leg, 0] <= now:
             passed = (now - legs[leg, 0]) * 1e-9
             places[node, 0] = legs[leg, 2] + passed * legs[leg, 4]
@@ -46,11 +41,11 @@ def look(air, now):
     """Work out who senses whom; the largest number of neighbours, which may be too many."""
     nodes, near, gain, places, whole = air.nodes, air.near, air.gain, air.places, air.whole
     real, grid = air.real, air.grid
-    if whole[PROPAGATION] == GIVEN:
+    if whole[s.PROPAGATION] == s.GIVEN:
         return 0
     locate(nodes, places, air.legs, now)
     count = places.shape[0]
-    reach = real[FARTHEST]
+    reach = real[s.FARTHEST]
     left, low, right, high = np.inf, np.inf, -np.inf, -np.inf
     for node in range(count):
         if places[node, 0] == places[node, 0]:
@@ -60,7 +55,7 @@ def look(air, now):
             high = max(high, places[node, 1])
     if left == np.inf:
         for node in range(count):
-            nodes[node, NEAR] = 0
+            nodes[node, s.NEAR] = 0
         return 0
     # Lists of the nodes in each cell: the first in a cell, the next behind each, and its cell.
     first, behind, cell = grid[: -3 * count], grid[-3 * count : -2 * count], grid[-2 * count :]
@@ -70,7 +65,7 @@ def look(air, now):
     across = np.int64((right - left) / size) + 1
     up = np.int64((high - low) / size) + 1
     for at in range(across * up):
-        first[at] = NOBODY
+        first[at] = s.NOBODY
     for node in range(count - 1, -1, -1):  # so that lists of cells are in order
         if places[node, 0] == places[node, 0]:
             cell[2 * node] = np.int64((places[node, 0] - left) / size)
@@ -86,18 +81,18 @@ def look(air, now):
             for row in range(max(0, y - 1), min(up, y + 2)):
                 for column in range(max(0, x - 1), min(across, x + 2)):
                     other = first[row * across + column]
-                    while other != NOBODY:
+                    while other != s.NOBODY:
                         east = places[other, 0] - places[node, 0]
                         north = places[other, 1] - places[node, 1]
                         apart = east * east + north * north
                         if other != node and apart <= reach * reach:
                             if found < near.shape[1]:
                                 near[node, found] = other
-                                if whole[PROPAGATION] == PATH_LOSS:
+                                if whole[s.PROPAGATION] == s.PATH_LOSS:
                                     gain[node, found] = strength(real, math.sqrt(apart))
                             found += 1
                         other = behind[other]
-        nodes[node, NEAR] = min(found, near.shape[1])
+        nodes[node, s.NEAR] = min(found, near.shape[1])
         most = max(most, found)
     return most
 
@@ -105,4 +100,4 @@ def look(air, now):
 @inlined
 def strength(real, metres):
     """The power received at a distance, relative to the weakest frame that can be received."""
-    return (real[REACH] / max(metres, 1.0)) ** real[EXPONENT]
+    return (real[s.REACH] / max(metres, 1.0)) ** real[s.EXPONENT]

@@ -1,4 +1,4 @@
-"""What a configuration may say about a radio medium; the defaults are those of 802.11b."""
+"""Parameters of a radio medium; the defaults are those of 802.11b."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACK_BYTES = 14
 
 
 class MediumParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How radios share the air."""
+    """One 802.11b channel, which all radios share."""
 
     range: Metres = 200.0
     """Metres within which a frame can be received."""
@@ -26,14 +26,14 @@ class MediumParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     exponent: Annotated[float, msgspec.Meta(ge=1, le=8)] = 2.0
     """Path loss: the power falls with this power of the distance (2: free space)."""
     fading: Literal["none", "rayleigh"] = "none"
-    """Path loss: whether the power of every frame is drawn anew at every receiver."""
+    """Path loss: ``rayleigh`` draws the power of every frame at every receiver."""
     noise: Annotated[float, msgspec.Meta(ge=-100, le=0)] = -11.6
     """Path loss: noise in dB relative to the weakest frame that can be received (-93.6 dBm)."""
     sense: Annotated[float, msgspec.Meta(ge=-30, le=60)] = 0.0
     """Path loss: total power from which on the channel is busy, in dB relative to that frame."""
     capture: Literal["off", "first", "strongest"] = "first"
-    """What a receiver makes of frames that overlap: nothing; the first, if interference leaves its
-    bits right; or also a later one that is 10 dB stronger than all else."""
+    """Reception of frames that overlap: none; the first, if interference leaves its bits right; or
+    also a later one that is 10 dB stronger than all else."""
     rate: Annotated[float, msgspec.Meta(gt=0)] = 2e6
     """Bits a second: 1e6, 2e6, 5.5e6 or 11e6."""
     preamble: Micro = 192.0
@@ -43,12 +43,11 @@ class MediumParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     sifs: Micro = 10.0
     """Microseconds between a frame and its acknowledgement."""
     eifs: bool = True
-    """Whether a node waits longer than DIFS (SIFS and two slots) after a frame that it could not
-    read."""
+    """Wait longer than DIFS (SIFS and two slots) after a frame that could not be read."""
     window: Annotated[int, msgspec.Meta(ge=1, le=32_767)] = 31
     """Slots of the first contention window."""
     largest_window: Annotated[int, msgspec.Meta(ge=1, le=32_767)] = 1023
-    """Slots of the last one; each failed attempt doubles the window."""
+    """Slots of the largest contention window; each failed attempt doubles the window."""
     attempts: Annotated[int, msgspec.Meta(ge=1, le=255)] = 7
     """Transmissions of a unicast frame before it is given up."""
     queue: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 500
@@ -60,7 +59,7 @@ class MediumParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     largest_frame: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 2304
     """Bytes of the largest message; a larger one is an error."""
     event_bytes: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 200
-    """Bytes of a message that carries events, for each event."""
+    """Bytes of a message for each event that it carries."""
     event_transport: Literal["broadcast", "unicast"] = "broadcast"
     """Events for several neighbours: one frame that names them all and is not acknowledged, or one
     acknowledged frame for each."""
@@ -68,7 +67,7 @@ class MediumParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     """Seconds, drawn at random up to this, that an event waits before it is broadcast to
     neighbours: others that received it would send it on at the same moment."""
     step: Annotated[float, msgspec.Meta(ge=1e-3, le=1e6)] = 0.1
-    """Seconds between two looks at where nodes are."""
+    """Seconds between two updates of nodes' positions."""
     joining: Seconds = 0.0
     """Seconds within which nodes start, at times drawn at random."""
 
@@ -106,7 +105,7 @@ class AirParameters(MediumParameters, frozen=True, forbid_unknown_fields=True, k
     height: Metres = 1000.0
     """Metres from south to north."""
     model: Literal["random waypoint", "random direction", "still"] = "random waypoint"
-    """How nodes move."""
+    """Model by which nodes move."""
     speed: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
     """Metres a second."""
     slowest: Annotated[float, msgspec.Meta(gt=0, le=1e6)] | None = None
@@ -114,11 +113,11 @@ class AirParameters(MediumParameters, frozen=True, forbid_unknown_fields=True, k
     pause: Seconds = 5.0
     """Seconds that a node rests where it arrives."""
     steady: bool = True
-    """Random waypoint: begin in the state that it tends to, and not with all nodes on their way."""
+    """Random waypoint: begin in its steady state, and not with all nodes on their way."""
     connected: bool = False
     """Draw placements until all nodes are connected at the start."""
     places: tuple[tuple[float, float], ...] = ()
-    """Where nodes stand, in metres; they do not move then."""
+    """Places of nodes, in metres; with places nodes do not move."""
 
 
 class AirTracksParameters(MediumParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -127,11 +126,11 @@ class AirTracksParameters(MediumParameters, frozen=True, forbid_unknown_fields=T
     path: str
     """A file of recorded positions."""
     format: Literal["bonnmotion", "ns2", "positions"] = "positions"
-    """How the file is written."""
+    """Format of the file."""
     start: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Seconds of the recording to leave out."""
     stay: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    """Take only nodes that are there from ``start`` on for at least so many seconds."""
+    """Seconds from ``start`` on for which a node must be present to be taken."""
     area: tuple[float, float, float, float] | None = None
     """Least x and y, greatest x and y: a position outside is an error."""
 

@@ -1,7 +1,8 @@
 """A node's queue and its access to the channel: 802.11's distributed coordination function.
 
-A node with a frame to send waits until the channel has been idle for DIFS (EIFS after a frame that
-it could not read) and a random number of slots, which it counts while the channel is idle only.
+A node with a frame to send waits until the channel has been idle for DIFS and a random number of
+slots, which it counts while the channel is idle only. After a frame that it could not read it waits
+for EIFS from the end of that frame, as the frame may be about to be acknowledged.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -14,33 +15,20 @@ from shoal.simulation.air.arrays import inlined, kernel, unpack
 from shoal.simulation.air.reception import below
 from shoal.simulation.air.timers import set_timer
 
-# Numba compiles global constants, not attributes of modules.
-NEVER, NOBODY, SLOTS, IDLE_FROM = s.NEVER, s.NOBODY, s.SLOTS, s.IDLE_FROM
-ACCESS_AT, RESERVED, SENDING, HEARING = s.ACCESS_AT, s.RESERVED, s.SENDING, s.HEARING
-HEAD, TAIL, QUEUED, WINDOW, ATTEMPTS = s.HEAD, s.TAIL, s.QUEUED, s.WINDOW, s.ATTEMPTS
-WAITING, ACKNOWLEDGES, DRAWN, GARBLED = s.WAITING, s.ACKNOWLEDGES, s.DRAWN, s.GARBLED
-RUNS, SOURCE, TARGET, AIRTIME, EXPIRES = s.RUNS, s.SOURCE, s.TARGET, s.AIRTIME, s.EXPIRES
-NEXT, FLAGS, EVENT, ROUTINE, FREE = s.NEXT, s.FLAGS, s.EVENT, s.ROUTINE, s.FREE
-UNSENT, FRAME, SENDER, SLOT, DIFS, EIFS = s.UNSENT, s.FRAME, s.SENDER, s.SLOT, s.DIFS, s.EIFS
-SMALLEST_WINDOW, LARGEST_WINDOW, LIMIT = s.SMALLEST_WINDOW, s.LARGEST_WINDOW, s.LIMIT
-QUEUE, BIN, LIFETIME, BACKOFF_KEY = s.QUEUE, s.BIN, s.LIFETIME, s.BACKOFF_KEY
-QUEUE_DROPS, RETRIES, GIVEN_UP = s.QUEUE_DROPS, s.RETRIES, s.GIVEN_UP
-LASTING, DETECTION, BUSY_SINCE = s.LASTING, s.DETECTION, s.BUSY_SINCE
-
 
 @inlined
 def draw_slots(air, node):
     """A new back-off."""
     nodes = air.nodes
-    nodes[node, DRAWN] += 1
-    limit = nodes[node, WINDOW] + 1
-    nodes[node, SLOTS] = below(air.keys[BACKOFF_KEY], limit, node, nodes[node, DRAWN])
+    nodes[node, s.DRAWN] += 1
+    limit = nodes[node, s.WINDOW] + 1
+    nodes[node, s.SLOTS] = below(air.keys[s.BACKOFF_KEY], limit, node, nodes[node, s.DRAWN])
 
 
 @inlined
 def wake_at(air, node, at):
     """The node may transmit at a time; its timer need not be told of a later one."""
-    air.nodes[node, ACCESS_AT] = at
+    air.nodes[node, s.ACCESS_AT] = at
     if at < air.heap[2, node]:
         set_timer(air.heap, node, at)
 
@@ -49,49 +37,48 @@ def wake_at(air, node, at):
 def become_idle(air, node, now):
     """The channel is free: go on counting slots after DIFS or EIFS."""
     nodes, whole = air.nodes, air.whole
-    gap = whole[EIFS] if nodes[node, GARBLED] else whole[DIFS]
-    start = max(now, nodes[node, RESERVED]) + gap
-    nodes[node, IDLE_FROM] = start
-    if not nodes[node, WAITING] and nodes[node, HEAD] != NOBODY:
-        wake_at(air, node, start + nodes[node, SLOTS] * whole[SLOT])
+    start = max(now, nodes[node, s.RESERVED], nodes[node, s.GARBLED]) + whole[s.DIFS]
+    nodes[node, s.IDLE_FROM] = start
+    if not nodes[node, s.WAITING] and nodes[node, s.HEAD] != s.NOBODY:
+        wake_at(air, node, start + nodes[node, s.SLOTS] * whole[s.SLOT])
 
 
 @inlined
 def become_busy(air, node, now):
     """The channel is taken: keep the slots that are left."""
     nodes = air.nodes
-    passed = now - nodes[node, IDLE_FROM]
-    slots = nodes[node, SLOTS]
+    passed = now - nodes[node, s.IDLE_FROM]
+    slots = nodes[node, s.SLOTS]
     if passed > 0 and slots:
-        nodes[node, SLOTS] = slots - min(slots, passed // air.whole[SLOT])
-    nodes[node, IDLE_FROM] = NEVER
-    nodes[node, BUSY_SINCE] = now
-    if not nodes[node, WAITING] and nodes[node, ACCESS_AT] > now + air.whole[DETECTION]:
-        nodes[node, ACCESS_AT] = NEVER  # a node about to transmit has not sensed it yet
+        nodes[node, s.SLOTS] = slots - min(slots, passed // air.whole[s.SLOT])
+    nodes[node, s.IDLE_FROM] = s.NEVER
+    nodes[node, s.BUSY_SINCE] = now
+    if not nodes[node, s.WAITING] and nodes[node, s.ACCESS_AT] > now + air.whole[s.DETECTION]:
+        nodes[node, s.ACCESS_AT] = s.NEVER  # a node about to transmit has not sensed it yet
 
 
 @inlined
 def drop_first(air, node):
     """The first frame of a queue is done with: its row is free."""
     nodes, frames, numbers = air.nodes, air.frames, air.numbers
-    frame = nodes[node, HEAD]
-    nodes[node, HEAD] = frames[frame, NEXT]
-    if nodes[node, HEAD] == NOBODY:
-        nodes[node, TAIL] = NOBODY
-    nodes[node, QUEUED] -= 1
-    nodes[node, ATTEMPTS] = 0
-    if not frames[frame, FLAGS] & ROUTINE:
-        numbers[UNSENT] -= 1
-    frames[frame, NEXT] = numbers[FREE]
-    numbers[FREE] = frame
+    frame = nodes[node, s.HEAD]
+    nodes[node, s.HEAD] = frames[frame, s.NEXT]
+    if nodes[node, s.HEAD] == s.NOBODY:
+        nodes[node, s.TAIL] = s.NOBODY
+    nodes[node, s.QUEUED] -= 1
+    nodes[node, s.ATTEMPTS] = 0
+    if not frames[frame, s.FLAGS] & s.ROUTINE:
+        numbers[s.UNSENT] -= 1
+    frames[frame, s.NEXT] = numbers[s.FREE]
+    numbers[s.FREE] = frame
 
 
 @inlined
 def finish(air, node):
     """A frame was sent, or given up: back off before the next."""
     drop_first(air, node)
-    air.nodes[node, WINDOW] = air.whole[SMALLEST_WINDOW]
-    air.nodes[node, WAITING] = 0
+    air.nodes[node, s.WINDOW] = air.whole[s.SMALLEST_WINDOW]
+    air.nodes[node, s.WAITING] = 0
     draw_slots(air, node)
 
 
@@ -99,28 +86,28 @@ def finish(air, node):
 def resume(air, node, now):
     """A back-off was drawn while the channel may be idle already."""
     nodes = air.nodes
-    nodes[node, ACCESS_AT] = NEVER
-    if nodes[node, IDLE_FROM] != NEVER:
-        start = max(nodes[node, IDLE_FROM], now)
-        nodes[node, IDLE_FROM] = start
-        if nodes[node, HEAD] != NOBODY:
-            wake_at(air, node, start + nodes[node, SLOTS] * air.whole[SLOT])
+    nodes[node, s.ACCESS_AT] = s.NEVER
+    if nodes[node, s.IDLE_FROM] != s.NEVER:
+        start = max(nodes[node, s.IDLE_FROM], now)
+        nodes[node, s.IDLE_FROM] = start
+        if nodes[node, s.HEAD] != s.NOBODY:
+            wake_at(air, node, start + nodes[node, s.SLOTS] * air.whole[s.SLOT])
 
 
 @inlined
 def retry(air, row, node, now):
     """No acknowledgement came: try again after a longer back-off, or give up; True if so."""
     nodes, numbers, whole = air.nodes, air.numbers, air.whole
-    given_up = nodes[node, ATTEMPTS] >= whole[LIMIT]
+    given_up = nodes[node, s.ATTEMPTS] >= whole[s.LIMIT]
     if given_up:
-        air.counts[row, GIVEN_UP] += 1
-        numbers[FRAME] = nodes[node, HEAD]
-        numbers[SENDER] = node
+        air.counts[row, s.GIVEN_UP] += 1
+        numbers[s.FRAME] = nodes[node, s.HEAD]
+        numbers[s.SENDER] = node
         finish(air, node)
     else:
-        air.counts[row, RETRIES] += 1
-        nodes[node, WAITING] = 0
-        nodes[node, WINDOW] = min(2 * nodes[node, WINDOW] + 1, whole[LARGEST_WINDOW])
+        air.counts[row, s.RETRIES] += 1
+        nodes[node, s.WAITING] = 0
+        nodes[node, s.WINDOW] = min(2 * nodes[node, s.WINDOW] + 1, whole[s.LARGEST_WINDOW])
         draw_slots(air, node)
     resume(air, node, now)
     return given_up
@@ -133,44 +120,44 @@ def put(air, row, node, target, airtime, flags, event, now):
     The caller has made sure that there is a free row.
     """
     nodes, frames, numbers, whole = air.nodes, air.frames, air.numbers, air.whole
-    if nodes[node, QUEUED] >= whole[QUEUE]:
-        air.counts[row, QUEUE_DROPS] += 1
-        return NOBODY
-    frame = numbers[FREE]
-    numbers[FREE] = frames[frame, NEXT]
-    frames[frame, SOURCE] = node
-    frames[frame, TARGET] = target
-    frames[frame, AIRTIME] = airtime
-    frames[frame, EXPIRES] = NEVER if flags & LASTING else now + whole[LIFETIME]
-    frames[frame, NEXT] = NOBODY
-    frames[frame, FLAGS] = flags
-    frames[frame, EVENT] = event
-    if not flags & ROUTINE:
-        numbers[UNSENT] += 1
-    nodes[node, QUEUED] += 1
-    if nodes[node, TAIL] != NOBODY:
-        frames[nodes[node, TAIL], NEXT] = frame
-        nodes[node, TAIL] = frame
+    if nodes[node, s.QUEUED] >= whole[s.QUEUE]:
+        air.counts[row, s.QUEUE_DROPS] += 1
+        return s.NOBODY
+    frame = numbers[s.FREE]
+    numbers[s.FREE] = frames[frame, s.NEXT]
+    frames[frame, s.SOURCE] = node
+    frames[frame, s.TARGET] = target
+    frames[frame, s.AIRTIME] = airtime
+    frames[frame, s.EXPIRES] = s.NEVER if flags & s.LASTING else now + whole[s.LIFETIME]
+    frames[frame, s.NEXT] = s.NOBODY
+    frames[frame, s.FLAGS] = flags
+    frames[frame, s.EVENT] = event
+    if not flags & s.ROUTINE:
+        numbers[s.UNSENT] += 1
+    nodes[node, s.QUEUED] += 1
+    if nodes[node, s.TAIL] != s.NOBODY:
+        frames[nodes[node, s.TAIL], s.NEXT] = frame
+        nodes[node, s.TAIL] = frame
         return frame
-    nodes[node, HEAD] = frame
-    nodes[node, TAIL] = frame
-    if nodes[node, IDLE_FROM] == NEVER:
-        if nodes[node, SLOTS] == 0 and nodes[node, SENDING] == NOBODY:
-            if now < nodes[node, BUSY_SINCE] + whole[DETECTION]:
+    nodes[node, s.HEAD] = frame
+    nodes[node, s.TAIL] = frame
+    if nodes[node, s.IDLE_FROM] == s.NEVER:
+        if nodes[node, s.SLOTS] == 0 and nodes[node, s.SENDING] == s.NOBODY:
+            if now < nodes[node, s.BUSY_SINCE] + whole[s.DETECTION]:
                 wake_at(air, node, now)  # it has not sensed yet that the channel is taken
             else:
                 draw_slots(air, node)
     else:
-        at = nodes[node, IDLE_FROM] + nodes[node, SLOTS] * whole[SLOT]
+        at = nodes[node, s.IDLE_FROM] + nodes[node, s.SLOTS] * whole[s.SLOT]
         wake_at(air, node, max(at, now))
     return frame
 
 
 @kernel
 def submit(memory, node, target, airtime, flags, event, now):
-    """As ``put``, for nodes."""
+    """Queue a frame of a node; see ``put``."""
     air = unpack(memory)
-    return put(air, now // air.whole[BIN], node, target, airtime, flags, event, now)
+    return put(air, now // air.whole[s.BIN], node, target, airtime, flags, event, now)
 
 
 @kernel
@@ -178,9 +165,9 @@ def switch_off(memory, node):
     """A node's radio is off: what it had to send is lost, but for a frame under way."""
     air = unpack(memory)
     nodes = air.nodes
-    while nodes[node, HEAD] != NOBODY and nodes[node, HEAD] != nodes[node, SENDING]:
+    while nodes[node, s.HEAD] != s.NOBODY and nodes[node, s.HEAD] != nodes[node, s.SENDING]:
         drop_first(air, node)
-    nodes[node, RUNS] = 0
-    nodes[node, WAITING] = 0
-    nodes[node, HEARING] = NOBODY
-    nodes[node, ACKNOWLEDGES] = NOBODY
+    nodes[node, s.RUNS] = 0
+    nodes[node, s.WAITING] = 0
+    nodes[node, s.HEARING] = s.NOBODY
+    nodes[node, s.ACKNOWLEDGES] = s.NOBODY

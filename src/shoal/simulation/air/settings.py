@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from shoal.simulation.air.parameters import MediumParameters
 
 CELLS: Final = 4
-"""Cells of the grid that nodes are sorted into, for each of them."""
+"""Cells of the grid per node."""
 FIRST_ROOM: Final = 64
-"""Frames, neighbours and time bins that there is room for at the beginning."""
+"""Rows for frames, neighbours and time bins at the beginning."""
 WEAKEST: Final = 0.05
 """Path loss: signals below this share of the weakest frame that can be received are ignored."""
 DETECTION: Final = 4_000
@@ -24,7 +24,7 @@ DETECTION: Final = 4_000
 MARGIN: Final = 10 ** (4 / 10)
 """Signal to interference, 4 dB, from which on a receiver locks to a preamble."""
 CAPTURE_MARGIN: Final = 10.0
-"""The same from which on it leaves one frame for another (10 dB)."""
+"""Signal to interference, 10 dB, from which on a receiver leaves one frame for another."""
 
 
 def first_arrays(

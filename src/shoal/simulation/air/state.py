@@ -1,4 +1,4 @@
-"""The arrays that the radio channel lives in: what each column and number is.
+"""The arrays of the radio channel: the meaning of each column and number.
 
 Times are whole nanoseconds. ``NEVER`` stands for a time that does not come, ``NOBODY`` for no frame
 and no node. All arrays are parts of one, the memory: a call that passes one array is quick.
@@ -15,39 +15,39 @@ class Air(NamedTuple):
     """All arrays, by name."""
 
     nodes: Any
-    """Per node its transmitter, receiver and queue."""
+    """Transmitter, receiver and queue, a row per node."""
     levels: Any
-    """Per node what its receiver senses."""
+    """Power that the receiver senses, a row per node."""
     frames: Any
-    """Per frame what is known of it."""
+    """Frames, a row each."""
     near: Any
-    """Per node who senses its transmissions."""
+    """Nodes that sense a node's transmissions, a row per node."""
     gain: Any
-    """With what power, or how surely; and the same of the transmissions under way."""
+    """Power or link quality for each of ``near``, then for each of ``ears``."""
     ears: Any
-    """Per node who senses the transmission under way."""
+    """Nodes that sense a node's transmission under way, a row per node."""
     heap: Any
-    """Timers: the heap, the place of each in it, and the time of each."""
+    """Timers: the heap, the position of each timer in it, and the time of each."""
     numbers: Any
     whole: Any
     real: Any
     keys: Any
     counts: Any
-    """What happened, per time bin."""
+    """Counters, a row per time bin; see ``COUNTS``."""
     out: Any
-    """Who received the last frame."""
+    """Nodes that received the last frame."""
     places: Any
-    """Per node where it is, in metres."""
+    """Position in metres, a row per node."""
     grid: Any
-    """Room to sort nodes by where they are."""
+    """Scratch space to sort nodes by position."""
     legs: Any
-    """Where nodes go; see :mod:`~shoal.simulation.air.movement`."""
+    """Tracks of nodes; see :mod:`~shoal.simulation.air.movement`."""
     events: Any
     """Flooding on arrays; see :mod:`~shoal.simulation.air.flood`."""
     seen: Any
     pending: Any
     log: Any
-    """What became of each frame at each node in range, if that is written down."""
+    """Outcome of each frame at each node in range, if logging is on."""
 
 
 KINDS: Final[dict[str, Any]] = {
@@ -60,7 +60,7 @@ KINDS: Final[dict[str, Any]] = {
     "events": np.uint64,
     "seen": np.uint64,
 }
-"""The arrays that do not hold signed whole numbers."""
+"""Arrays that do not hold signed whole numbers, and their types."""
 
 NEVER: Final = 1 << 62
 NOBODY: Final = -1
@@ -83,7 +83,7 @@ ATTEMPTS: Final = 13  # transmissions of the first frame so far
 WAITING: Final = 14  # whether it waits for an acknowledgement
 ACKNOWLEDGES: Final = 15  # to whom it is about to send one
 DRAWN: Final = 16  # back-offs drawn so far
-GARBLED: Final = 17  # whether the last frame that it heard was lost
+GARBLED: Final = 17  # until when it would wait for the acknowledgement of a frame it could not read
 NEAR: Final = 18  # how many nodes sense its transmissions
 EARS: Final = 19  # how many sense the one under way
 RUNS: Final = 20  # whether its radio is on
@@ -121,7 +121,7 @@ FREE: Final = 1  # the first free row of ``frames``
 UNSENT: Final = 2  # frames that keep the network from being at rest
 TRANSMISSIONS: Final = 3
 NEXT_LOOK: Final = 4  # when positions are looked at next
-RECEIVERS: Final = 5  # entries in ``ears_out``
+RECEIVERS: Final = 5  # entries in ``out``
 FRAME: Final = 6  # the frame that they received, or that was given up
 SENDER: Final = 7
 PENDING: Final = 8  # flooding on arrays: events that nodes are about to pass on
@@ -150,7 +150,7 @@ NODES: Final = 0
 SLOT: Final = 1
 SIFS: Final = 2
 DIFS: Final = 3
-EIFS: Final = 4  # in place of DIFS after a frame that was lost
+EIFS: Final = 4  # in place of DIFS after a frame that could not be read
 SMALLEST_WINDOW: Final = 5
 LARGEST_WINDOW: Final = 6
 LIMIT: Final = 7  # of attempts

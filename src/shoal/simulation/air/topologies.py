@@ -34,13 +34,7 @@ from shoal.simulation.mobility import (
     random_waypoint,
 )
 from shoal.simulation.network import Network
-from shoal.simulation.radio import (
-    HORIZON,
-    PLACEMENTS,
-    check_area,
-    check_count,
-    staying,
-)
+from shoal.simulation.radio import HORIZON, PLACEMENTS, check_area, check_count, staying
 from shoal.simulation.topology import connected
 from shoal.stack import Chance, StackError, register
 
@@ -154,7 +148,7 @@ class Air(OnAir):
 
 
 def _draw(parameters: AirParameters, nodes: int, chance: Chance) -> list[list[Point]]:
-    """Where nodes go."""
+    """Tracks of all nodes."""
     area = Area(parameters.width, parameters.height)
     speed, pause = parameters.speed, parameters.pause
     if parameters.places:

@@ -134,7 +134,7 @@ def _waits(name: str) -> Callable[..., None]:
 for _name in (
     *("now", "contact", "open", "close", "send", "send_all", "broadcast", "send_direct"),
     *("heard", "last_beat"),
-    *("deliver", "gap", "stopped", "heard_at", "link_changed", "parent_changed", "note"),
+    *("deliver", "gap", "stopped", "link_changed", "parent_changed", "note"),
 ):
     setattr(PausableHost, _name, _asks_real(_name))
 for _name in (

@@ -18,9 +18,6 @@ from shoal.simulation.dataplane.state import State
 
 ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG, CRASH = range(11)
 
-SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
-NEIGHBOUR, CHANNEL, VERSION = s.NEIGHBOUR, s.CHANNEL, s.VERSION
-
 
 @kernel
 def carry_out(changes, state: State):
@@ -33,9 +30,9 @@ def carry_out(changes, state: State):
         what, node, source = changes[i, 0], changes[i, 1], changes[i, 2]
         a, b = changes[i, 3], changes[i, 4]
         if what == LIMITS:
-            limits[node, HORIZON] = source
-            limits[node, FANOUT] = a
-            limits[node, PUBLISHER_FANOUT] = b
+            limits[node, s.HORIZON] = source
+            limits[node, s.FANOUT] = a
+            limits[node, s.PUBLISHER_FANOUT] = b
             continue
         if what == HANG:
             parent[node, 0] = source
@@ -47,7 +44,7 @@ def carry_out(changes, state: State):
                 local[node, w] = ZERO
             for pattern in range(subscribers.shape[0]):
                 subscribers[pattern, node >> 6] &= ~bit_of(node)
-            now[VERSION] += 1
+            now[s.VERSION] += 1
             continue
         if what == WISH:
             if a:
@@ -56,22 +53,22 @@ def carry_out(changes, state: State):
             else:
                 local[node, source >> 6] &= ~bit_of(source)
                 subscribers[source, node >> 6] &= ~bit_of(node)
-            now[VERSION] += 1
+            now[s.VERSION] += 1
             continue
         if what == POINT and parent[node, 0] == source:
             parent[node, 1] = a
-        count = limits[node, SLOTS]
+        count = limits[node, s.SLOTS]
         if what == ADD_SLOT:
-            link[node, count, NEIGHBOUR] = source
-            link[node, count, CHANNEL] = a
+            link[node, count, s.NEIGHBOUR] = source
+            link[node, count, s.CHANNEL] = a
             leaf[node, count] = 0
             for level in range(mask.shape[2]):
                 for w in range(mask.shape[3]):
                     mask[node, count, level, w] = ZERO
-            limits[node, SLOTS] = count + 1
+            limits[node, s.SLOTS] = count + 1
             continue
         k = 0
-        while k < count and link[node, k, NEIGHBOUR] != source:
+        while k < count and link[node, k, s.NEIGHBOUR] != source:
             k += 1
         if k == count:
             continue
@@ -80,7 +77,7 @@ def carry_out(changes, state: State):
         elif what == CLEAR:
             mask[node, k, a, b >> 6] &= ~bit_of(b)
         elif what == POINT:
-            link[node, k, CHANNEL] = a
+            link[node, k, s.CHANNEL] = a
         elif what == IS_LEAF:
             leaf[node, k] = a
             for w in range(leaf_mask.shape[2]):
@@ -93,4 +90,4 @@ def carry_out(changes, state: State):
                 leaf[node, j] = leaf[node, j + 1]
                 mask[node, j] = mask[node, j + 1]
                 leaf_mask[node, j] = leaf_mask[node, j + 1]
-            limits[node, SLOTS] = count - 1
+            limits[node, s.SLOTS] = count - 1

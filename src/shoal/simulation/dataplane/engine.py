@@ -31,22 +31,7 @@ from shoal.simulation.dataplane.rules import (
     wants,
 )
 
-# Numba compiles global constants, not attributes of modules.
-DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = s.DONE, s.BIN, s.FULL_QUEUE, s.FULL_LOG, s.TWICE
-FLOODING, TABLE_FORWARDING = s.FLOODING, s.TABLE_FORWARDING
-HIERARCHICAL_FORWARDING, SEMI_PROBABILISTIC = s.HIERARCHICAL_FORWARDING, s.SEMI_PROBABILISTIC
-NEIGHBOUR, CHANNEL, BIN_NUMBER = s.NEIGHBOUR, s.CHANNEL, s.BIN_NUMBER
-NOW, ORDER, HEAD, TAIL, HEAP = s.NOW, s.ORDER, s.HEAD, s.TAIL, s.HEAP
-NEXT, NEXT_ORDER, FREE_PLACES = s.NEXT, s.NEXT_ORDER, s.FREE_PLACES
-HANDLED, LOST, SENT, MISROUTED, REACHED = s.HANDLED, s.LOST, s.SENT, s.MISROUTED, s.REACHED
-UNLINKED, DELIVERIES, MESSAGES = s.UNLINKED, s.DELIVERIES, s.MESSAGES
-VERSION, COMPONENTS, DUE = s.VERSION, s.COMPONENTS, s.DUE
-DUPLICATES, ENDS, WRONG_EVENT, WRONG_NODE = s.DUPLICATES, s.ENDS, s.WRONG_EVENT, s.WRONG_NODE
-SLOTS, HORIZON, FANOUT, PUBLISHER_FANOUT = s.SLOTS, s.HORIZON, s.FANOUT, s.PUBLISHER_FANOUT
-SENT_COPIES, WANTED, MISSED = s.SENT_COPIES, s.WANTED, s.MISSED
-FROM, TO, UP, DELAY, FREE_AT = s.FROM, s.TO, s.UP, s.DELAY, s.FREE_AT
 WHOLE, LONGEST = semiprobabilistic.WHOLE, adaptive.LONGEST
-ALL_OF_THEM, UNPUBLISHED = s.ALL_OF_THEM, s.UNPUBLISHED
 NEVER = 1 << 62
 PARENT = -1
 """Stands for the parent among the chosen slots."""
@@ -60,7 +45,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
     watches, watched, before = rule.watches, state.nodes.watched, state.events.before
     last = state.nodes.last
-    remembers = kind in (FLOODING, SEMI_PROBABILISTIC)
+    remembers = kind in (s.FLOODING, s.SEMI_PROBABILISTIC)
     nodes, channels, events = state.nodes, state.channels, state.events
     limits, parent = nodes.limits, nodes.parent
     link, leaf = nodes.link, nodes.leaf
@@ -84,23 +69,23 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     ring_mask = ring.shape[0] - 1
     room = link.shape[1] + 1  # no node sends more messages at once: to all slots and its parent
     planned = times.shape[0]
-    head, tail, waiting = now[HEAD], now[TAIL], now[HEAP]
-    following, following_order = now[NEXT], now[NEXT_ORDER]
-    posted, free_places = now[ORDER], now[FREE_PLACES]
+    head, tail, waiting = now[s.HEAD], now[s.TAIL], now[s.HEAP]
+    following, following_order = now[s.NEXT], now[s.NEXT_ORDER]
+    posted, free_places = now[s.ORDER], now[s.FREE_PLACES]
     handled = lost = sent = misrouted = reached = 0
     target = np.int64(0)
     copies = 0
     copy_hops = copy_deterministic = np.int64(0)
-    straight = kind == FLOODING and plain and not tree and not keeps_messages
-    status = DONE
-    clock = now[NOW]
+    straight = kind == s.FLOODING and plain and not tree and not keeps_messages
+    status = s.DONE
+    clock = now[s.NOW]
     latest = clock
     certain = min(until, bin_end)  # before that no control event comes and no new time bin
     # Where all links take as long, who sends first arrives first.
     visited = promised if plain else seen
     wishes = wanted if tree else owed  # those who want an event, as long as its version holds
-    if now[BIN_NUMBER] != bin_number:
-        now[BIN_NUMBER] = bin_number
+    if now[s.BIN_NUMBER] != bin_number:
+        now[s.BIN_NUMBER] = bin_number
         for w in range(reached_now.shape[0]):
             reached_now[w] = ZERO
     while True:
@@ -125,19 +110,19 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 at = due
                 order = following_order
                 come_from = 2
-        now[DUE] = at
+        now[s.DUE] = at
         if at > until or (at == until and order >= until_order) or come_from < 0:
             break
         if at >= bin_end:
-            status = BIN
+            status = s.BIN
             break
         if tail - head + room > ring_mask or waiting + room > heap.shape[0] or free_places == 0:
-            status = FULL_QUEUE
+            status = s.FULL_QUEUE
             break
-        if (keeps_messages and now[MESSAGES] + room > message.shape[0]) or (
-            keeps_deliveries and now[DELIVERIES] >= delivery.shape[0]
+        if (keeps_messages and now[s.MESSAGES] + room > message.shape[0]) or (
+            keeps_deliveries and now[s.DELIVERIES] >= delivery.shape[0]
         ):
-            status = FULL_LOG
+            status = s.FULL_LOG
             break
         clock = at
 
@@ -150,7 +135,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
             deterministic = np.int64(0)
             following += 1
             if crashed[node]:
-                reachable[event] = UNPUBLISHED
+                reachable[event] = s.UNPUBLISHED
                 if following >= planned or times[following] > clock:
                     following_order = posted
                     if following < planned:
@@ -159,11 +144,11 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
             for i in range(start[event], end[event]):
                 bits[event, numbers[i] >> 6] |= bit_of(numbers[i])
             receivers_of(owed, event, start, end, numbers, subscribers, owes_publisher, publisher)
-            if now[COMPONENTS] > 1:
+            if now[s.COMPONENTS] > 1:
                 reachable[event] = count_in_component(owed, event, component, node)
             else:
-                reachable[event] = ALL_OF_THEM
-            version[event] = now[VERSION]
+                reachable[event] = s.ALL_OF_THEM
+            version[event] = now[s.VERSION]
             if tree:
                 for w in range(owed.shape[1]):
                     wanted[event, w] = owed[event, w]
@@ -189,9 +174,9 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 waiting -= 1
             in_flight[event] -= 1
             taken = False
-            node = np.int64(ends[channel, TO]) & INDEX
-            sender = np.int64(ends[channel, FROM])
-            if ends[channel, UP] == 0:
+            node = np.int64(ends[channel, s.TO]) & INDEX
+            sender = np.int64(ends[channel, s.FROM])
+            if ends[channel, s.UP] == 0:
                 lost += 1
             else:
                 handled += 1
@@ -225,61 +210,61 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                     own = np.int64(before[event])
                     if own >= 0 and wants(local, node, bits, own):
                         stands_for = min(stands_for, LONGEST)
-                        watched[node, WANTED] += stands_for
+                        watched[node, s.WANTED] += stands_for
                         if not received[own, node >> 6] & bit_of(node):
-                            watched[node, MISSED] += stands_for
+                            watched[node, s.MISSED] += stands_for
 
         # Deliver.
-        if version[event] == now[VERSION] and node != publisher[event]:
+        if version[event] == now[s.VERSION] and node != publisher[event]:
             wanting = wishes[event, node >> 6] & bit_of(node) != ZERO
         else:
             wanting = wants(local, node, bits, event)
         if wanting:
             if received[event, node >> 6] & bit_of(node):
-                now[WRONG_EVENT] = event
-                now[WRONG_NODE] = node
-                status = TWICE
+                now[s.WRONG_EVENT] = event
+                now[s.WRONG_NODE] = node
+                status = s.TWICE
                 break
             received[event, node >> 6] |= bit_of(node)
             if keeps_deliveries:
-                row = now[DELIVERIES]
+                row = now[s.DELIVERIES]
                 delivery_time[row] = clock
                 delivery[row, 0] = event
                 delivery[row, 1] = node
                 delivery[row, 2] = hops
-                now[DELIVERIES] = row + 1
+                now[s.DELIVERIES] = row + 1
 
         # Choose links.
         chosen = 0
         known = 0
-        count = limits[node, SLOTS]
-        if kind == SEMI_PROBABILISTIC:
+        count = limits[node, s.SLOTS]
+        if kind == s.SEMI_PROBABILISTIC:
             may_follow = deterministic < rule.ttl_deterministic
             may_guess = hops - deterministic < rule.ttl_probabilistic
             if hops < rule.ttl and not (rule.either and not (may_follow and may_guess)):
-                fanout = np.int64(limits[node, PUBLISHER_FANOUT if sender < 0 else FANOUT])
+                fanout = np.int64(limits[node, s.PUBLISHER_FANOUT if sender < 0 else s.FANOUT])
                 links = fanout // WHOLE
                 if fanout % WHOLE:
                     links += rounds_up(draws, event, node, fanout % WHOLE)
                 chosen, known = choose_links(
-                    picks, count, link, leaf, leaf_mask, mask, bits, limits[node, HORIZON],
+                    picks, count, link, leaf, leaf_mask, mask, bits, limits[node, s.HORIZON],
                     links, draws, node, sender, event, may_follow, may_guess,
                 )  # fmt: skip  # as it is defined
             if watches:
-                watched[node, SENT_COPIES] += chosen
+                watched[node, s.SENT_COPIES] += chosen
             if chosen == 0:
-                now[ENDS] += 1
-                now[ENDS + 1] += hops
-                now[ENDS + 2] += deterministic
-        elif kind in (TABLE_FORWARDING, HIERARCHICAL_FORWARDING):
+                now[s.ENDS] += 1
+                now[s.ENDS + 1] += hops
+                now[s.ENDS + 2] += deterministic
+        elif kind in (s.TABLE_FORWARDING, s.HIERARCHICAL_FORWARDING):
             above = np.int64(-1)
-            if kind == HIERARCHICAL_FORWARDING:
+            if kind == s.HIERARCHICAL_FORWARDING:
                 above = np.int64(parent[node, 0])
                 if above >= 0 and above != sender:
                     picks[chosen] = PARENT
                     chosen += 1
             for k in range(count):
-                near = link[node, k, NEIGHBOUR]
+                near = link[node, k, s.NEIGHBOUR]
                 if near not in (sender, above) and direction_matches(mask, node, k, 0, bits, event):
                     picks[chosen] = k
                     chosen += 1
@@ -289,12 +274,12 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
             sure = at < certain
             own = np.int64(place_of[event]) & INDEX
             for k in range(count):
-                target = np.int64(link[node, k, NEIGHBOUR]) & INDEX
+                target = np.int64(link[node, k, s.NEIGHBOUR]) & INDEX
                 if target == sender:
                     continue
-                channel = link[node, k, CHANNEL]
+                channel = link[node, k, s.CHANNEL]
                 if channel < 0:
-                    now[UNLINKED] += 1
+                    now[s.UNLINKED] += 1
                     continue
                 sent += 1
                 posted += 1
@@ -319,7 +304,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 tail += 1
         else:
             for k in range(count):
-                if link[node, k, NEIGHBOUR] != sender:
+                if link[node, k, s.NEIGHBOUR] != sender:
                     picks[chosen] = k
                     chosen += 1
 
@@ -331,10 +316,10 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 target = np.int64(parent[node, 0])
             else:
                 pick = np.int64(picks[i]) & INDEX
-                channel = np.int64(link[node, pick, CHANNEL])
-                target = np.int64(link[node, pick, NEIGHBOUR])
+                channel = np.int64(link[node, pick, s.CHANNEL])
+                target = np.int64(link[node, pick, s.NEIGHBOUR])
             if channel < 0:
-                now[UNLINKED] += 1
+                now[s.UNLINKED] += 1
                 continue
             channel &= INDEX
             target &= INDEX
@@ -345,28 +330,28 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 reached_now[word] |= bit
                 reached += 1
             if tree:
-                if version[event] != now[VERSION]:
-                    version[event] = now[VERSION]
+                if version[event] != now[s.VERSION]:
+                    version[event] = now[s.VERSION]
                     receivers_of(
                         wanted, event, start, end, numbers, subscribers, owes_publisher, publisher
                     )
                 if not overlap(wanted, event, beyond, channel):
                     misrouted += 1
             if keeps_messages:
-                row = now[MESSAGES]
+                row = now[s.MESSAGES]
                 message_time[row] = clock
                 message[row, 0] = channel
                 message[row, 1] = event
                 message[row, 2] = hops + 1
                 message[row, 3] = further
-                now[MESSAGES] = row + 1
+                now[s.MESSAGES] = row + 1
             at = clock + usual
             if not plain:
                 at = clock
                 if transmission:
-                    at = max(at, channel_times[channel, FREE_AT]) + transmission
-                    channel_times[channel, FREE_AT] = at
-                at += channel_times[channel, DELAY]
+                    at = max(at, channel_times[channel, s.FREE_AT]) + transmission
+                    channel_times[channel, s.FREE_AT] = at
+                at += channel_times[channel, s.DELAY]
                 if quality[channel] < 1.0 and is_lost(
                     rule.loss_key, publisher[event], sequence[event], node, target,
                     quality[channel],
@@ -412,17 +397,17 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
             places[free_places] = place_of[event]
             free_places += 1
 
-    now[NOW] = max(clock, latest)
-    now[ORDER] = posted
-    now[HEAD], now[TAIL], now[HEAP] = head, tail, waiting
-    now[NEXT], now[NEXT_ORDER] = following, following_order
-    now[FREE_PLACES] = free_places
-    now[HANDLED] = handled
-    now[LOST] = lost
-    now[SENT] = sent
-    now[MISROUTED] = misrouted
-    now[REACHED] = reached
-    now[DUPLICATES] = copies
-    now[DUPLICATES + 1] = copy_hops
-    now[DUPLICATES + 2] = copy_deterministic
+    now[s.NOW] = max(clock, latest)
+    now[s.ORDER] = posted
+    now[s.HEAD], now[s.TAIL], now[s.HEAP] = head, tail, waiting
+    now[s.NEXT], now[s.NEXT_ORDER] = following, following_order
+    now[s.FREE_PLACES] = free_places
+    now[s.HANDLED] = handled
+    now[s.LOST] = lost
+    now[s.SENT] = sent
+    now[s.MISROUTED] = misrouted
+    now[s.REACHED] = reached
+    now[s.DUPLICATES] = copies
+    now[s.DUPLICATES + 1] = copy_hops
+    now[s.DUPLICATES + 2] = copy_deterministic
     return status

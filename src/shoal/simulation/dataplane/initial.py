@@ -23,12 +23,7 @@ UNLIMITED = 1 << 30
 
 
 def make_rule(
-    kind: int,
-    routing: Routing,
-    network: Network,
-    recorder: Recorder,
-    sample: Message,
-    seed: int,
+    kind: int, routing: Routing, network: Network, recorder: Recorder, sample: Message, seed: int
 ) -> s.Rule:
     """What is the same for every event of a run."""
 
@@ -55,12 +50,7 @@ def make_rule(
     )
 
 
-def make_state(
-    rule: s.Rule,
-    routing: Routing,
-    nodes: int,
-    workload: Workload,
-) -> s.State:
+def make_state(rule: s.Rule, routing: Routing, nodes: int, workload: Workload) -> s.State:
     """The arrays before anything has happened."""
     wanted = [number for _, _, number, _ in workload.by_number()]
     patterns = 1 + max(int(workload.numbers.max(initial=0)), *wanted, 0)

@@ -13,20 +13,8 @@ from shoal.routing.horizon import HorizonWatcher
 from shoal.routing.semiprobabilistic import SemiProbabilistic
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
 from shoal.routing.table import TableWatcher
-from shoal.simulation.dataplane.changes import (
-    ADD_SLOT,
-    CLEAR,
-    CRASH,
-    DROP_SLOT,
-    HANG,
-    IS_LEAF,
-    LEAF_WISH,
-    LIMITS,
-    POINT,
-    PUT,
-    WISH,
-    carry_out,
-)
+from shoal.simulation.dataplane import changes
+from shoal.simulation.dataplane.changes import carry_out
 from shoal.simulation.dataplane.state import UP, Channels, State, grown
 from shoal.stack.host import LOCAL, NodeId
 from shoal.stack.layer import Reconfiguration, Routing
@@ -75,12 +63,12 @@ class Mirror:
         self.degree[node] += 1
         if self.degree[node] > self.state.nodes.link.shape[1]:
             self._more_slots(2 * self.degree[node])
-        self.change(ADD_SLOT, node, source, self.channels.get((node, source), -1))
+        self.change(changes.ADD_SLOT, node, source, self.channels.get((node, source), -1))
 
     def drop_slot(self, node: NodeId, source: NodeId) -> None:
         """A source is no more; those after it move up."""
         self.degree[node] -= 1
-        self.change(DROP_SLOT, node, source)
+        self.change(changes.DROP_SLOT, node, source)
 
     def _more_slots(self, slots: int) -> None:
         nodes = self.state.nodes
@@ -94,7 +82,7 @@ class Mirror:
 
     def crash(self, node: NodeId) -> None:
         """A node publishes nothing any more, and nothing is owed to it."""
-        self.change(CRASH, node, LOCAL)
+        self.change(changes.CRASH, node, LOCAL)
 
     # Channels
 
@@ -113,13 +101,13 @@ class Mirror:
         channels.times[number] = (delay, 0)
         channels.quality[number] = quality
         self.channels[source, target] = number
-        self.change(POINT, source, target, number)
+        self.change(changes.POINT, source, target, number)
         self.stale = True
 
     def drop_channel(self, source: NodeId, target: NodeId) -> None:
         """A channel goes down."""
         self.state.channels.ends[self.channels.pop((source, target)), UP] = 0
-        self.change(POINT, source, target, -1)
+        self.change(changes.POINT, source, target, -1)
         self.stale = True
 
 
@@ -138,12 +126,12 @@ class Tap(Routing):
 
     def subscribe(self, filter: Filter) -> None:
         """Pass on."""
-        self.mirror.change(WISH, self.node, pattern_number(filter), 1)
+        self.mirror.change(changes.WISH, self.node, pattern_number(filter), 1)
         self.routing.subscribe(filter)
 
     def unsubscribe(self, filter: Filter) -> None:
         """Pass on."""
-        self.mirror.change(WISH, self.node, pattern_number(filter), 0)
+        self.mirror.change(changes.WISH, self.node, pattern_number(filter), 0)
         self.routing.unsubscribe(filter)
 
     def advertise(self, filter: Filter) -> None:
@@ -203,14 +191,14 @@ class TableMirror(TableWatcher):
             self.held[source] = held + 1
             if not held:
                 self.mirror.add_slot(self.node, source)
-            self.mirror.change(PUT, self.node, source, 0, pattern_number(filter))
+            self.mirror.change(changes.PUT, self.node, source, 0, pattern_number(filter))
 
     def removed(self, source: NodeId, filter: Filter) -> None:
         """See :class:`TableWatcher`."""
         if source != LOCAL:
             self.held[source] -= 1
             if self.held[source]:
-                self.mirror.change(CLEAR, self.node, source, 0, pattern_number(filter))
+                self.mirror.change(changes.CLEAR, self.node, source, 0, pattern_number(filter))
             else:
                 self.mirror.drop_slot(self.node, source)
 
@@ -228,7 +216,7 @@ class HierarchyMirror(TableMirror):
         if parent not in self.routing.neighbours:
             parent = -1
         channel = self.mirror.channels.get((self.node, parent), -1)
-        self.mirror.change(HANG, self.node, parent, channel)
+        self.mirror.change(changes.HANG, self.node, parent, channel)
 
 
 class HorizonMirror(HorizonWatcher):
@@ -244,21 +232,21 @@ class HorizonMirror(HorizonWatcher):
         """See :class:`HorizonWatcher`."""
         number = pattern_number(filter)
         if before > 0:
-            self.mirror.change(CLEAR, self.node, source, before - 1, number)
+            self.mirror.change(changes.CLEAR, self.node, source, before - 1, number)
         if now > 0:
-            self.mirror.change(PUT, self.node, source, now - 1, number)
+            self.mirror.change(changes.PUT, self.node, source, now - 1, number)
 
     def leaf(self, neighbour: NodeId, filters: tuple[Filter, ...] | None) -> None:
         """See :class:`HorizonWatcher`."""
-        self.mirror.change(IS_LEAF, self.node, neighbour, filters is not None)
+        self.mirror.change(changes.IS_LEAF, self.node, neighbour, filters is not None)
         for filter in filters or ():
-            self.mirror.change(LEAF_WISH, self.node, neighbour, pattern_number(filter))
+            self.mirror.change(changes.LEAF_WISH, self.node, neighbour, pattern_number(filter))
 
     def tuned(self) -> None:
         """See :class:`HorizonWatcher`."""
         routing = self.routing
         self.mirror.change(
-            LIMITS, self.node, routing.follows, routing.fanout(False), routing.fanout(True)
+            changes.LIMITS, self.node, routing.follows, routing.fanout(False), routing.fanout(True)
         )
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.rules import bit_of, kernel
 
-FROM, TO = s.FROM, s.TO
-
 
 @kernel
 def work_out_components(live, ends, component):
@@ -20,8 +18,8 @@ def work_out_components(live, ends, component):
     for node in range(nodes):
         component[node] = node
     for i in range(len(live)):
-        a = ends[live[i], FROM]
-        b = ends[live[i], TO]
+        a = ends[live[i], s.FROM]
+        b = ends[live[i], s.TO]
         while component[a] != a:
             component[a] = component[component[a]]
             a = component[a]
@@ -46,7 +44,7 @@ def work_out_beyond(live, ends, beyond, nodes):
     first = np.full(nodes, -1, np.int32)
     follow = np.zeros(len(live), np.int32)
     for i in range(len(live)):
-        node = ends[live[i], FROM]
+        node = ends[live[i], s.FROM]
         follow[i] = first[node]
         first[node] = i
     up = np.full(nodes, -1, np.int32)  # the channel back to where the walk came from
@@ -69,13 +67,13 @@ def work_out_beyond(live, ends, beyond, nodes):
             i = first[node]
             while i >= 0:
                 channel = live[i]
-                far = ends[channel, TO]
+                far = ends[channel, s.TO]
                 if not visited[far]:
                     visited[far] = 1
                     down[far] = channel
                     order[filled] = far
                     filled += 1
-                elif down[node] >= 0 and ends[down[node], FROM] == far:
+                elif down[node] >= 0 and ends[down[node], s.FROM] == far:
                     up[node] = channel
                 i = follow[i]
         for p in range(filled - 1, begin - 1, -1):
@@ -83,7 +81,7 @@ def work_out_beyond(live, ends, beyond, nodes):
             below[node, node >> 6] |= bit_of(node)
             if down[node] >= 0:
                 for w in range(beyond.shape[1]):
-                    below[ends[down[node], FROM], w] |= below[node, w]
+                    below[ends[down[node], s.FROM], w] |= below[node, w]
         for p in range(begin + 1, filled):
             node = order[p]
             for w in range(beyond.shape[1]):

@@ -31,7 +31,6 @@ _LOW = np.uint64(0xFFFF_FFFF)
 _S11, _S32 = np.uint64(11), np.uint64(32)
 INDEX = 0x7FFF_FFFF
 """Masks an index: what is known not to be negative needs no code for counting from the end."""
-NEIGHBOUR = s.NEIGHBOUR
 ZERO, ONE = np.uint64(0), np.uint64(1)
 _WHOLE, _ROUNDING = WHOLE, np.uint64(ROUNDING)
 
@@ -136,7 +135,7 @@ def choose_links(
     chosen = 0
     next_door = may_follow and horizon > 0
     for k in range(slots):
-        if link[node, k, NEIGHBOUR] != sender and (
+        if link[node, k, s.NEIGHBOUR] != sender and (
             leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
         ):
             if next_door and direction_matches(mask, node, k, 0, bits, event):

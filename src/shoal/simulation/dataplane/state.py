@@ -18,13 +18,9 @@ Ints: TypeAlias = npt.NDArray[np.int32]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Reals: TypeAlias = npt.NDArray[np.float64]
 
-(
-    EVENT_FORWARDING,
-    FLOODING,
-    TABLE_FORWARDING,
-    HIERARCHICAL_FORWARDING,
-    SEMI_PROBABILISTIC,
-) = range(5)
+(EVENT_FORWARDING, FLOODING, TABLE_FORWARDING, HIERARCHICAL_FORWARDING, SEMI_PROBABILISTIC) = range(
+    5
+)
 """The forwarding rules."""
 
 DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
