@@ -70,6 +70,7 @@ COMPILED = [
     "src/shoal/recovery/publisher_pull.py",
     "src/shoal/recovery/random_pull.py",
     "src/shoal/recovery/subscriber_pull.py",
+    "src/shoal/simulation/air/host.py",
     "src/shoal/simulation/kernel.py",
     "src/shoal/simulation/oracle.py",
     "src/shoal/simulation/recorder.py",

@@ -29,7 +29,7 @@ LONG = (
     "tests/live/test_commands.py",
     "tests/live/test_faults.py",
     "tests/live/test_lstree_live.py",
-    "tests/live/test_virtual.py::test_500",
+    "tests/live/test_virtual.py::test_many",
     "tests/live/test_dps_faults.py",
     "tests/live/test_recording.py",
     "tests/live/test_operating.py",

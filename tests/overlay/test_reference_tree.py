@@ -119,23 +119,9 @@ def check_tree(tree: ReferenceTree, positions: list[int]) -> int:
     return max(len(found) for found in children.values())
 
 
-class Remembering(ReferenceTree):
-    """Works each topmost key out once."""
-
-    def __init__(self, fan_out: int, levels: int) -> None:
-        super().__init__(fan_out, levels)
-        self.known: dict[tuple[int, int], Place] = {}
-
-    def topmost(self, after: int, upto: int) -> Place:
-        found = self.known.get((after, upto))
-        if found is None:
-            found = self.known[after, upto] = super().topmost(after, upto)
-        return found
-
-
 def test_every_set_of_hosts_over_15_keys_gives_a_tree_of_two_children_at_most() -> None:
     """All 32,767 of them: neighbours are three at most."""
-    tree = Remembering(2, 4)
+    tree = ReferenceTree(2, 4)
     for mask in range(1, 1 << 15):
         positions = [key + 1 for key in range(15) if mask >> key & 1]
         assert check_tree(tree, positions) <= 2

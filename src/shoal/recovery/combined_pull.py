@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CombinedPull(Pull):
-    """What is missing is asked for in both directions in turn, by chance."""
+    """Missing events are requested in both directions, chosen at random each round."""
 
     def __init__(self, host: Host, parameters: CombinedPullParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
@@ -32,4 +32,10 @@ class CombinedPull(Pull):
             self.ask_subscribers(lost, now)
 
 
-register("recovery", "combined-pull", CombinedPull, CombinedPullParameters)
+register(
+    "recovery",
+    "combined-pull",
+    CombinedPull,
+    CombinedPullParameters,
+    summary="Missing events are requested in both directions, chosen at random each round.",
+)

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 
 
 class PublisherPull(Pull):
-    """What is missing is asked for on the way back to its publisher."""
+    """Missing events are requested on the way back to their publisher."""
 
     def ask(self, lost: list[Lost], now: float) -> None:
         """Towards the publisher of which most is missing."""
         self.ask_publisher(lost, now)
 
 
-register("recovery", "publisher-pull", PublisherPull, RecoveryParameters)
+register(
+    "recovery",
+    "publisher-pull",
+    PublisherPull,
+    RecoveryParameters,
+    summary="Missing events are requested on the way back to their publisher.",
+)

@@ -91,4 +91,10 @@ class Push(Gossip):
         super().on_request(sender, message)
 
 
-register("recovery", "push", Push, RecoveryParameters)
+register(
+    "recovery",
+    "push",
+    Push,
+    RecoveryParameters,
+    summary="Digests of what is held, routed like events; who lacks some of it asks for copies.",
+)

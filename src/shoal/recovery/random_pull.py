@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RandomPull(Pull):
-    """What is missing is asked for over random links."""
+    """Missing events are requested over random links."""
 
     def ask(self, lost: list[Lost], now: float) -> None:
         """Over each link with probability P_f."""
@@ -26,4 +26,10 @@ class RandomPull(Pull):
         self.spread(self.routing.linked(), LOCAL, self.host.node, self.rounds, message)
 
 
-register("recovery", "random-pull", RandomPull, RecoveryParameters)
+register(
+    "recovery",
+    "random-pull",
+    RandomPull,
+    RecoveryParameters,
+    summary="Missing events are requested over random links.",
+)

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 
 
 class SubscriberPull(Pull):
-    """What is missing is asked for among those who want the same."""
+    """Missing events are requested from nodes that want the same."""
 
     def ask(self, lost: list[Lost], now: float) -> None:
         """Towards those who want the same."""
         self.ask_subscribers(lost, now)
 
 
-register("recovery", "subscriber-pull", SubscriberPull, RecoveryParameters)
+register(
+    "recovery",
+    "subscriber-pull",
+    SubscriberPull,
+    RecoveryParameters,
+    summary="Missing events are requested from nodes that want the same.",
+)
