@@ -49,6 +49,7 @@ LSTREE: Mapping[str, Any] = {
     "instance": "RDGM",
     "heartbeat": 0.0,
     "global_period": 250.0,
+    "early_merge": 0.0,
     "merge_period": 250.0,
 }
 P_DEFAULT: Mapping[str, Any] = {

@@ -51,10 +51,10 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds before it is."""
     request_timeout: Seconds = 0.5
     """Seconds after which a candidate that does not answer is given up."""
-    early_merge: Seconds = 1.0
-    """Seconds after which a new root looks for another tree for the first time."""
+    early_merge: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 1.0
+    """Seconds after which a new root looks for another tree once, early; 0 for not at all."""
     merge_period: Seconds = 10.0
-    """Seconds between its later attempts."""
+    """Seconds between its regular attempts."""
     recolour: Seconds = 3600.0
     """Seconds after which a root spreads depths again by a new colour."""
     heartbeat: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0

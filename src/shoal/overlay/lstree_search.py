@@ -362,7 +362,7 @@ class Searcher(Member):
         self._recolour()
         if self.host.watched:
             self.host.note("root", search.lost, search.cause)
-        if self.merges:
+        if self.merges and self.parameters.early_merge:
             self.host.after(self.parameters.early_merge, self.merge)
         if self._growing is None:
             self._growing = self.host.every(self.parameters.merge_period, self.grow)

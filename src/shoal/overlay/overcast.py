@@ -36,6 +36,8 @@ class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Seconds between updates of the Global cache."""
     pings: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
     """Entries of the Global cache that are pinged in a period, in turn."""
+    early_merge: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 1.0
+    """Seconds after which a new root looks for another tree once, early; 0 for not at all."""
     merge_period: Seconds = 10.0
     """Seconds between a root's attempts to find another tree."""
 

@@ -31,7 +31,7 @@ class Failure:
     left: set[int] = field(default_factory=set)
     """Orphans that have not found a parent yet."""
     links: int = 0
-    """Links that were made until the next failure."""
+    """Links that orphans made until the next failure."""
     area: float | None = None
     """Links between all orphans and the grandparent once they are attached, per orphan."""
 
@@ -98,10 +98,10 @@ class Played:
             self.cycles += 1
         if cause == "lost":
             self.reattached.append((strategy, took))
+            if self.failures:
+                self.failures[-1].links += 1
         if cause == "join" and self.joins:
             self.joins[-1] += 1
-        if self.failures:
-            self.failures[-1].links += 1
         failure = self._of.pop(node, None)
         if failure is not None:
             failure.left.discard(node)
