@@ -3,7 +3,9 @@
 Both get the same tracks (random waypoint, 1 km x 1 km, a range of 200 m) and the same publications
 (200 bytes, 2 Mbit/s, passed on within 10 ms); back-offs and jitter are drawn by each on its own.
 What is compared is the share of nodes that an event reaches, in points of a hundred, and frame
-receptions per second of processor time. ns-3 is built from ``radio_ns3.cc`` where it is installed.
+receptions per second of processor time. The access timing of Shoal's medium was fitted to ns-3 in
+some settings of the grid (seed 0); the settings in ``CHECK``, with other tracks, were never fitted.
+ns-3 is built from ``radio_ns3.cc`` where it is installed.
 Shoal alone is also measured with a flood of 100 nodes, and with 1,000 radios that send a beacon
 each second.
 """
@@ -27,12 +29,24 @@ NODES = (10, 50, 100)
 LOADS = (1, 20, 100, 300)
 SPEEDS = (0.2, 1.0, 2.0)
 QUICK = ((10, 20, 1.0), (50, 100, 1.0), (100, 20, 2.0))
+CHECK = (
+    (10, 50, 0.6, 1),
+    (20, 100, 0.6, 1),
+    (30, 50, 1.4, 1),
+    (30, 200, 0.6, 1),
+    (50, 200, 1.8, 1),
+    (75, 50, 0.6, 1),
+    (75, 200, 1.4, 1),
+    (100, 50, 1.8, 1),
+)
 EVENTS = 400
 """Events of a setting, as far as the next lets them."""
 SHORTEST, LONGEST = 3.0, 100.0
 """Simulated seconds of publishing."""
 REST = 2.0
 """Seconds after the last publication in which it is passed on."""
+SHORT = 0.2
+"""Seconds of processor time below which the median of five runs is taken."""
 LIBRARIES = ("wifi", "propagation", "mobility", "network", "core")
 
 
@@ -43,6 +57,7 @@ class Setting(NamedTuple):
     load: int
     """Events a second, of all nodes together."""
     speed: float
+    seed: int = 0
 
     @property
     def duration(self) -> float:
@@ -52,7 +67,7 @@ class Setting(NamedTuple):
     @property
     def key(self) -> str:
         """The setting in the name of a number."""
-        return f"n{self.nodes}_load{self.load}_speed{self.speed:g}"
+        return f"n{self.nodes}_load{self.load}_speed{self.speed:g}_seed{self.seed}"
 
 
 class Outcome(NamedTuple):
@@ -69,28 +84,41 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
         program = _build(Path(folder))
         if program is None:
             return
-        chosen = QUICK if quick else [(n, load, v) for n in NODES for load in LOADS for v in SPEEDS]
-        worst, ratios = 0.0, []
-        for setting in map(Setting._make, chosen):
-            simulation, publications = _prepare(setting)
-            ours = _shoal(simulation, setting, len(publications))
-            theirs = _ns3(program, simulation, setting, publications)
-            points = 100 * (ours.delivery - theirs.delivery)
-            worst = max(worst, abs(points))
-            rates = [o.receptions / max(o.seconds, 1e-9) for o in (ours, theirs)]
-            ratios.append(rates[0] / rates[1])
-            yield {
-                f"{setting.key}_shoal_delivery_percent": 100 * ours.delivery,
-                f"{setting.key}_ns3_delivery_percent": 100 * theirs.delivery,
-                f"{setting.key}_difference_points": points,
-                f"{setting.key}_shoal_receptions_per_cpu_second": rates[0],
-                f"{setting.key}_ns3_receptions_per_cpu_second": rates[1],
-            }
+        grid = [Setting(n, load, v) for n in NODES for load in LOADS for v in SPEEDS]
+        chosen = [Setting(*at) for at in QUICK] if quick else grid
+        yield from _beside(program, chosen, "grid")
+        if not quick:
+            yield from _beside(program, [Setting(*at) for at in CHECK], "check")
+
+
+def _beside(program: Path, settings: list[Setting], name: str) -> Iterator[dict[str, float]]:
+    """Each setting in both simulators; then the largest difference, and how fast they are."""
+    worst, smallest, sums = 0.0, float("inf"), [0.0] * 4
+    for setting in settings:
+        simulation, publications = _prepare(setting)
+        theirs = _ns3(program, simulation, setting, publications)
+        ours = _shoal(simulation, setting, len(publications))
+        if ours.seconds < SHORT:  # too short for one look at the clock
+            again = [_shoal(*_counted(setting)).seconds for _ in range(4)]
+            ours = ours._replace(seconds=median([ours.seconds, *again]))
+        points = 100 * (ours.delivery - theirs.delivery)
+        worst = max(worst, abs(points))
+        rates = [o.receptions / max(o.seconds, 1e-9) for o in (ours, theirs)]
+        smallest = min(smallest, rates[0] / rates[1])
+        parts = (ours.receptions, ours.seconds, theirs.receptions, theirs.seconds)
+        sums = [total + part for total, part in zip(sums, parts, strict=True)]
         yield {
-            "largest_difference_points": worst,
-            "smallest_ratio_of_receptions_per_cpu_second": min(ratios),
-            "median_ratio_of_receptions_per_cpu_second": median(ratios),
+            f"{setting.key}_shoal_delivery_percent": 100 * ours.delivery,
+            f"{setting.key}_ns3_delivery_percent": 100 * theirs.delivery,
+            f"{setting.key}_difference_points": points,
+            f"{setting.key}_shoal_receptions_per_cpu_second": rates[0],
+            f"{setting.key}_ns3_receptions_per_cpu_second": rates[1],
         }
+    yield {
+        f"{name}_largest_difference_points": worst,
+        f"{name}_ratio_of_receptions_per_cpu_second": sums[0] / sums[1] / (sums[2] / sums[3]),
+        f"{name}_smallest_ratio_of_receptions_per_cpu_second": smallest,
+    }
 
 
 def _alone(quick: bool) -> Iterator[dict[str, float]]:
@@ -131,7 +159,7 @@ def _counted(setting: Setting) -> tuple[Simulation, Setting, int]:
 
 def _prepare(setting: Setting) -> tuple[Simulation, list[tuple[float, int]]]:
     """A simulation in which all want all, and its publications."""
-    chance = Chance(0, "radio benchmark")
+    chance = Chance(setting.seed, "radio benchmark")
     publications = [
         ((k + chance.uniform(k, 0)) / setting.load, chance.below(setting.nodes, k, 1))
         for k in range(int(setting.load * setting.duration))
@@ -143,6 +171,7 @@ def _prepare(setting: Setting) -> tuple[Simulation, list[tuple[float, int]]]:
     script += [{"at": at, "node": n, "do": "publish", "patterns": [1]} for at, n in publications]
     config = {
         "nodes": setting.nodes,
+        "seed": setting.seed,
         "duration": setting.duration,
         "topology": {"name": "air", "speed": setting.speed},
         "routing": {"name": "air-flooding"},
@@ -184,7 +213,7 @@ def _ns3(
 ) -> Outcome:
     """The same tracks and publications in ns-3."""
     until = setting.duration + REST
-    lines = [f"{setting.nodes} {until} 200 2e6 200 0.01 0 0"]
+    lines = [f"{setting.nodes} {until} 200 2e6 200 0.01 {setting.seed} 0"]
     tracks: Any = simulation.topology
     for node in range(setting.nodes):
         points: list[tuple[float, float, float]] = []

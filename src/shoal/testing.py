@@ -22,6 +22,7 @@ from shoal.live.errors import LiveError
 from shoal.live.settings import Settings, settings_from
 from shoal.live.sync import LoopThread, SyncBus
 from shoal.live.sync import connect as connect_sync
+from shoal.stack.registry import find
 
 QUICK: dict[str, Any] = {"heartbeat": 0.25}
 LSTREE: dict[str, Any] = {
@@ -71,7 +72,10 @@ class Network:
         self._shape = shape
         shaped = SHAPES[shape]
         self._settings = {**QUICK, **shaped, **settings}
-        if settings.get("overlay", {}).get("name") in (None, shaped["overlay"]["name"]):
+        self._overlay = "overlay" in settings or _has_links(settings.get("routing", {}))
+        if not self._overlay:
+            del self._settings["overlay"]
+        elif settings.get("overlay", {}).get("name") in (None, shaped["overlay"]["name"]):
             self._settings["overlay"] = {**shaped["overlay"], **settings.get("overlay", {})}
         self.brokers: list[Broker] = []
         self._thread: LoopThread | None = None
@@ -119,6 +123,8 @@ class Network:
 
     def _linked(self) -> bool:
         running = [broker for broker in self.brokers if not broker.host.closed]
+        if not self._overlay:
+            return True
         if self._shape == "tree":
             return sum(len(b.links) for b in running) == 2 * (len(running) - 1)
         if not running:
@@ -172,3 +178,9 @@ class Network:
             return await work
 
         return self._thread.run(do())
+
+
+def _has_links(routing: dict[str, Any]) -> bool:
+    """Whether a routing, if one is named, has an overlay below it."""
+    name = routing.get("name")
+    return name is None or "reach" not in find("routing", name).needs

@@ -47,3 +47,13 @@ def test_when_everybody_hears_the_root_the_star_is_best() -> None:
     found = optimum(instance.near, instance.own, instance.space, instance.work)
     assert found.parents == [-1, 0, 0, 0, 0, 0]
     assert found.gap == 0
+
+
+def test_a_tree_found_otherwise_is_given_where_the_solver_has_no_better_one() -> None:
+    instance = Instance(16, 3, hull=True, share=0.2)
+    tree = instance.tree()
+    tree.shop("COMBO", instance.chance)
+    args = (instance.near, instance.own, instance.space, instance.work)
+    found = optimum(*args, seconds=0.001, known=[tree])
+    assert found.bound <= found.overhead <= tree.overhead()
+    assert instance.tree(found.parents).overhead() == found.overhead

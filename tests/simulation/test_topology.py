@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.simulation.exchanges import compiled, exchange
 from shoal.simulation.topology import (
     Edge,
     adjacency,
@@ -84,6 +87,21 @@ def test_regular_graphs_are_random() -> None:
         for s in range(10)
     }
     assert len(graphs) == 10
+
+
+def test_exchanges_are_the_same_compiled() -> None:
+    chance = Chance(4, "exchanges")
+    edges = random_regular_graph(50, 4, chance)
+    near = [node for known in adjacency(50, edges) for node in known]
+    pairs = [chance.below(len(edges), n) for n in range(2_000)]
+    swapped = [chance.below(2, n, 0) for n in range(1_000)]
+    links: Any = [a for a, _ in edges], [b for _, b in edges], near, 4, pairs, swapped
+    arrays: Any = [np.array(values, np.int64) if values != 4 else 4 for values in links]
+    in_python: Any = exchange
+    in_python(*links)
+    compiled()(*arrays)
+    assert [values.tolist() for values in arrays[:3]] == list(links[:3])
+    assert list(zip(*links[:2], strict=True)) != edges
 
 
 def test_a_large_ring_does_not_take_for_ever() -> None:

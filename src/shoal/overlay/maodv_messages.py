@@ -45,14 +45,21 @@ class Control(Upkeep, frozen=True):
 
     def size(self) -> int:
         """Bytes of header, label, and a word for every number and every node of a list."""
-        size = HEADER_BYTES
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if name == "label":
-                size += LABEL
-            else:
-                size += WORD * (len(value) if isinstance(value, tuple) else 1)
+        layout = _LAYOUTS.get(type(self))
+        if layout is None:
+            fields = self.__struct_fields__
+            lists = tuple(name for name in fields if name in ("children", "path"))
+            words = len(fields) - len(lists) - ("label" in fields)
+            layout = HEADER_BYTES + WORD * words + LABEL * ("label" in fields), lists
+            _LAYOUTS[type(self)] = layout
+        size, lists = layout
+        for name in lists:
+            size += WORD * len(getattr(self, name))
         return size
+
+
+_LAYOUTS: dict[type[Control], tuple[int, tuple[str, ...]]] = {}
+"""Bytes of what every message of a type has, and the names of its lists, per type."""
 
 
 class Periodic(Control, frozen=True):

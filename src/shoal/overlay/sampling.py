@@ -7,7 +7,7 @@ somebody everywhere. Who is not heard of for ``forget`` seconds is forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from shoal.overlay.graph_messages import Known
 from shoal.stack.chance import Chance
@@ -31,8 +31,8 @@ FAILURES: Final = 3
 class Entry:
     """A node in a view."""
 
-    def __init__(self, node: NodeId, contact: Contact, epoch: int, heard: float) -> None:
-        self.node = node
+    def __init__(self, node: Any, contact: Contact, epoch: int, heard: float) -> None:
+        self.node = node  # the object that its contact holds: see View.hear
         self.contact = contact
         self.epoch = epoch
         self.heard = heard
@@ -44,7 +44,7 @@ class Entry:
         self.place = 0
         """Its place in the view's order."""
 
-    def become(self, node: NodeId, contact: Contact, epoch: int, heard: float) -> None:
+    def become(self, node: Any, contact: Contact, epoch: int, heard: float) -> None:
         """Stand for another node, or another life of the same."""
         self.node = node
         self.contact = contact
@@ -70,20 +70,23 @@ class View:
         self._chance: Chance = host.chance("peer sampling")
         self._draws = 0
 
-    def hear(self, known: Iterable[Known], neighbours: Mapping[NodeId, object]) -> bool:
+    def hear(self, known: tuple[Known, ...], neighbours: dict[NodeId, None]) -> bool:
         """Nodes were alive some seconds ago; True if one of them is new here."""
         now = self.host.now()
         new = False
         for contact, epoch, age in known:
-            node = contact.node
-            if node == self.host.node or node < 0 or age > self.forget:
+            if age > self.forget:
                 continue
             heard = now - age
-            entry = self.entries.get(node)
+            told: Any = contact
+            key = told.node  # as the object that it is: to make another one costs as much again
+            entry = self.entries.get(key)
             if entry is None:
-                new = self._enter(node, contact, epoch, heard, neighbours) or new
+                node: NodeId = key
+                if node >= 0 and node != self.host.node:
+                    new = self._enter(key, contact, epoch, heard, neighbours) or new
             elif epoch > entry.epoch:
-                entry.become(node, contact, epoch, heard)
+                entry.become(key, contact, epoch, heard)
                 new = True
             elif epoch == entry.epoch and heard > entry.heard:
                 entry.contact = contact
@@ -92,11 +95,11 @@ class View:
 
     def _enter(
         self,
-        node: NodeId,
+        node: Any,
         contact: Contact,
         epoch: int,
         heard: float,
-        neighbours: Mapping[NodeId, object],
+        neighbours: dict[NodeId, None],
     ) -> bool:
         """A new node takes the place of one heard of longer ago, if the view is full."""
         size = len(self._order)

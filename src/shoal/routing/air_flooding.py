@@ -39,19 +39,20 @@ class AirFlooding(EventForwarding):
     def publish(self, event: Event) -> None:
         """Transmit at once."""
         self.seen.first(event.id)
-        self._take(LOCAL, event, 0)
+        self.take(LOCAL, event, 0)
         self.host.broadcast(Forward(event, 1))
 
     def receive(self, sender: NodeId, message: Forward) -> None:
         """On first receipt, deliver if wanted and transmit a little later."""
         event = message.event
         if self.seen.first(event.id):
-            self._take(sender, event, message.hops)
+            self.take(sender, event, message.hops)
             wait = self.chance.uniform(event.publisher, event.sequence, self.host.node)
             onward = Forward(event, message.hops + 1)
             self.host.after(self.jitter * wait, partial(self.host.broadcast, onward))
 
-    def _take(self, sender: NodeId, event: Event, hops: int) -> None:
+    def take(self, sender: NodeId, event: Event, hops: int) -> None:
+        """Deliver an event if it is wanted here."""
         if self.recovery is not None:
             self.recovery.seen(event, sender)
         if self.table.match(event.content):

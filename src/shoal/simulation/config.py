@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -153,12 +153,21 @@ def checked(config: RunConfig) -> RunConfig:
 
 def canonical_json(config: RunConfig) -> str:
     """The configuration as JSON, keys sorted, defaults written out: equal runs give equal text."""
+    return _text(_whole(config))
+
+
+def _whole(config: RunConfig) -> dict[str, Any]:
+    """The configuration as plain data, defaults written out."""
     config = checked(config)
     whole: dict[str, Any] = msgspec.to_builtins(config)
     stack = config.stack()
     for protocol in stack.protocols():
         parameters = msgspec.to_builtins(stack.parameters[protocol.kind])
         whole[protocol.kind] = {"name": protocol.name, **parameters}
+    return whole
+
+
+def _text(whole: Mapping[str, Any]) -> str:
     return msgspec.json.encode(whole, order="sorted").decode()
 
 
@@ -179,7 +188,18 @@ def run_id(config: RunConfig) -> str:
 
     Modules count by what they contain, not by where they lie.
     """
-    code = [code_version(), *map(load_module, config.modules)]
-    rest = msgspec.structs.replace(config, modules=()) if config.modules else config
-    text = f"{','.join(code)}:{canonical_json(rest)}"
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    ((identity, _),) = seeded(config, [config.seed])
+    return identity
+
+
+def seeded(config: RunConfig, seeds: Iterable[int]) -> list[tuple[str, str]]:
+    """Identity and canonical JSON of a configuration with each of some seeds."""
+    code = ",".join([code_version(), *map(load_module, config.modules)])
+    whole = _whole(config)
+    found = []
+    for seed in seeds:
+        mine = {**whole, "seed": seed}
+        text = f"{code}:{_text({**mine, 'modules': ()})}"
+        identity = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        found.append((identity, _text(mine)))
+    return found

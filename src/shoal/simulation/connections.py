@@ -22,13 +22,13 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from shoal.simulation.channels import Channel, Fan
 from shoal.simulation.invariants import InvariantViolation
-from shoal.simulation.kernel import Channel, Fan, to_ns
+from shoal.simulation.kernel import to_ns
 from shoal.simulation.network import Network
 from shoal.stack.chance import Chance
 from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
-from shoal.stack.message import Contact
 from shoal.stack.node import Node
 
 PATIENCE: Final = 5.0
@@ -141,12 +141,12 @@ class Connections:
             self._asked_no_more(a, b)
             node = self.network.nodes[a]
             assert node is not None  # a crash ends its requests
-            node.unreachable(Contact(b))
+            node.unreachable(self.network.hosts[b].me)
 
     def _tell(self, a: NodeId, b: NodeId) -> None:
         node = self.network.nodes[a]
         assert node is not None
-        node.opened(Contact(b))
+        node.opened(self.network.hosts[b].me)
 
     def _later(
         self,

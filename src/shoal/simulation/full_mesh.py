@@ -19,7 +19,7 @@ from shoal.simulation.connections import Connections
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.latency import Delays, Latency
 from shoal.simulation.network import Network
-from shoal.stack import Chance, Contact, StackError, register
+from shoal.stack import Chance, StackError, register
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -169,7 +169,7 @@ class FullMesh:
             chosen[self.running[self._draw(len(self.running))]] = None
         self._place[node] = len(self.running)
         self.running.append(node)
-        self.network.start_node(node, tuple(Contact(other) for other in chosen))
+        self.network.start_node(node, tuple([self.network.hosts[other].me for other in chosen]))
 
     def crash(self, node: int) -> None:
         """A node fails; it may come back."""

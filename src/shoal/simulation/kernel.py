@@ -19,21 +19,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
+from shoal.simulation.channels import KEPT, ROUTINE, Fan
 from shoal.stack.host import Timer
 
 if TYPE_CHECKING:
-    from shoal.stack.layer import Layer
     from shoal.stack.message import Message
     from shoal.stack.node import Node
 
 NANOSECONDS: Final = 1_000_000_000
-
-NONE: Final = -1
-"""No place in a fan is skipped."""
-ROUTINE: Final = -2
-"""No place is skipped, and the message does not keep a run from being at rest."""
-KEPT: Final = -3
-"""A heartbeat: as a routine message, but no layer is called when it arrives."""
 
 SLOT: Final = 21
 """A slot of time is 2**21 ns."""
@@ -43,142 +36,6 @@ AT: Final = itemgetter(0)
 def to_ns(seconds: float) -> int:
     """Seconds as whole nanoseconds."""
     return round(seconds * NANOSECONDS)
-
-
-class Channel:
-    """One direction of a connection, from when it is made to when it breaks.
-
-    A message in flight when its channel breaks is lost, also if the same pair is connected again:
-    that is another channel.
-    """
-
-    def __init__(self, source: int, target: int, layers: dict[type[Message], Layer]) -> None:
-        self.source = source
-        self.target = target
-        self.layers = layers
-        """The receiver's layers, by the type of message they handle."""
-        self.up = True
-        self.delay = 0
-        self.ns_per_byte = 0.0
-        self.free_at = 0
-        self.quality = 1.0
-        """The share of events that get through; all other messages are repeated until they do."""
-        self.held: list[Message] | None = None
-        """Messages that wait for a network that is cut to be whole again; None if none would."""
-        self.back: Channel | None = None
-        """The other direction, until both ends are gone."""
-        self.gone = False
-        """Whether its sender's end is closed."""
-        self.heard = 0
-        """When the last heartbeat arrived that came over another fan than ``carrier``."""
-        self.beat: object = None
-        """That heartbeat."""
-        self.carrier: Fan | None = None
-        """The fan over which heartbeats come."""
-        self._alone: Fan | None = None
-
-    def alone(self) -> Fan:
-        """The fan of this channel only."""
-        if self._alone is None:
-            self._alone = Fan([self])
-        return self._alone
-
-    def last_heard(self) -> int:
-        """When the last heartbeat arrived; when the channel came up if none has."""
-        carrier = self.carrier
-        return self.heard if carrier is None else max(self.heard, carrier.beat_at)
-
-    def last_beat(self) -> object:
-        """The last heartbeat that arrived, if one has."""
-        carrier = self.carrier
-        return self.beat if carrier is None or carrier.beat_at < self.heard else carrier.beat
-
-    def leave_carrier(self) -> None:
-        """Heartbeats come over another fan from now on."""
-        carrier = self.carrier
-        if carrier is not None:
-            if carrier.beat_at >= self.heard:
-                self.heard = carrier.beat_at
-                self.beat = carrier.beat
-            carrier.carries = False
-            self.carrier = None
-
-    def end(self) -> None:
-        """Its sender's end is closed. No object of the pair refers to the other once both are."""
-        self.leave_carrier()
-        if self._alone is not None:
-            self._alone.whole = False
-            self._alone = None
-        self.gone = True
-        back = self.back
-        if back is not None and back.gone:
-            back.back = None
-            self.back = None
-
-    def take_down(self) -> None:
-        """From now on everything in flight is lost."""
-        self.up = False
-        if self._alone is not None:
-            self._alone.whole = False
-
-    def hold(self) -> None:
-        """From now on everything in flight waits."""
-        self.take_down()
-        self.held = []
-
-    def restore(self) -> list[Message]:
-        """What is in flight arrives again, and what has waited is handed out to be sent again."""
-        held = self.held or []
-        self.held = None
-        self.up = True
-        self._alone = None
-        return held
-
-
-class Fan:
-    """Channels of one node that a message takes at once: queued, counted and handed out together.
-
-    What lies at their far ends is looked up once per kind of message, not once per message; in a
-    large network nearly all time goes into waiting for memory.
-    """
-
-    def __init__(self, channels: list[Channel]) -> None:
-        self.source = channels[0].source if channels else -1
-        self.channels = channels
-        self.targets = [channel.target for channel in channels]
-        self.places = {target: place for place, target in enumerate(self.targets)}
-        self.size = len(channels)
-        self.missing = 0
-        """How many neighbours were meant that were not linked."""
-        self.whole = True
-        """Whether all channels are known to be up still."""
-        self.kind: object = None
-        for channel in channels:
-            if not channel.up:
-                self.whole = False
-        self.receivers: list[Layer] = []
-        """The layers that handle this kind of message at the far ends."""
-        self.carries = False
-        """Whether it is the carrier of each of its channels: heartbeats are kept here, once."""
-        self.beat_at = -1
-        """When the last heartbeat arrived over all channels, while it was their carrier."""
-        self.beat: object = None
-        self.counted_bin = -1
-        """The recorder's time bin in which its targets were counted last."""
-        self.uncounted = NONE
-        """The place that was not counted then."""
-
-    def carry(self) -> None:
-        """From now on heartbeats to these channels come over this fan."""
-        for channel in self.channels:
-            channel.leave_carrier()
-            channel.carrier = self
-        self.carries = True
-
-    def prepare(self, kind: type[Message]) -> None:
-        """Look up the receivers."""
-        self.kind = kind
-        self.receivers = [channel.layers[kind] for channel in self.channels if channel.layers]
 
 
 Entry: TypeAlias = tuple[int, "Fan | None", int, object]
@@ -223,10 +80,15 @@ class Kernel:
         self.orders: dict[int, list[int]] | None = None
         """Beside each bucket, when each of its entries was posted; kept for a data plane only."""
         self._buckets: dict[int, list[Entry]] = {}
-        """What happens at each instant before the horizon."""
+        """What happens at each instant before the horizon, beside ``_ready``."""
         self._instants: list[int] = []
         """These instants, as a heap."""
         self._horizon = 0
+        self._ready: list[Entry] = []
+        """What lay in the slot before the horizon when that was reached, sorted."""
+        self._place = 0
+        self._ready_at = -1
+        """The first of these that is still to come, and when; -1 if none is."""
         self._slots: dict[int, list[Entry]] = {}
         """What happens in each slot of time from the horizon on."""
         self._slot_heap: list[int] = []
@@ -287,11 +149,14 @@ class Kernel:
 
     def next_instant(self) -> int:
         """When the next thing happens; -1 if nothing will."""
-        if not self._instants:
-            if not self._slot_heap:
-                return -1
+        at = self._ready_at
+        if self._instants:
+            near = self._instants[0]
+            return near if at < 0 or near < at else at
+        if at < 0 and self._slot_heap:
             self._open(heappop(self._slot_heap))
-        return self._instants[0]
+            at = self._ready_at
+        return at
 
     def _open(self, slot: int) -> None:
         """Sort what happens in a slot by instant; at one instant it stays in order."""
@@ -300,14 +165,9 @@ class Kernel:
         self._horizon = (slot + 1) << SLOT
         if len(entries) > 1:
             entries.sort(key=AT)
-        at = -1
-        for entry in entries:
-            if entry[0] == at:
-                self._buckets[at].append(entry)
-            else:
-                at = entry[0]
-                self._buckets[at] = [entry]
-                self._instants.append(at)  # in order, and so a heap
+        self._ready = entries
+        self._place = 0
+        self._ready_at = entries[0][0]
 
     def _number(self, orders: dict[int, list[int]], at: int) -> None:
         numbers = orders.get(at)
@@ -352,10 +212,25 @@ class Kernel:
 
     def due(self) -> list[Entry]:
         """What happens at the next instant, removed from the queue; it is that instant now."""
-        at = heappop(self._instants)
+        at = self.next_instant()
         self.now = at
         self._last_at = -1
-        return self._buckets.pop(at)
+        if at != self._ready_at:
+            heappop(self._instants)
+            return self._buckets.pop(at)
+        ready = self._ready
+        first = last = self._place
+        following = at
+        while following == at:
+            last += 1
+            following = ready[last][0] if last < len(ready) else -1
+        self._place = last
+        self._ready_at = following
+        entries = ready[first:last]
+        if self._instants and self._instants[0] == at:  # what was put here since
+            heappop(self._instants)
+            entries += self._buckets.pop(at)
+        return entries
 
     def handle(self, fan: Fan | None, skip: int, what: object) -> None:
         """Let one thing happen: a timer fires, or a message arrives."""

@@ -49,8 +49,12 @@ def optimum(
     work: Work,
     root: int = 0,
     seconds: float = 60.0,
+    known: Sequence[Tree] = (),
 ) -> Optimum:
-    """The tree of least overhead, or the best found within a time, with a proven bound."""
+    """The tree of least overhead, or the best found within a time, with a proven bound.
+
+    ``known`` are trees found otherwise, of which one may be better than the solver's in that time.
+    """
     nodes = len(own)
     first = set(near[root])
     others = [t for t in range(nodes) if t != root and t not in first]
@@ -60,13 +64,21 @@ def optimum(
     if not others:
         return Optimum(parents, fixed, fixed)
     program = _Program(near, own, space, work, root, others)
-    best, bound = program.solve(seconds)
-    for node, parent in best.items():
-        parents[node] = parent
-    tree = Tree(near, list(own), space, work, root)
-    tree.hang(parents)
-    least = tree.overhead()
-    return Optimum(parents, least, min(least, fixed + bound))
+    found, bound = program.solve(seconds)
+    trees = list(known)
+    if found:
+        for node, parent in found.items():
+            parents[node] = parent
+        solved = Tree(near, list(own), space, work, root)
+        solved.hang(parents)
+        trees.insert(0, solved)
+    if not trees:
+        raise TimeoutError(
+            f"no tree was found in {seconds:g} s; give the solver more time (seconds)"
+        )
+    best = min(trees, key=Tree.overhead)
+    least = best.overhead()
+    return Optimum(list(best.parent), least, min(least, fixed + bound))
 
 
 class _Program:
@@ -197,7 +209,10 @@ class _Program:
                 self._row([(forwards[a], 1.0), (leaves, -1.0)], 0.0, np.inf)
 
     def solve(self, seconds: float) -> tuple[dict[int, int], float]:
-        """Per node its parent, and a bound on the overhead of all nodes but the root."""
+        """Per node its parent, and a bound on the overhead of all nodes but the root.
+
+        No parents if no tree was found in time.
+        """
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
 
@@ -210,11 +225,9 @@ class _Program:
             constraints=LinearConstraint(rows, np.array(self.low), np.array(self.high)),
             options={"time_limit": seconds, "mip_rel_gap": 1e-9},
         )
-        if found.x is None:
-            raise TimeoutError(
-                f"no tree was found in {seconds:g} s; give the solver more time (seconds)"
-            )
-        parents = {t: k for (k, t), column in self.arcs.items() if found.x[column] > 0.5}
+        parents = {}
+        if found.x is not None:
+            parents = {t: k for (k, t), column in self.arcs.items() if found.x[column] > 0.5}
         bound = found.fun if found.mip_dual_bound is None else found.mip_dual_bound
         return parents, float(bound or 0.0)
 

@@ -16,8 +16,9 @@ import msgspec
 import numpy as np
 
 from shoal.content import Attributes
+from shoal.simulation.channels import Channel, Fan
 from shoal.simulation.connections import Connections
-from shoal.simulation.kernel import Channel, Fan, to_ns
+from shoal.simulation.kernel import to_ns
 from shoal.simulation.placement import (
     ATTRIBUTE,
     PlacementParameters,

@@ -10,8 +10,9 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from shoal.simulation.channels import NONE, Fan
 from shoal.simulation.invariants import delivered_twice
-from shoal.simulation.kernel import NANOSECONDS, NONE, Fan, Kernel
+from shoal.simulation.kernel import NANOSECONDS, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
@@ -27,7 +28,7 @@ EXCUSED: Final = 50 * NANOSECONDS
 class KindCount:
     """The traffic of one message type in the current time bin."""
 
-    def __init__(self, message: Message, nodes: int) -> None:
+    def __init__(self, message: Message) -> None:
         kind = type(message)
         self.type: object = kind
         self.kind = kind.kind()
@@ -45,7 +46,8 @@ class KindCount:
         self.nodes = 0
         self.bin = 0
         """The current time bin of this kind: a number that no other bin of any kind has."""
-        self.last_bin = [-1] * nodes
+        self.seen: set[NodeId] = set()
+        """The nodes that were sent one in this bin; ``nodes`` counts those of a data plane."""
         self.plain = False
         """Whether there is nothing to record beyond numbers."""
 
@@ -192,9 +194,7 @@ class Recorder:
         count.count += 1
         if self.observes:
             self._observe(count, source, (target,), message)
-        if count.last_bin[target] != count.bin:
-            count.last_bin[target] = count.bin
-            count.nodes += 1
+        count.seen.add(target)
         if not count.fixed:
             count.cost += message.weight()
             count.bytes += message.size()
@@ -254,7 +254,7 @@ class Recorder:
         """The counter of a message's type, kept at hand: the next message is mostly of it too."""
         count = self._kinds.get(type(message))
         if count is None:
-            count = KindCount(message, self.nodes)
+            count = KindCount(message)
             self._kinds[type(message)] = count
             only_counted = count.is_event and not self.counts_misrouted
             count.plain = only_counted and count.fixed and not self.keeps_messages
@@ -268,15 +268,13 @@ class Recorder:
 
     def _involve(self, count: KindCount, fan: Fan, skip: int) -> None:
         """Count each node once per kind and bin."""
-        present = count.bin
-        last_bin = count.last_bin
-        skipped = -1 if skip < 0 else fan.targets[skip]
-        for target in fan.targets:
-            if last_bin[target] != present and target != skipped:
-                last_bin[target] = present
-                count.nodes += 1
-        fan.uncounted = skip if fan.counted_bin != present else NONE
-        fan.counted_bin = present
+        if skip < 0:
+            count.seen.update(fan.targets)
+        else:
+            count.seen.update(fan.targets[:skip])
+            count.seen.update(fan.targets[skip + 1 :])
+        fan.uncounted = skip if fan.counted_bin != count.bin else NONE
+        fan.counted_bin = count.bin
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
         """Misrouted: over how many of the channels, at this instant, nobody wants the event."""
@@ -313,7 +311,7 @@ class Recorder:
                         count.misrouted,
                         count.cost,
                         count.bytes,
-                        count.nodes,
+                        count.nodes + len(count.seen),
                     )
                 )
                 count.count = 0
@@ -321,6 +319,7 @@ class Recorder:
                 count.cost = 0.0
                 count.bytes = 0
                 count.nodes = 0
+                count.seen = set()
                 self._next_bin(count)
         if self.keeps_loads:
             self._close_loads()

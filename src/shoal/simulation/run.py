@@ -316,6 +316,7 @@ class Simulation:
         return isinstance(routing, SubscriptionForwarding) and routing.allows(target, filter)
 
 
+@uncollected()  # here, too: the collector would look at everything between set-up and run
 def simulate(config: RunConfig, watch: Callable[[Simulation], None] | None = None) -> RunResult:
     """Run one simulation. Raises :class:`InvariantViolation` when a promise is broken.
 

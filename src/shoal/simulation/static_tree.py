@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from shoal.overlay.shopparent_costs import Axis, Errors, Work, metric
-from shoal.simulation.optimum import optimum
+from shoal.simulation.optimum import Optimum, optimum
 from shoal.simulation.placement import edges_within, intervals_of, places_of
 from shoal.simulation.radio_range import RadioRangeParameters, placed_workload
 from shoal.simulation.shopping import Tree
@@ -108,19 +108,13 @@ class StaticTree:
             tree.hang(parameters.parents)
             note("tree overhead", 0, tree.overhead())
             return tree
-        least = bound = None
-        if parameters.compare or parameters.metric == "OPT":
-            args = (self.near, self.own, self.axis, self.work, parameters.root)
-            best = optimum(*args, seconds=parameters.seconds)
-            least, bound = best.overhead, best.bound
-            note("optimum", 0, least)  # proven if the gap is 0
-            note("gap", 0, best.gap)
-            if parameters.metric == "OPT":
-                tree = self._empty()
-                tree.hang(best.parents)
-                note("tree overhead", 0, least)
-                return tree
-        first: Tree | None = None
+        if parameters.metric == "OPT":
+            best = self._optimum([])
+            tree = self._empty()
+            tree.hang(best.parents)
+            note("tree overhead", 0, best.overhead)
+            return tree
+        trees: list[Tree] = []
         for order in range(parameters.orders):
             tree = self._empty()
             errors = None
@@ -132,12 +126,23 @@ class StaticTree:
             note("tree overhead", order, tree.overhead())
             note("rounds", order, rounds)
             note("converged", order, converged)
-            if least and bound:
-                note("times optimum", order, tree.overhead() / least)
-                note("times bound", order, tree.overhead() / bound)
-            first = first or tree
-        assert first is not None
-        return first
+            trees.append(tree)
+        if parameters.compare:
+            best = self._optimum(trees)
+            if best.overhead > 0 and best.bound > 0:
+                for order, tree in enumerate(trees):
+                    note("times optimum", order, tree.overhead() / best.overhead)
+                    note("times bound", order, tree.overhead() / best.bound)
+        return trees[0]
+
+    def _optimum(self, known: list[Tree]) -> Optimum:
+        """The best tree, noted with what is proven about it."""
+        parameters = self.parameters
+        args = (self.near, self.own, self.axis, self.work, parameters.root)
+        best = optimum(*args, seconds=parameters.seconds, known=known)
+        self._note("optimum", 0, best.overhead)  # proven if the gap is 0
+        self._note("gap", 0, best.gap)
+        return best
 
     def _note_interests(self) -> None:
         """How many pairs of nodes want the same, and how intervals lie beside places."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from shoal.simulation.draws import below_array, bits_array
+from shoal.simulation.exchanges import COMPILED_FROM, compiled, exchange
 from shoal.stack import Chance
 
 Edge: TypeAlias = tuple[int, int]
@@ -67,32 +68,26 @@ def random_regular_graph(nodes: int, degree: int, chance: Chance) -> list[Edge]:
         ring = chance.sample(range(nodes), nodes)
         return list(zip(ring, ring[1:] + ring[:1], strict=True))
     edges = _ring_lattice(nodes, degree)
-    present = {_between(nodes, a, b) for a, b in edges}
+    ends: Any = ([a for a, _ in edges], [b for _, b in edges])
+    near: Any = [node for known in adjacency(nodes, edges) for node in known]
+    act: Callable[..., Any] = exchange
+    large = 10 * len(edges) >= COMPILED_FROM
+    if large:
+        act = compiled()
+        ends, near = np.array(ends, np.int64), np.array(near, np.int64)
     question = 0
     while True:
         asked = np.arange(question + 1, question + 1 + 10 * len(edges), dtype=np.uint64)[:, None]
         question += len(asked)
         bits = bits_array(chance.seed, chance.purpose, asked, _THREE)
-        pairs, swapped = below_array(bits[:, :2], len(edges)), below_array(bits[:, 2], 2)
-        for (i, j), swap in zip(pairs.tolist(), swapped.tolist(), strict=True):
-            (a, b), (c, d) = edges[i], edges[j]
-            if swap:
-                c, d = d, c
-            first, second = _between(nodes, a, d), _between(nodes, c, b)
-            if i == j or a == d or b == c or first in present or second in present:
-                continue
-            present.remove(_between(nodes, a, b))
-            present.remove(_between(nodes, c, d))
-            present.add(first)
-            present.add(second)
-            edges[i], edges[j] = (a, d), (c, b)
+        pairs = below_array(bits[:, :2], len(edges)).astype(np.int64).ravel()
+        swapped = below_array(bits[:, 2], 2).astype(np.int64)
+        drawn: Any = (pairs, swapped) if large else (pairs.tolist(), swapped.tolist())
+        act(ends[0], ends[1], near, degree, *drawn)
+        firsts, seconds = (ends[0].tolist(), ends[1].tolist()) if large else ends
+        edges = list(zip(firsts, seconds, strict=True))
         if connected(nodes, edges):
             return edges
-
-
-def _between(nodes: int, a: int, b: int) -> int:
-    """A link as one number, whichever end comes first: sets of those are quick."""
-    return a * nodes + b if a < b else b * nodes + a
 
 
 def _ring_lattice(nodes: int, degree: int) -> list[Edge]:

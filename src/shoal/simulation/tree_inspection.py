@@ -37,7 +37,8 @@ def inspect(ground: RadioRange, number: int) -> None:
     wanted = [() if pair is None else (pair,) for pair in ground.intervals]
     axis = Axis([end for pairs in wanted for pair in pairs for end in pair], hull, ground.expected)
     own = [axis.interest(pairs) for pairs in wanted]
-    near = [[k for k in ground.connections.near[n] if k in shoppers] for n in range(len(own))]
+    hears = ground.connections.near
+    near = [[k for k in hears[n] if k in shoppers and n in shoppers] for n in range(len(own))]
     tree = Tree(near, list(own), axis, one.work, root)
     for node in sorted(shoppers, key=lambda n: len(shoppers[n].route)):
         if node != root:

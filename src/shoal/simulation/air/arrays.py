@@ -101,7 +101,7 @@ def unpack(memory):
         _reals(memory, 13)[0],
         _list(memory, 14)[0],
         _reals(memory, 15)[0],
-        _list(memory, 16)[0].view(np.uint64),
+        _table(memory, 16)[0].view(np.uint64),
         _table(memory, 17)[0].view(np.uint64),
         _table(memory, 18)[0],
         _table(memory, 19)[0],

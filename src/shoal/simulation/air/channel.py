@@ -260,10 +260,9 @@ def acknowledge(air, row, node, now):
         begin(air, row, node, node, now)
 
 
-@kernel
-def advance(memory, until):
+@inlined
+def go_on(air, until):
     """Let everything happen up to and including a time; stop early where a node must act."""
-    air = unpack(memory)
     nodes, heap, numbers, whole, pending = air.nodes, air.heap, air.numbers, air.whole, air.pending
     count = whole[s.NODES]
     row, row_end = 0, 0
@@ -327,3 +326,15 @@ def advance(memory, until):
         for k in range(received):
             if is_first(air.seen, event, air.out[k]):
                 pass_on_later(air, air.out[k], event, now)
+
+
+@kernel
+def advance(memory, until):
+    """Go on up to and including a time, or to where a node must act; why it stopped."""
+    air = unpack(memory)
+    outcome = go_on(air, until)
+    at = air.heap[2, air.heap[0, 0]]
+    if air.numbers[s.PENDING] > 0 and air.pending[0, 0] < at:
+        at = air.pending[0, 0]
+    air.numbers[s.NEXT_AT] = at
+    return outcome

@@ -1,7 +1,7 @@
 """Flooding on arrays: what :mod:`shoal.routing.air_flooding` does, message for message. Compiled.
 
-``events`` has per event a word of chance that its publisher and number are mixed into; ``seen`` the
-nodes that have it, as a bitset; ``pending`` is a heap of what nodes are about to pass on: time,
+``events`` has the publisher and the number of each event; ``seen`` the nodes that have it, as a
+bitset; ``pending`` is a heap of what nodes are about to pass on: time,
 number of posting, node, event.
 """
 
@@ -33,7 +33,8 @@ def is_first(seen, event, node):
 def pass_on_later(air, node, event, now):
     """A node will transmit an event after a random time."""
     pending, numbers = air.pending, air.numbers
-    word = mix(mix(air.events[event] ^ np.uint64(node)))
+    word = mix(mix(air.keys[s.JITTER_KEY] ^ air.events[event, 0]) ^ air.events[event, 1])
+    word = mix(mix(word ^ np.uint64(node)))
     wait = np.float64(word >> _S11) * (1.0 / 9007199254740992.0)
     at = now + np.int64(np.rint(air.real[s.JITTER] * wait * 1e9))
     order = numbers[s.POSTED]

@@ -8,7 +8,6 @@ import numpy as np
 
 from shoal.simulation.air import state as s
 from shoal.simulation.air.settings import FIRST_ROOM
-from shoal.stack.chance import key_of, mix
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Routing
 
@@ -23,39 +22,38 @@ if TYPE_CHECKING:
 class Flooding:
     """Events that the channel passes on as :class:`~shoal.routing.AirFlooding` would."""
 
-    def __init__(self, medium: Medium, sample: Message, jitter: float, seed: int) -> None:
+    def __init__(self, medium: Medium, sample: Message, jitter: float) -> None:
         self.medium = medium
         self.recorder = medium.recorder
         self.sample = sample
-        self.key = key_of(seed, "flooding jitter")
         self.events: list[Event] = []
         """Events published; the index is their number in the channel's arrays."""
         self.written: Any = medium.air.seen.copy()
-        """Copy of ``seen`` as of the last report to the recorder."""
+        """Copy of ``seen`` as of the last report to the recorder; a publisher delivers to itself
+        and is not reported."""
+        self._begun = 0
+        """Events whose publishers are in ``written``."""
         air = medium.air
-        size = medium.size_of(LOCAL, sample)
-        air.whole[s.FLOOD_AIRTIME] = medium.parameters.airtime(size)
+        air.whole[s.FLOOD_AIRTIME] = medium.parameters.airtime(medium.parameters.event_bytes)
         air.real[s.JITTER] = jitter
         medium.flooding = self
 
-    def begin(self, node: NodeId, message: Message) -> int:
-        """A node has published an event; its number."""
+    def publish(self, event: Event) -> None:
+        """Put an event's first frame into its publisher's queue."""
         number = len(self.events)
-        air = self.medium.air
-        if number >= len(air.events):
-            room = max(FIRST_ROOM, number)
-            more = np.zeros((room, air.seen.shape[1]), np.uint64)
-            words = np.concatenate([air.events, np.zeros(room, np.uint64)])
-            self.medium.grow(events=words, seen=np.concatenate([air.seen, more]))
-            self.written = np.concatenate([self.written, more])
-            air = self.medium.air
-        event = message.events()[0]
+        if number >= len(self.medium.air.events):
+            self._more_events()
         self.events.append(event)
-        air.events[number] = mix(mix(self.key ^ event.publisher) ^ event.sequence)
-        bit = np.uint64(1 << (node & 63))
-        air.seen[number, node >> 6] |= bit
-        self.written[number, node >> 6] |= bit  # a publisher delivers to itself
-        return number
+        self.medium.flood(number, event.publisher, event.sequence)
+
+    def _more_events(self) -> None:
+        """Twice as many rows for events."""
+        air = self.medium.air
+        room = max(FIRST_ROOM, len(self.events))
+        more = np.zeros((room, air.seen.shape[1]), np.uint64)
+        events = np.concatenate([air.events, np.zeros((room, 2), np.uint64)])
+        self.medium.grow(events=events, seen=np.concatenate([air.seen, more]))
+        self.written = np.concatenate([self.written, more])
 
     def write(self, node: NodeId = LOCAL, table: Any = None) -> None:
         """Tell the recorder who got what since it was last told.
@@ -65,6 +63,10 @@ class Flooding:
         """
         count = len(self.events)
         seen = self.medium.air.seen[:count]
+        publishers = self.medium.air.events[self._begun : count, 0]
+        bits = np.uint64(1) << (publishers & np.uint64(63))
+        self.written[np.arange(self._begun, count), publishers >> np.uint64(6)] |= bits
+        self._begun = count
         oracle = self.recorder.oracle
         assert oracle is not None
         news = seen & ~self.written[:count]
@@ -79,16 +81,13 @@ class Flooding:
         self.written[:count] = seen
 
     def close(self) -> None:
-        """The run is over: add what the channel passed on to the traffic that nodes began."""
+        """The run is over: count the channel's floods as the traffic of nodes."""
         counts, sample = self.medium.air.counts, self.sample
         self.medium.kernel.handled = int(counts[:, s.RECEPTIONS].sum())
-        total = counts[:, s.SUBMITTED].copy()
-        for row in self.recorder.traffic:
-            total[row[1]] += row[2]
         kind, weight, size = type(sample).kind(), sample.weight(), sample.size()
         self.recorder.traffic[:] = [
             (kind, number, sent, 0, sent * weight, sent * size, 0)
-            for number, sent in enumerate(total.tolist())
+            for number, sent in enumerate(counts[:, s.SUBMITTED].tolist())
             if sent
         ]
 
@@ -102,8 +101,9 @@ class Tap(Routing):
         self.flooding = flooding
 
     def publish(self, event: Event) -> None:
-        """Pass on."""
-        self.routing.publish(event)
+        """Deliver at home, and let the channel do the rest."""
+        self.routing.take(LOCAL, event, 0)
+        self.flooding.publish(event)
 
     def subscribe(self, filter: Filter) -> None:
         """Write down what was received, and pass on."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from shoal.simulation.air.state import NOBODY
 from shoal.simulation.connections import Connections
-from shoal.simulation.network import Network, SimHost
+from shoal.simulation.host import SimHost
+from shoal.simulation.network import Network
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, NodeId
 from shoal.stack.message import Contact, Message

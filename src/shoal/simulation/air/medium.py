@@ -11,8 +11,9 @@ from shoal.simulation.air import channel, queueing
 from shoal.simulation.air import state as s
 from shoal.simulation.air.arrays import pack
 from shoal.simulation.air.settings import FIRST_ROOM, first_arrays
-from shoal.simulation.kernel import NANOSECONDS, Between, Channel, Fan
-from shoal.simulation.network import FANS_KEPT
+from shoal.simulation.channels import Channel, Fan
+from shoal.simulation.host import FANS_KEPT
+from shoal.simulation.kernel import NANOSECONDS, Between
 from shoal.stack import StackError
 from shoal.stack.host import NodeId
 from shoal.stack.message import Contact, Message
@@ -62,17 +63,19 @@ class Medium(Between):
         self.last_heard: list[dict[NodeId, int]] = [{} for _ in range(nodes)]
         """Time of the last frame received, per receiver and sender, in nanoseconds."""
         self._unsent = 0
+        """Frames and floods under way of which the kernel knows."""
         self._lost = 0
         self._room = 0
         """Time up to which ``counts`` has rows."""
-        self._free = 0
-        """Frames that there is room for still, or more."""
+        self._airtimes: dict[int, int] = {}
+        """Nanoseconds on the air, per size of message so far."""
         self._anyone = [Fan([]) for _ in range(nodes)]
         """Fan that the recorder gets for a broadcast, per sender: it names the sender only."""
         for node, fan in enumerate(self._anyone):
             fan.source = node
         self.memory: Any = None
         self.air: Any = None
+        self._numbers = self._out = memoryview(b"")
         self._lay_out(
             first_arrays(parameters, nodes, seed, self.recorder.bin_ns, legs, bounds, heard)
         )
@@ -85,6 +88,8 @@ class Medium(Between):
     def _lay_out(self, arrays: s.Air) -> None:
         """Let the channel use these arrays from now on."""
         self.memory, self.air = pack(arrays)
+        self._numbers = memoryview(self.air.numbers)  # quicker to read one by one
+        self._out = memoryview(self.air.out)
         self._room = len(arrays.counts) * self.recorder.bin_ns
 
     def grow(self, **arrays: Any) -> None:
@@ -184,33 +189,47 @@ class Medium(Between):
         else:
             fan = self.fan(node, (target,))
         self.recorder.sent(fan, -1, 1, message)
-        if now >= self._room:
-            self._more_bins(now)
-        if self.air.numbers[s.FREE] == s.NOBODY:
-            self._more_frames()
+        self._make_room(now)
+        events = message.events()
+        size = len(events) * self.parameters.event_bytes if events else message.size()
+        airtime = self._airtimes.get(size) or self._airtime(node, message, size)
         flags = s.QUIET if quiet else 0
-        if target != s.NOBODY and not message.events():
+        if target != s.NOBODY and not events:
             flags |= s.LASTING
-        routine = type(message).routine()
-        if routine:
+        if type(message).routine():
             flags |= s.ROUTINE
-        airtime = self.parameters.airtime(self.size_of(node, message))
-        event = s.NOBODY
-        if self.flooding is not None:
-            event = self.flooding.begin(node, message)
-        frame = s.NOBODY
-        if self.air.nodes[node, s.RUNS]:
-            frame = queueing.submit(self.memory, node, target, airtime, flags, event, now)
-        if frame == s.NOBODY:
-            if flags & s.LASTING and not quiet:
-                self._tell_later(node, target, message)
-            return
-        self.letters[frame] = (message, to)
+        frame = queueing.submit(self.memory, node, target, airtime, flags, now)
+        if frame != s.NOBODY:
+            self.letters[frame] = (message, to)
+            if now < self.next_at:
+                self.next_at = now
+        elif flags & s.LASTING and not quiet:
+            self._tell_later(node, target, message)
+
+    def flood(self, event: int, publisher: NodeId, sequence: int) -> None:
+        """Queue the first frame of an event that the channel passes on by itself."""
+        now = self.kernel.now
+        self._make_room(now)
+        queueing.publish(self.memory, event, publisher, sequence, now)
         if now < self.next_at:
             self.next_at = now
-        if not routine:
-            self._unsent += 1
-            self.kernel.waiting += 1
+
+    def _make_room(self, now: int) -> None:
+        """Room to queue a frame."""
+        if now >= self._room:
+            self._more_bins(now)
+        if self._numbers[s.FREE] == s.NOBODY:
+            self._more_frames()
+
+    def _airtime(self, node: NodeId, message: Message, size: int) -> int:
+        """Nanoseconds that a message is on the air; refused if the medium does not take it."""
+        if size > self.parameters.largest_frame:
+            raise StackError(
+                f"node {node} sends a message ({type(message).kind()}) of {size} bytes; the medium "
+                f"takes {self.parameters.largest_frame}: raise largest_frame, or send less at once"
+            )
+        self._airtimes[size] = self.parameters.airtime(size)
+        return self._airtimes[size]
 
     def _undelivered(self, sender: NodeId, target: NodeId, message: Message) -> None:
         """Tell the layer that sent a message that it did not arrive."""
@@ -221,17 +240,6 @@ class Medium(Between):
     def heard_at(self, node: NodeId, sender: NodeId) -> float:
         """Time in seconds when a node last received a frame of another; -1 if never."""
         return self.last_heard[node].get(sender, -NANOSECONDS) / NANOSECONDS
-
-    def size_of(self, node: NodeId, message: Message) -> int:
-        """Bytes of a message; refused if the medium does not take so many."""
-        events = message.events()
-        size = len(events) * self.parameters.event_bytes if events else message.size()
-        if size > self.parameters.largest_frame:
-            raise StackError(
-                f"node {node} sends a message ({type(message).kind()}) of {size} bytes; the medium "
-                f"takes {self.parameters.largest_frame}: raise largest_frame, or send less at once"
-            )
-        return size
 
     def fan(self, node: NodeId, to: tuple[NodeId, ...]) -> Fan:
         """Receivers of a frame, in the form that the recorder takes."""
@@ -249,80 +257,75 @@ class Medium(Between):
     def run(self, until: int) -> None:
         """See :class:`~shoal.simulation.kernel.Between`."""
         while self._step(until):
-            self._instant(until)
+            pass
+        self._settle()
         self._write()
 
     def run_to_rest(self, until: int) -> bool:
         """See :class:`~shoal.simulation.kernel.Between`."""
         kernel = self.kernel
-        while not kernel.at_rest():
-            if not self._step(until):
-                break
-            self._instant(until)
+        self._settle()
+        while not kernel.at_rest() and self._step(until):
+            self._settle()
         if self.flooding is not None:
             kernel.now = max(kernel.now, int(self.air.numbers[s.LAST]))
         self._write()
         return kernel.at_rest()
 
-    def _instant(self, until: int) -> None:
-        """Let the kernel's next instant happen if its turn has come."""
-        at = self.kernel.next_instant()
-        if 0 <= at <= self.next_at and at <= until:
-            self.kernel.instant()
-
     def _step(self, until: int) -> bool:
-        """Let the channel go on to the kernel's next instant or a reception; False at the end."""
-        kernel = self.kernel
-        at = kernel.next_instant()
+        """Let the kernel's next instant happen, or the channel go on to it; False at the end."""
+        at = self.kernel.next_instant()
         if at < 0:
             at = FAR
-        if self.next_at >= at or self.next_at > until:
+        if at <= self.next_at:
+            if at <= until:
+                self.kernel.instant()
             return at <= until
-        outcome = channel.advance(self.memory, min(at - 1, until))
-        air = self.air
-        self._settle()
-        if outcome == s.DONE:
-            self.next_at = int(air.heap[2, air.heap[0, 0]])
-            if air.numbers[s.PENDING]:
-                self.next_at = min(self.next_at, int(air.pending[0, 0]))
-            return at <= until or self.next_at <= until
-        if outcome == s.CROWDED:
+        if self.next_at > until:
+            return False
+        outcome = channel.advance(self.memory, at - 1 if at <= until else until)
+        numbers = self._numbers
+        self.next_at = numbers[s.NEXT_AT]
+        if outcome == s.RECEIVED:
+            self.kernel.now = numbers[s.NOW]
+            self._hand_up(numbers)
+        elif outcome == s.UNREACHABLE:
+            self.kernel.now = numbers[s.NOW]
+            self._report_loss(numbers)
+        elif outcome == s.CROWDED:
             self._more_neighbours()
         elif outcome == s.FULL:
-            self._more_room(int(air.numbers[s.NOW]))
-        else:
-            kernel.now = int(air.numbers[s.NOW])
-            self._hand_up(outcome)
+            self._more_room(numbers[s.NOW])
         return True
 
-    def _hand_up(self, outcome: int) -> None:
-        """Give a frame to the nodes that received it, or tell its sender that it is lost."""
-        numbers = self.air.numbers
-        frame = int(numbers[s.FRAME])
-        letter = self.letters[frame]
+    def _hand_up(self, numbers: memoryview) -> None:
+        """Give a frame to the nodes that received it."""
+        letter = self.letters[numbers[s.FRAME]]
         assert letter is not None
         message, to = letter
-        sender = int(numbers[s.SENDER])
-        nodes = self.network.nodes
-        if outcome == s.UNREACHABLE:
-            node = nodes[sender]
-            if node is not None:
-                target = int(self.air.frames[frame, s.TARGET])
-                node.unreachable(Contact(target))
-                self._undelivered(sender, target, message)
-            return
-        kind = type(message)
-        now, last_heard = self.kernel.now, self.last_heard
-        for receiver in self.air.out[: numbers[s.RECEIVERS]].tolist():
-            node = nodes[receiver]
+        sender, kind = numbers[s.SENDER], type(message)
+        nodes, now, last_heard = self.network.nodes, self.kernel.now, self.last_heard
+        for receiver in self._out[: numbers[s.RECEIVERS]].tolist():
             last_heard[receiver][sender] = now
-            if node is not None and (to is None or receiver in to):
-                self.kernel.handled += 1
-                node.layers[kind].receive(sender, message)
+            if to is None or receiver in to:
+                node = nodes[receiver]
+                if node is not None:
+                    self.kernel.handled += 1
+                    node.layers[kind].receive(sender, message)
+
+    def _report_loss(self, numbers: memoryview) -> None:
+        """Tell the sender of a frame that it was given up."""
+        frame, sender = numbers[s.FRAME], numbers[s.SENDER]
+        letter, node = self.letters[frame], self.network.nodes[sender]
+        assert letter is not None
+        if node is not None:
+            target = int(self.air.frames[frame, s.TARGET])
+            node.unreachable(Contact(target))
+            self._undelivered(sender, target, letter[0])
 
     def _settle(self) -> None:
         """Frames that wait keep the network from being at rest."""
-        unsent = int(self.air.numbers[s.UNSENT] + self.air.numbers[s.PENDING])
+        unsent = self._numbers[s.UNSENT] + self._numbers[s.PENDING]
         self.kernel.waiting += unsent - self._unsent
         self._unsent = unsent
 

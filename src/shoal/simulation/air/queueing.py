@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from shoal.simulation.air import state as s
 from shoal.simulation.air.arrays import inlined, kernel, unpack
+from shoal.simulation.air.flood import is_first
 from shoal.simulation.air.reception import below
 from shoal.simulation.air.timers import set_timer
 
@@ -154,10 +155,24 @@ def put(air, row, node, target, airtime, flags, event, now):
 
 
 @kernel
-def submit(memory, node, target, airtime, flags, event, now):
-    """Queue a frame of a node; see ``put``."""
+def submit(memory, node, target, airtime, flags, now):
+    """Queue a frame of a node, see ``put``; NOBODY also if its radio is off."""
     air = unpack(memory)
-    return put(air, now // air.whole[s.BIN], node, target, airtime, flags, event, now)
+    if not air.nodes[node, s.RUNS]:
+        return s.NOBODY
+    return put(air, now // air.whole[s.BIN], node, target, airtime, flags, s.NOBODY, now)
+
+
+@kernel
+def publish(memory, event, publisher, sequence, now):
+    """Begin a flood: queue an event's first frame."""
+    air = unpack(memory)
+    row = now // air.whole[s.BIN]
+    air.events[event, 0] = publisher
+    air.events[event, 1] = sequence
+    is_first(air.seen, event, publisher)
+    air.counts[row, s.SUBMITTED] += 1
+    put(air, row, publisher, s.NOBODY, air.whole[s.FLOOD_AIRTIME], 0, event, now)
 
 
 @kernel

@@ -52,7 +52,7 @@ def first_arrays(
     numbers = np.zeros(s.NUMBERS, np.int64)
     numbers[s.FREE] = s.NOBODY
     timers = np.arange(2 * nodes)
-    purposes = ("back-off", "reception", "fading")
+    purposes = ("back-off", "reception", "fading", "flooding jitter")
     width = min(nodes, FIRST_ROOM)
     if heard is not None:
         numbers[s.NEXT_LOOK] = s.NEVER
@@ -79,7 +79,7 @@ def first_arrays(
         places=np.full((nodes, 2), np.nan),
         grid=np.zeros(CELLS * nodes + 3 * nodes, np.int64),
         legs=np.zeros((0, 6)) if legs is None else legs,
-        events=np.zeros(0, np.uint64),
+        events=np.zeros((0, 2), np.uint64),
         seen=np.zeros((0, 1 + (nodes - 1) // 64), np.uint64),
         pending=np.zeros((nodes, 4), np.int64),
         log=np.zeros((0, s.LOG_FIELDS), np.int64),

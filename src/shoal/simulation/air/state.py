@@ -43,7 +43,7 @@ class Air(NamedTuple):
     legs: Any
     """Tracks of nodes; see :mod:`~shoal.simulation.air.movement`."""
     events: Any
-    """Flooding on arrays; see :mod:`~shoal.simulation.air.flood`."""
+    """Floods on arrays: publisher and number per event; see :mod:`~shoal.simulation.air.flood`."""
     seen: Any
     pending: Any
     log: Any
@@ -128,6 +128,7 @@ PENDING: Final = 8  # flooding on arrays: events that nodes are about to pass on
 POSTED: Final = 9  # and how many there have been
 LAST: Final = 10  # when a node last did something
 LOGGED: Final = 11  # rows of ``log``
+NEXT_AT: Final = 12  # when ``advance`` has something to do again
 NUMBERS: Final = 16
 
 # A row of ``log``.
@@ -193,6 +194,7 @@ REAL: Final = 9
 BACKOFF_KEY: Final = 0
 RECEPTION_KEY: Final = 1
 FADING_KEY: Final = 2
+JITTER_KEY: Final = 3
 
 # Columns of ``counts``, one row per time bin.
 COUNTS: Final = (
@@ -210,4 +212,4 @@ COUNTS: Final = (
 FRAMES, ACKNOWLEDGEMENTS, RECEPTIONS, COLLISIONS, DEAF, FADED, RETRIES, GIVEN_UP = range(8)
 QUEUE_DROPS: Final = 8
 EXPIRED: Final = 9
-SUBMITTED: Final = 10  # by flooding on arrays; the last column, which is not in the tables
+SUBMITTED: Final = 10  # by floods on arrays; the last column, which is not in the tables

@@ -91,7 +91,7 @@ class OnAir:
 
     def flood(self, sample: Message, jitter: float) -> None:
         """Let the channel pass on by itself what comes in such messages."""
-        flooding = Flooding(self.medium, sample, jitter, self.chance.seed)
+        flooding = Flooding(self.medium, sample, jitter)
         make = self.network.make_node
         assert make is not None
         self.network.make_node = partial(_tapped, make, flooding)

@@ -19,6 +19,7 @@ from shoal.routing import (
     SubscriptionForwarding,
 )
 from shoal.routing.semiprobabilistic_messages import Spread
+from shoal.simulation.channels import Channel
 from shoal.simulation.dataplane import engine, reach
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.initial import make_rule, make_state
@@ -34,7 +35,7 @@ from shoal.simulation.dataplane.mirror import (
 )
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import delivered_twice
-from shoal.simulation.kernel import NANOSECONDS, Channel, Kernel
+from shoal.simulation.kernel import NANOSECONDS, Kernel
 from shoal.simulation.network import Network, Plane
 from shoal.simulation.recorder import Recorder
 from shoal.stack import Message
