@@ -52,6 +52,15 @@ def ring() -> list[BrokerProcess]:
     return [BrokerProcess(str(n), arguments, address=a) for n, a in enumerate(addresses)]
 
 
+def lstree() -> list[BrokerProcess]:
+    """Six brokers with the default stack, of which no more than three are linked to one."""
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(6)]
+    arguments = [*PATIENT, "--set=overlay.heartbeat=20.0", "--set=overlay.max_degree=3"]
+    for address in addresses:
+        arguments += ["--join", address]
+    return [BrokerProcess(str(n), arguments, address=a) for n, a in enumerate(addresses)]
+
+
 class Subscriber:
     """A client that may use any broker, and what it got."""
 
@@ -112,7 +121,7 @@ def rotated(addresses: list[str], by: int) -> str:
     return ",".join(addresses[by:] + addresses[:by])
 
 
-@pytest.mark.parametrize("shape", [tree, ring], ids=["tree", "ring"])
+@pytest.mark.parametrize("shape", [tree, ring, lstree], ids=["tree", "ring", "lstree"])
 def test_a_rolling_restart_loses_nothing(shape: object) -> None:
     async def story() -> None:
         brokers: list[BrokerProcess] = shape()  # type: ignore[operator]

@@ -382,6 +382,18 @@ def test_a_sibling_that_is_a_child_by_now_does_not_end_the_regional_strategy() -
     assert (to, type(request)) == (6, ParentRequest)
 
 
+def test_a_node_that_knows_only_its_region_remembers_it_when_it_falls_silent() -> None:
+    """Else a young node that is cut off for long, and a root then, would never find back."""
+    overlay = candidate().overlay
+    overlay.heard[0] = 0.0
+    overlay.neighbours[0] = None
+    overlay.ancestors, overlay.siblings = (Contact(0), Contact(5)), (Contact(6),)
+    overlay.closed(0)
+    while not overlay.root:
+        overlay._unanswered()
+    assert {contact.node for contact in overlay.known.remembered.values()} == {5, 6}
+
+
 def test_what_an_operator_sees() -> None:
     run = network(30)
     run.begin()

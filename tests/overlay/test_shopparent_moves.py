@@ -95,3 +95,39 @@ def test_no_event_is_lost_when_nodes_leave_one_after_the_other(seed: int) -> Non
     owed, made, moves = load(seed, "hierarchical-forwarding", 1, leaves, metric="NHOP")
     assert moves > 5
     assert made == owed
+
+
+@pytest.mark.parametrize("together", [3, 5])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_event_is_lost_when_nodes_are_stopped_together(seed: int, together: int) -> None:
+    """All children of the root, and others: their places are free before they have gone."""
+    leaves = tuple((8.0, node + 1) for node in range(together))
+    owed, made, moves = load(seed, "hierarchical-forwarding", 1, leaves, metric="NHOP")
+    assert moves > 5
+    assert made == owed
+
+
+def test_trees_built_afresh_have_no_place_for_failed_nodes() -> None:
+    """0 - 1 - 2, and 3 beside 1: when 3 has failed, one tree is left, whoever builds it."""
+    tables = simulate(
+        parse_config(
+            {
+                "nodes": 4,
+                "duration": 30.0,
+                "topology": {
+                    "name": "radio-range",
+                    "range": 60.0,
+                    "places": [[0, 0], [50, 0], [100, 0], [50, 50]],
+                    "interests": {"given": [None, [0, 1], [1, 2], [5, 9]]},
+                    "failures": [{"at": 10.0, "node": 3}],
+                    "inspect": [29.0],
+                },
+                "overlay": {"name": "shopparent", "discovery": "radio", "overlap": "axis"},
+                "routing": {"name": "hierarchical-forwarding"},
+                "record": ["notes"],
+            }
+        )
+    ).tables
+    noted = {note["what"]: note["value"] for note in tables["notes"].to_pylist()}
+    assert float(noted["whole"]) == 1.0
+    assert float(noted["fresh overhead"]) == pytest.approx(float(noted["tree overhead"]))

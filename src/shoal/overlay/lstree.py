@@ -13,7 +13,8 @@ looks for other trees, soon after it became one and now and then; of two trees o
 * Nodes that no longer answer are remembered and asked now and then: after a partition, however
   long, they lead the trees back to each other.
 
-How a node searches: :mod:`~shoal.overlay.lstree_search`. How a candidate answers, and the rule that
+How a node searches: :mod:`~shoal.overlay.lstree_search`. How it leaves, missed by nobody:
+:mod:`~shoal.overlay.lstree_leave`. How a candidate answers, and the rule that
 prevents cycles: :mod:`~shoal.overlay.lstree_member`. Here: its life, merging, the Global cache.
 """
 
@@ -25,12 +26,14 @@ from typing import Any, Final, cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.lstree_caches import Search, key_of
+from shoal.overlay.lstree_leave import Leaver
 from shoal.overlay.lstree_member import PLACES, Member
 from shoal.overlay.lstree_messages import (
     Accept,
     Attach,
     Beat,
     Drop,
+    Heir,
     Leave,
     LSTreeParameters,
     ParentRequest,
@@ -40,9 +43,9 @@ from shoal.overlay.lstree_messages import (
     Regional,
     Sighting,
     Update,
+    Welcome,
 )
 from shoal.overlay.lstree_relation import BLANK, Colour, precedes
-from shoal.overlay.lstree_search import Searcher
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Layer, Routing
@@ -58,7 +61,7 @@ TRIES: Final = 2
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class LSTree(Searcher):
+class LSTree(Leaver):
     """A tree of bounded degree without cycles at any instant."""
 
     def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
@@ -79,12 +82,15 @@ class LSTree(Searcher):
     def handlers(self) -> dict[type[Message], Handler]:
         """Requests and answers, regional and global data."""
         return {
+            **super().handlers(),
             ParentRequest: self.on_request,
             Accept: self.on_accept,
             Refuse: self.on_refuse,
             Attach: self.on_attach,
             Leave: self.on_leave,
             Drop: self.on_drop,
+            Welcome: self.on_welcome,
+            Heir: self.on_heir,
             Regional: self.on_regional,
             Sighting: self.on_sighting,
             Update: self.on_update,
@@ -128,13 +134,6 @@ class LSTree(Searcher):
             self.known.insert(contact)
             self.known.remember(contact)
         self._seek("join", LOCAL, -1)
-
-    def stop(self) -> None:
-        """Tell all neighbours that this node leaves."""
-        self._end_search("stopped")
-        for peer in list(self.heard):
-            self.host.send(peer, Leave(0, True))
-            self._close(peer)
 
     # Merging trees
 

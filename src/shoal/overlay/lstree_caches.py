@@ -155,7 +155,8 @@ class Search:
 
     def __init__(self, cause: str, started: float, lost: NodeId, repair: int) -> None:
         self.cause = cause
-        """Why: ``join``, ``lost`` (the parent) or ``merge`` (a root looks for another tree)."""
+        """Why: ``join``, ``lost`` (the parent), ``leave`` (the parent stops) or ``merge`` (a root
+        looks for another tree)."""
         self.meeting = False
         """Whether only the nodes to begin with are asked."""
         self.started = started

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
+from shoal.overlay.handover import Handover
 from shoal.overlay.lstree_caches import Dice, GlobalCache, Search
 from shoal.overlay.lstree_messages import (
     Accept,
@@ -26,10 +27,11 @@ from shoal.overlay.lstree_messages import (
     ParentRequest,
     Refuse,
     Regional,
+    Welcome,
 )
 from shoal.overlay.lstree_relation import BLANK, GAP, LONGEST, Colour, can_connect, precedes
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Overlay, Reconfiguration, Routing, shown_parent
+from shoal.stack.layer import Reconfiguration, Routing, shown_parent
 from shoal.stack.message import Contact, Message
 
 PLACES: Final = 1 << 16
@@ -49,16 +51,16 @@ class Child:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Member(Overlay):
+class Member(Handover):
     """Colour, depth, parent and children; what a candidate answers."""
 
     def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
-        super().__init__(host, routing)
+        silence = parameters.heartbeat * parameters.patience
+        super().__init__(host, routing, max(silence, 8 * parameters.request_timeout))
         self.parameters = parameters
         self.node: NodeId = host.node
         self.colour: Colour = BLANK
         self.depth = 0.0
-        self.parent: NodeId = LOCAL
         self.parent_epoch = 0
         """Which life of the parent this is."""
         self.parent_depth = 0.0
@@ -71,8 +73,6 @@ class Member(Overlay):
         """The Sibling Set: all children of the parent."""
         self.known = GlobalCache(host.node, parameters.global_size)
         self.search: Search | None = None
-        self.heard: dict[NodeId, float] = {}
-        """Per open connection, when its other end was last heard."""
         self.max_degree = parameters.max_degree
         self.min_degree = parameters.least()
         self.chain = parameters.ancestors
@@ -118,7 +118,7 @@ class Member(Overlay):
             self.lose_parent("it lives again")
         lower = self.depth
         reason = "self" if sender == self.node else ""
-        if sender == self.parent:
+        if sender == self.parent or self.stopping:
             reason = "colour"  # an old request: by now it is ahead of this node
         candidates: tuple[Contact, ...] = ()
         if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
@@ -222,6 +222,8 @@ class Member(Overlay):
             child.timer.cancel()
             child.timer = None
         repair = None if attach.repair < 0 else Reconfiguration(attach.repair)
+        if attach.moves:  # it must hear of the link before what goes over it
+            self.host.send(sender, Welcome(attach.request))
         self.link_up(sender, repair)
         self.push()
 
@@ -235,6 +237,8 @@ class Member(Overlay):
         elif sender == self.parent and leave.request == 0:
             self._close(sender)
             self.lose_parent("it left")
+        elif sender == self.leaving:
+            self._abandon()
         if leave.goes:
             self.known.drop(sender)
 
@@ -246,6 +250,16 @@ class Member(Overlay):
         if child.attached:
             self.link_down(node)
             self.push()
+            self._stop_at_last()
+
+    def child_nodes(self) -> list[NodeId]:
+        """See :class:`~shoal.overlay.handover.Handover`."""
+        return [node for node, child in self.children.items() if child.attached]
+
+    def child_moved(self, child: NodeId) -> None:
+        """See :class:`~shoal.overlay.handover.Handover`."""
+        del self.children[child]
+        self.push()
 
     # Regional data
 
@@ -254,7 +268,7 @@ class Member(Overlay):
 
     def push(self) -> None:
         """Tell all children colour, depth, ancestors and siblings."""
-        to = tuple([node for node, child in self.children.items() if child.attached])
+        to = tuple(self.child_nodes())
         if to:
             data = Regional(self.colour, self.depth, self.ancestors, self._siblings())
             self.host.send_all(to, data)
@@ -263,7 +277,8 @@ class Member(Overlay):
         """The parent's news; a node that is none is told so."""
         data = cast("Regional", message)
         if sender != self.parent:
-            if sender in self.heard and sender not in self.children:
+            strange = sender not in self.children and sender != self.leaving
+            if strange and sender in self.heard:
                 self.host.send(sender, Leave())
                 self._close(sender)
             return
@@ -343,6 +358,12 @@ class Member(Overlay):
 
     def gone(self, peer: NodeId, why: str) -> None:
         """There is no connection to a node any more."""
+        if peer == self.leaving:
+            self._left()
+        elif peer in self._parting:
+            self._forget_parting(peer)
+            self.link_down(peer)
+            self._stop_at_last()
         if peer in self.children:
             self._forget_child(peer)
         if peer == self.parent:

@@ -112,6 +112,18 @@ class Attach(Upkeep, frozen=True, tag="lstree attach"):
 
     request: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)] = -1
+    moves: bool = False
+    """The sender has a parent that stops, and is a child only once it is welcome."""
+
+
+class Welcome(Upkeep, frozen=True, tag="lstree welcome"):
+    """The sender has made its end of the link to a node that moves."""
+
+    request: Count
+
+
+class Heir(Upkeep, frozen=True, tag="lstree heir"):
+    """The sender, the root, stops: the receiver, its child, is to be root and its parent."""
 
 
 class Leave(Upkeep, frozen=True, tag="lstree leave"):

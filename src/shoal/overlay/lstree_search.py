@@ -76,13 +76,17 @@ class Searcher(Member):
         """The link to the parent is gone: look for another."""
         lost = self.parent
         self.parent = LOCAL
-        self._repairs += 1
-        repair = self.node * REPAIRS + self._repairs % REPAIRS
+        repair = self.next_repair()
         self.link_down(lost, Reconfiguration(repair))
         self.parent_changed(LOCAL)
         if self.host.watched:
             self.host.note("parent lost", lost, why)
         self._seek("lost", lost, repair, why)
+
+    def next_repair(self) -> int:
+        """Number of the reconfiguration that begins."""
+        self._repairs += 1
+        return self.node * REPAIRS + self._repairs % REPAIRS
 
     def _seek(self, cause: str, lost: NodeId, repair: int, why: str = "") -> None:
         """Begin a search."""
@@ -232,6 +236,8 @@ class Searcher(Member):
         key = key_of(search.candidate)
         search.busy.pop(key, None)
         self.known.purge(key)
+        if search.strategy == "R":  # a young node knows no others: they may be cut off, not dead
+            self.known.remember(search.candidate)
         self._ask_next()
 
     def _answered(self, search: Search, answer: str) -> None:
@@ -316,27 +322,41 @@ class Searcher(Member):
         if not can_connect(self.colour, self.depth, accept.colour, accept.depth):
             self._answered(search, "no longer safe")
             self._ask_next()
-        else:
+        elif self.parent == LOCAL:
             self._attach(search, accept)
+        else:
+            self.move_to(search, accept)
+
+    def move_to(self, search: Search, accept: Accept) -> None:
+        """A node with a parent, which stops, is accepted by another one."""
+        raise NotImplementedError
 
     def _attach(self, search: Search, accept: Accept) -> None:
         """Be the candidate's child."""
         parent = accept.parent.node
-        self._answered(search, "accepted")
-        self.parent = parent
-        self.parent_epoch = accept.parent_epoch
-        self.root = False
-        self._end_search(f"attached to {parent} by {NAMES[search.strategy]}")
-        self.adopt(accept.parent, accept.colour, accept.depth, accept.ancestors)
-        self.siblings = accept.siblings
-        for contact in accept.known:
-            self.known.insert(contact)
+        self.follow(search, accept)
         self.host.send(parent, Attach(accept.request, search.repair))
         repair = None if search.repair < 0 else Reconfiguration(search.repair)
         self.link_up(parent, repair)
         self.parent_changed(parent)
         if repair is not None:
             self.link_replaced(search.lost, self.node, parent, repair)
+        self.attached(search, parent)
+
+    def follow(self, search: Search, accept: Accept) -> None:
+        """Make the candidate that has accepted the parent, before there is a link to it."""
+        self._answered(search, "accepted")
+        self.parent = accept.parent.node
+        self.parent_epoch = accept.parent_epoch
+        self.root = False
+        self._end_search(f"attached to {self.parent} by {NAMES[search.strategy]}")
+        self.adopt(accept.parent, accept.colour, accept.depth, accept.ancestors)
+        self.siblings = accept.siblings
+        for contact in accept.known:
+            self.known.insert(contact)
+
+    def attached(self, search: Search, parent: NodeId) -> None:
+        """There is a link to the parent: all below must know where they are."""
         if self.host.watched:
             took = self.host.now() - search.started
             how = f"{search.cause} {search.strategy} {took:.6f} {len(search.trail)} {search.lost}"
@@ -351,17 +371,21 @@ class Searcher(Member):
         soon = bool(self.unmet) or self.host.now() < self._met_until
         if soon and self._retry is None:  # they are about to start, or to hear of this tree
             self._retry = self.host.after(self.parameters.early_merge, self._meet)
-        if search.cause == "merge":
+        if search.cause == "merge" or self.parent != LOCAL:
             return
         if self.colour[0] >= LONGEST:
             self.begin_anew()
-            return
+        else:
+            self.be_root(search.lost, search.cause)
+
+    def be_root(self, lost: NodeId, cause: str) -> None:
+        """Take a new colour, and look for other trees from now on."""
         self.root = True
         self.ancestors = ()
         self.siblings = ()
         self._recolour()
         if self.host.watched:
-            self.host.note("root", search.lost, search.cause)
+            self.host.note("root", lost, cause)
         if self.merges and self.parameters.early_merge:
             self.host.after(self.parameters.early_merge, self.merge)
         if self._growing is None:

@@ -30,7 +30,7 @@ know others by peer sampling, and ask some of them for advertisements in each pe
 
 What a node tells of itself: :mod:`~shoal.overlay.shopparent_member`. How it joins a parent and
 loses it: :mod:`~shoal.overlay.shopparent_join`. How it leaves one for another without losing an
-event: :mod:`~shoal.overlay.shopparent_move`. What a parent costs, as a formula:
+event: :mod:`~shoal.overlay.handover`. What a parent costs, as a formula:
 :mod:`~shoal.overlay.shopparent_costs`. Here: a node's life, and how it chooses a parent.
 """
 
@@ -41,27 +41,21 @@ from typing import cast
 
 from mypy_extensions import mypyc_attr
 
+from shoal.overlay.handover import LONGEST, NOBODY
 from shoal.overlay.shopparent_costs import LEAST, OVHD, RANDOM, Errors, Work, metric
 from shoal.overlay.shopparent_join import Joiner
-from shoal.overlay.shopparent_member import NOBODY
 from shoal.overlay.shopparent_messages import (
     Advertise,
     Answer,
-    Flush,
-    Flushed,
     Here,
     Hop,
     Join,
-    Leaving,
-    Moved,
     Probe,
-    Settled,
     ShopParentParameters,
     Stray,
     Wanted,
     Welcome,
 )
-from shoal.overlay.shopparent_move import LONGEST
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Layer, Routing, shown_parent
 from shoal.stack.message import Contact, Message
@@ -83,11 +77,13 @@ class ShopParent(Joiner):
         self.period = parameters.period
         self.hysteresis = parameters.hysteresis
         roots = parameters.roots
+        self.roots = roots
+        self.anyone = parameters.heirs == "anyone"
         self.place = roots.index(host.node) if host.node in roots else NOBODY
         """Position of this node in the list of root and heirs; NOBODY if it may not be the root."""
         self.patience = parameters.timeout * (1 + 2 * self.place)
         """Seconds without a route after which it takes the root's place."""
-        if parameters.heirs == "anyone" and self.place != 0:
+        if self.anyone and self.place != 0:
             self.place = 1 + host.node
             phase = host.chance("heir").uniform(host.node)
             self.patience = parameters.timeout * (2 + 2 * phase)
@@ -104,11 +100,7 @@ class ShopParent(Joiner):
             Join: self.on_join,
             Answer: self.on_answer,
             Welcome: self.on_welcome,
-            Flush: self.on_flush,
-            Flushed: self.on_flushed,
-            Moved: self.on_moved,
-            Settled: self.on_settled,
-            Leaving: self.on_leaving,
+            **super().handlers(),
             Stray: self.on_stray,
             Here: self.on_here,
         }
@@ -135,6 +127,7 @@ class ShopParent(Joiner):
         """Expire silent nodes, look for a better parent, and advertise; called once a period."""
         now = self.host.now()
         if self.stopping:
+            self.host.send_all(tuple(self.neighbours), Here())
             return
         if now - self._ticked > 2 * self.period and self._ticked >= 0:
             for peer in self.heard:  # this node itself was held up: nobody else is to blame
@@ -144,10 +137,10 @@ class ShopParent(Joiner):
         if not self.radio:
             self._sample()
         if self.rank >= 0:
-            if self.avoided != NOBODY:
-                self._move_away()
-            else:
+            if self.avoided == NOBODY:
                 self.shop()
+            elif not self.move_away():
+                self.probe()
             self.advertise()
         elif not self._take_over(now) and (
             self.parent == LOCAL or now - self.unrouted_since > self.timeout
@@ -170,6 +163,7 @@ class ShopParent(Joiner):
             self._disconnected(peer)
         for node in [n for n, at in self.advertised.items() if at < silent]:
             self._forget(node)
+        self.shunned = {node: until for node, until in self.shunned.items() if until > now}
 
     def _take_over(self, now: float) -> bool:
         """An heir becomes the root when it has had no route for long enough."""
@@ -200,6 +194,8 @@ class ShopParent(Joiner):
         """Remember it; that of the parent tells the way to the root."""
         advertise = cast("Advertise", message)
         now = self.host.now()
+        if not self._is_rooted(sender, advertise):
+            return
         self.adverts[sender] = advertise
         self.advertised[sender] = now
         self._hear(sender, advertise.known)
@@ -212,6 +208,13 @@ class ShopParent(Joiner):
         elif self.rank < 0 and self.parent == LOCAL:
             self._choose_soon()
 
+    def _is_rooted(self, sender: NodeId, advertise: Advertise) -> bool:
+        """Whether the route begins at the node whose rank it names; a liar's may not."""
+        top = advertise.route[0].node if advertise.route else sender
+        if advertise.rank < len(self.roots):
+            return top == self.roots[advertise.rank]
+        return self.anyone and top == advertise.rank - 1
+
     def _choose_soon(self) -> None:
         """Wait a moment, so that all answers to a probe are there."""
         if not self._choosing:
@@ -221,6 +224,8 @@ class ShopParent(Joiner):
     def _choose(self) -> None:
         """A node without a route joins the best of those that it heard."""
         self._choosing = False
+        if self.avoided != NOBODY:
+            self.move_away()
         if self.rank >= 0 or self.joining != NOBODY:
             return
         candidates = self._candidates()
@@ -257,16 +262,26 @@ class ShopParent(Joiner):
             self._ask(candidates[at], old - new)
 
     def on_leaving(self, sender: NodeId, message: Message) -> None:
-        """The parent stops: move to another one, while it still sends events."""
+        """The parent stops: move to another one, while it still sends events.
+
+        A child that stops leaves its place to others.
+        """
         if sender == self.parent:
             self.avoided = sender
             self._forget(sender)
-            self._move_away()
+            if not self.move_away():
+                self.probe()
+        elif sender in self.children():
+            self.departing.add(sender)
+            self._news()
 
-    def _move_away(self) -> None:
-        """Ask the best node whose way to the root does not lead over the parent."""
+    def move_away(self) -> bool:
+        """Ask the best node whose way to the root does not lead over the parent, if there is one.
+
+        The parent stops soon: so after a refusal the next is asked at once.
+        """
         if self.joining != NOBODY or self.leaving != NOBODY:
-            return
+            return True
         candidates = [
             node
             for node in self._candidates()
@@ -275,8 +290,7 @@ class ShopParent(Joiner):
         ]
         if candidates:
             self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
-        else:
-            self.probe()
+        return bool(candidates)
 
     def _least(self, values: list[float]) -> int:
         """Index of the first of the least values."""
@@ -286,7 +300,10 @@ class ShopParent(Joiner):
         """Nodes in the tree of the first root, and not below this one."""
         found: list[NodeId] = []
         first = NOBODY
+        now = self.host.now()
         for node, advertise in self.adverts.items():
+            if self.shunned.get(node, now) > now:
+                continue
             if self._is_below(advertise) or (node in self.neighbours and node != self.parent):
                 continue
             if not advertise.room and node != self.parent:

@@ -4,18 +4,19 @@ A request to join (JOIN) climbs from the parent to be to the root, and the answe
 same way. It is refused by a parent to be that has no room; and on the way by a node that has no
 route, is asking for another parent itself, or sent the request itself (it came back round). So no
 cycle forms, however many nodes move at once. A node that is welcome makes its end of the new link;
-how the old one ends: :mod:`~shoal.overlay.shopparent_move`.
+how the old one ends: :mod:`~shoal.overlay.handover`.
 
 A node whose route is lost tells its children (STRAY), which have lost theirs as well.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.shopparent_member import NOBODY
+from shoal.overlay.handover import LONGEST, NOBODY
+from shoal.overlay.shopparent_member import Member
 from shoal.overlay.shopparent_messages import (
     Advertise,
     Answer,
@@ -25,14 +26,16 @@ from shoal.overlay.shopparent_messages import (
     Stray,
     Welcome,
 )
-from shoal.overlay.shopparent_move import LONGEST, Mover
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
+SHUNNED: Final = 32
+"""Timeouts at most for which a node that did not answer a request to join is not asked again."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Joiner(Mover):
+class Joiner(Member):
     """Makes and gives up the links to parent and children."""
 
     def __init__(self, host: Host, parameters: ShopParentParameters, routing: Routing) -> None:
@@ -47,6 +50,10 @@ class Joiner(Mover):
         """Parents that this node has left for a better one."""
         self.avoided: NodeId = NOBODY
         """Parent that has announced its stop; else NOBODY."""
+        self.shunned: dict[NodeId, float] = {}
+        """Nodes that did not answer a request to join, and until when no other is sent to them."""
+        self._spans: dict[NodeId, float] = {}
+        """Seconds for which each was shunned last."""
         self._deadline: Timer | None = None
         self._saving = 0.0
         """Units of work per event that the node asked would save."""
@@ -55,13 +62,17 @@ class Joiner(Mover):
         """Look for a parent."""
         raise NotImplementedError
 
+    def move_away(self) -> bool:
+        """Ask another node to be the parent; False if none is known."""
+        raise NotImplementedError
+
     # Asking a node to be the parent
 
     def _ask(self, node: NodeId, saving: float = 0.0) -> None:
         """Ask a node to be the parent, over a connection."""
         self.joining = node
         self._saving = saving
-        self._deadline = self.host.after(self.timeout, self._give_up)
+        self._deadline = self.host.after(self.timeout, self._shun)
         if node in self.heard:
             self._request(node)
         else:
@@ -99,6 +110,8 @@ class Joiner(Mover):
         elif sender == self.joining and answer.request == self.request:
             self._forget(sender)
             self._give_up()
+            if self.avoided != NOBODY:
+                self.move_away()
 
     def _answer(self, path: tuple[int, ...], request: int, moves: bool, granted: bool) -> None:
         """One step back down; the parent to be makes its end of the link."""
@@ -124,6 +137,7 @@ class Joiner(Mover):
             return
         value = self._saving
         self._asked()
+        self._spans.pop(sender, None)
         old = self.parent
         repair = Reconfiguration(welcome.request) if old != LOCAL else None
         if old != LOCAL:
@@ -148,6 +162,19 @@ class Joiner(Mover):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _shun(self) -> None:
+        """Nobody answered: a node that only advertises must not be asked for ever.
+
+        It is asked again after a timeout, and after twice as long each time that it is silent.
+        """
+        node = self.joining
+        span = min(2 * self._spans.get(node, 0.5 * self.timeout), SHUNNED * self.timeout)
+        self._spans[node] = span
+        self.shunned[node] = self.host.now() + span
+        if len(self._spans) > LONGEST:
+            self._spans.clear()
+        self._give_up()
 
     def _give_up(self) -> None:
         """A request was refused, or nobody answered: stay with the parent there is."""

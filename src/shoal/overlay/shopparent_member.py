@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.graph_messages import Known
+from shoal.overlay.handover import NOBODY, Handover
 from shoal.overlay.sampling import View
 from shoal.overlay.shopparent_interests import BySample, Interests, OnAxis
 from shoal.overlay.shopparent_messages import (
@@ -23,24 +24,22 @@ from shoal.overlay.shopparent_messages import (
     Wanted,
 )
 from shoal.stack.host import LOCAL, Host, NodeId
-from shoal.stack.layer import Overlay, Routing
+from shoal.stack.layer import Routing
 from shoal.stack.message import Contact, Message
 
 if TYPE_CHECKING:
     from shoal.content import Event
 
-NOBODY: Final = -1
-"""No node; no position among root and heirs."""
 LOST: Final = 32
 """Lost nodes that are remembered; the oldest is forgotten for a newer one."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Member(Overlay):
+class Member(Handover):
     """Parent, children and route of a node; the advertisements that it sends and keeps."""
 
     def __init__(self, host: Host, parameters: ShopParentParameters, routing: Routing) -> None:
-        super().__init__(host, routing)
+        super().__init__(host, routing, parameters.timeout)
         self.radio = parameters.discovery == "radio"
         self.collect = parameters.collect
         self.probes = parameters.probes
@@ -53,9 +52,6 @@ class Member(Overlay):
         )
         if parameters.overlap == "sample":
             routing.watching = self
-        self.stopping = False
-        """True if this node has been stopped, and takes no more children."""
-        self.parent: NodeId = LOCAL
         self.rank = NOBODY
         """The current root's position in the list of root and heirs (0 is the root itself);
         NOBODY without a route to a root."""
@@ -80,11 +76,28 @@ class Member(Overlay):
 
     def children(self) -> list[NodeId]:
         """The nodes whose parent this one is."""
-        return [node for node in self.neighbours if node != self.parent]
+        return [n for n in self.neighbours if n != self.parent and n not in self._parting]
+
+    def child_nodes(self) -> list[NodeId]:
+        """See :class:`~shoal.overlay.handover.Handover`."""
+        return self.children()
+
+    def child_moved(self, child: NodeId) -> None:
+        """See :class:`~shoal.overlay.handover.Handover`."""
+        self._news()
+
+    def stop(self) -> None:
+        """Hand over the children; those of the root have nowhere to go before it is gone."""
+        self.stopping = True
+        if self.parent == LOCAL:
+            self.close_all()
+        else:
+            self.hand_over()
 
     def _has_room(self) -> bool:
         """Whether this node takes one more child."""
-        return not self.most or len(self.children()) < self.most
+        staying = [child for child in self.children() if child not in self.departing]
+        return not self.most or len(staying) < self.most
 
     # PARENT-ADVERTISE
 

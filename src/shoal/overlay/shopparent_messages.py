@@ -9,11 +9,10 @@ import msgspec
 
 from shoal.content import AnyFilter
 from shoal.overlay.graph_messages import Sample
+from shoal.overlay.handover_messages import Id, Path
 from shoal.stack.message import Message, Routine, Seconds
 
-Id: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Units: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-Path: TypeAlias = Annotated[tuple[Id, ...], msgspec.Meta(min_length=1, max_length=1024)]
 
 
 class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -154,42 +153,9 @@ class Welcome(Message, frozen=True, tag="parent-welcome"):
     request: Id
 
 
-class Flush(Message, frozen=True, tag="parent-flush"):
-    """FLUSH: climbs to the root behind what was sent up before; answered by :class:`Flushed`.
-
-    ``waits``: it stays behind a node that still gets events from an old parent.
-    """
-
-    path: Path
-    request: Id
-    waits: bool
-
-
-class Flushed(Message, frozen=True, tag="parent-flushed"):
-    """FLUSHED: takes the path of a :class:`Flush` back, behind the events sent down before."""
-
-    path: Path
-    request: Id
-
-
-class Settled(Message, frozen=True, tag="parent-settled"):
-    """The sender, which has moved, gets from its new parent all that it wants."""
-
-
-class Moved(Message, frozen=True, tag="parent-moved"):
-    """The sender has another parent from now on."""
-
-    parent: Id
-    request: Id
-
-
-class Leaving(Message, frozen=True, tag="parent-leaving"):
-    """The sender stops: the receiver, its child, should find another parent."""
-
-
 class Stray(Routine, frozen=True, tag="parent-stray"):
     """The sender has no route to the root, and so the receiver, its child, has none."""
 
 
 class Here(Routine, frozen=True, tag="parent-here"):
-    """A child is alive."""
+    """A child is alive, or a parent that stops."""

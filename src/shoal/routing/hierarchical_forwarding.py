@@ -44,7 +44,7 @@ class HierarchicalForwarding(SubscriptionForwarding):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Up to the parent in any case, down where it is wanted."""
-        if self.moving and not self.seen.first(event.id):
+        if self.moving and not self.seen.add(event.publisher, event.sequence):
             return
         if self.recovery is not None:
             self.recovery.seen(event, sender)

@@ -133,7 +133,7 @@ class SubscriptionForwarding(Routing):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""
-        if self.moving and not self.seen.first(event.id):
+        if self.moving and not self.seen.add(event.publisher, event.sequence):
             return
         if self.recovery is not None:
             self.recovery.seen(event, sender)

@@ -1,9 +1,10 @@
-"""How a node of ShopParent changes its parent without losing an event.
+"""How a node of a tree changes its parent without losing an event.
 
 The new link is there before the old one is given up:
 
-1. The node makes the new parent its parent, tells the old one (MOVED), and announces to the new one
-   what it wants. Behind that it sends FLUSH, which climbs to the root and comes back as FLUSHED.
+1. The new parent has made its end of the link, and announces over it what it wants. The node makes
+   it its parent, tells the old one (MOVED), and announces to the new one what it wants itself.
+   Behind that it sends FLUSH, which climbs to the root and comes back as FLUSHED.
    Connections keep their order: by then every node above forwards to the new parent what the node
    wants. The old parent no longer counts it as a child, but goes on to send it events.
 2. The node tells the old parent so (SETTLED), which sends a FLUSH of its own. When that is back,
@@ -15,7 +16,10 @@ gets some events twice; the routing drops the second. A FLUSH of an old parent w
 is between the steps itself, since events may come to it by two ways. A flush that does not come
 back within the timeout, because a node on the way failed, is not waited for.
 
-A node that stops tells its children (LEAVING), and closes its connections when all have moved.
+A node that stops says so (LEAVING) to its children, which move, and to its parent, where its place
+is free from then on: its children may need it. It closes its connections when all have moved. An
+overlay decides who the new parent is: :mod:`~shoal.overlay.shopparent_join`,
+:mod:`~shoal.overlay.lstree_leave`.
 """
 
 from __future__ import annotations
@@ -24,18 +28,13 @@ from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.shopparent_member import NOBODY, Member
-from shoal.overlay.shopparent_messages import (
-    Flush,
-    Flushed,
-    Leaving,
-    Moved,
-    Settled,
-    ShopParentParameters,
-)
+from shoal.overlay.handover_messages import Flush, Flushed, Leaving, Moved, Settled
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
-from shoal.stack.layer import Reconfiguration, Routing
+from shoal.stack.layer import Handler, Overlay, Reconfiguration, Routing
 from shoal.stack.message import Message
+
+NOBODY: Final = -1
+"""No node."""
 
 LONGEST: Final = 1000
 """Nodes on a route at most."""
@@ -51,12 +50,18 @@ class Parting:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Mover(Member):
+class Handover(Overlay):
     """The connections of a node, and how its link moves from one parent to another."""
 
-    def __init__(self, host: Host, parameters: ShopParentParameters, routing: Routing) -> None:
-        super().__init__(host, parameters, routing)
-        self.timeout = parameters.timeout
+    def __init__(self, host: Host, routing: Routing, timeout: float) -> None:
+        super().__init__(host, routing)
+        self.timeout = timeout
+        """Seconds that a step of a move may take."""
+        self.parent: NodeId = LOCAL
+        self.stopping = False
+        """True if this node has been stopped, and takes no more children."""
+        self.departing: set[NodeId] = set()
+        """Children that have been stopped: they count no more, as theirs may need their place."""
         self.heard: dict[NodeId, float] = {}
         """Time when the other end of each open connection was last heard."""
         self.leaving: NodeId = NOBODY
@@ -69,9 +74,38 @@ class Mover(Member):
         self._waiting: list[Flush] = []
         """Flushes that wait until this node has left its old parent."""
 
-    def children(self) -> list[NodeId]:
+    def handlers(self) -> dict[type[Message], Handler]:
+        """The messages of a move."""
+        return {
+            Flush: self.on_flush,
+            Flushed: self.on_flushed,
+            Moved: self.on_moved,
+            Settled: self.on_settled,
+            Leaving: self.on_leaving,
+        }
+
+    # What an overlay adds
+
+    def child_nodes(self) -> list[NodeId]:
         """The nodes whose parent this one is."""
-        return [node for node in super().children() if node not in self._parting]
+        raise NotImplementedError
+
+    def child_moved(self, child: NodeId) -> None:
+        """A child has another parent, and gets events from this node still."""
+        raise NotImplementedError
+
+    def on_leaving(self, sender: NodeId, message: Message) -> None:
+        """The parent stops: move to another one, while it still sends events."""
+        raise NotImplementedError
+
+    def complete(self) -> bool:
+        """A node that moves is not cut off."""
+        return bool(self.neighbours) or self.leaving != NOBODY
+
+    def close_all(self) -> None:
+        """Close all connections: nobody has to wait for a timeout to notice."""
+        for peer in list(self.heard):
+            self.host.close(peer)
 
     # The node that moves
 
@@ -119,10 +153,10 @@ class Mover(Member):
     def on_moved(self, sender: NodeId, message: Message) -> None:
         """A child has found a better parent, and still gets events from this one."""
         moved = cast("Moved", message)
-        if sender in self.children():
+        if sender in self.child_nodes():
             timer = self.host.after(2 * self.timeout, lambda: self._part(sender))
             self._parting[sender] = Parting(moved.request, moved.parent, timer)
-            self._news()
+            self.child_moved(sender)
 
     def on_settled(self, sender: NodeId, message: Message) -> None:
         """SETTLED: the child is served by its new parent; flush what is on its way to this node."""
@@ -136,6 +170,7 @@ class Mover(Member):
         if parting is None:
             return
         parting.timer.cancel()
+        self.departing.discard(child)
         repair = Reconfiguration(parting.number)
         self.link_down(child, repair)
         self.link_replaced(child, parting.parent, child, repair)
@@ -145,33 +180,25 @@ class Mover(Member):
 
     # A node that stops
 
-    def stop(self) -> None:
-        """Let the children find other parents, then close all connections.
-
-        The children of the root have nowhere to go before it is gone.
-        """
-        self.stopping = True
-        children = self.children()
-        if self.parent == LOCAL or not children:
-            self._close_all()
-            return
-        self.host.send_all(tuple(children), Leaving())
-        self.host.after(self.timeout, self._close_all)
+    def hand_over(self) -> None:
+        """Let children find other parents, for twice the timeout, then close all connections."""
+        children = self.child_nodes()
+        if children:
+            self.host.send_all((self.parent, *children), Leaving())
+            self.host.after(2 * self.timeout, self.close_all)
+        else:
+            self._stop_at_last()
 
     def _stop_at_last(self) -> None:
-        if self.stopping and not self._parting and not self.children():
-            self._close_all()
-
-    def _close_all(self) -> None:
-        """Nobody has to wait for the timeout to notice."""
-        for peer in list(self.heard):
-            self.host.close(peer)
+        if self.stopping and not self._parting and not self.child_nodes():
+            self.close_all()
 
     def _forget_parting(self, child: NodeId) -> None:
         """The connection to a child is gone."""
         parting = self._parting.pop(child, None)
         if parting is not None:
             parting.timer.cancel()
+        self.departing.discard(child)
 
     # Up to the root and back
 

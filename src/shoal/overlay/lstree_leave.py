@@ -1,0 +1,140 @@
+"""How a node leaves an LSTree in good order, so that no event is lost by it.
+
+A node that stops tells its children (LEAVING). Each searches for another parent as an orphan would,
+but still has the old one. Once accepted, it asks the new parent to make its end of the link first
+(ATTACH with ``moves``, answered by WELCOME), and then moves as :mod:`~shoal.overlay.handover` says.
+
+A root that stops first makes a child its *heir*: the link between them stays, and its ends change
+places. The heir becomes root under a new colour, and the old root follows it as a child. Colours
+only advance by that, so what prevents cycles holds throughout.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from mypy_extensions import mypyc_attr
+
+from shoal.overlay.handover import NOBODY
+from shoal.overlay.lstree_caches import Search
+from shoal.overlay.lstree_member import Child
+from shoal.overlay.lstree_messages import (
+    Accept,
+    Attach,
+    Heir,
+    Leave,
+    LSTreeParameters,
+    Regional,
+    Welcome,
+)
+from shoal.overlay.lstree_relation import LONGEST, can_connect, precedes
+from shoal.overlay.lstree_search import Searcher
+from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.layer import Reconfiguration, Routing
+from shoal.stack.message import Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Leaver(Searcher):
+    """Leaves when its children have other parents, and moves away from a parent that leaves."""
+
+    def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
+        super().__init__(host, parameters, routing)
+        self._heir = NOBODY
+        """The child that is to be root in this node's place."""
+        self._accepted: Accept | None = None
+        """Answer of the node that a move leads to, until it is welcome there."""
+
+    # A node that stops
+
+    def stop(self) -> None:
+        """Let the children find other parents, then close all connections."""
+        self.stopping = True
+        self._end_search("stopped")
+        for node in [node for node, child in self.children.items() if not child.attached]:
+            self._forget_child(node)
+            self._close(node)
+        children = self.child_nodes()
+        if self.parent != LOCAL:
+            self.hand_over()
+        elif self.root and children and self.colour[0] < LONGEST:
+            self._heir = children[0]
+            self.host.send(self._heir, Heir())
+            self.host.after(self.timeout, self.close_all)
+        else:
+            self.close_all()
+
+    def close_all(self) -> None:
+        """Tell all neighbours that this node is gone."""
+        for child in list(self._parting):
+            self._forget_parting(child)
+        for peer in list(self.heard):
+            self.host.send(peer, Leave(0, True))
+            self._close(peer)
+
+    def on_heir(self, sender: NodeId, message: Message) -> None:
+        """HEIR: be root, and the old root's parent."""
+        if sender != self.parent or self.stopping or self.colour[0] >= LONGEST:
+            return
+        self._end_search("heir of the root")
+        child = Child(self.ancestors[0], self.parent_epoch, 0)
+        child.attached = True
+        self.children[sender] = child
+        self.parent = LOCAL
+        self.parent_changed(LOCAL)
+        self.be_root(sender, "heir")
+
+    def on_regional(self, sender: NodeId, message: Message) -> None:
+        """The heir's first news make it the parent; otherwise as usual."""
+        data = cast("Regional", message)
+        if sender == self._heir and sender in self.children and precedes(self.colour, data.colour):
+            self._heir = NOBODY
+            child = self.children.pop(sender)
+            self.root = False
+            self.parent = sender
+            self.parent_epoch = child.epoch
+            self.adopt(child.contact, data.colour, data.depth, data.ancestors)
+            self.parent_changed(sender)
+            self.push()
+            self.hand_over()
+        else:
+            super().on_regional(sender, message)
+
+    # Its children
+
+    def on_leaving(self, sender: NodeId, message: Message) -> None:
+        """LEAVING: look for another parent, while this one still sends events."""
+        if sender == self.parent and not self.stopping and self.search is None:
+            self.search = Search("leave", self.host.now(), sender, self.next_repair())
+            self.search.why = "it stops"
+            self._ask_next()
+
+    def move_to(self, search: Search, accept: Accept) -> None:
+        """Ask the new parent to make its end of the link."""
+        self._accepted = accept
+        search.timer = self.host.after(self.parameters.request_timeout, self._unanswered)
+        self.host.send(accept.parent.node, Attach(accept.request, search.repair, True))
+
+    def on_welcome(self, sender: NodeId, message: Message) -> None:
+        """WELCOME: leave the old parent, if that is still safe."""
+        search, accept = self.search, self._accepted
+        if search is None or accept is None or sender != accept.parent.node:
+            return
+        if not search.request == accept.request == cast("Welcome", message).request:
+            return
+        self._accepted = None
+        if search.timer is not None:
+            search.timer.cancel()
+        if not can_connect(self.colour, self.depth, accept.colour, accept.depth):
+            self._answered(search, "no longer safe")
+            self._ask_next()
+            return
+        old = self.parent
+        repair = Reconfiguration(search.repair)
+        self.leaving = old
+        self.follow(search, accept)
+        self.link_down(old, repair)
+        self.link_up(sender, repair)
+        self.parent_changed(sender)
+        self._leave(old, sender, repair)
+        self.attached(search, sender)
