@@ -24,7 +24,12 @@ from shoal.routing.dps.messages import (
 )
 from shoal.stack import Contact, Message, StackError
 
-CONFIG = {"nodes": 4, "bin": 10.0, "link": {"delay": 1.0}, "routing": {"coleaders": 2, "view": 3}}
+CONFIG: dict[str, Any] = {
+    "nodes": 4,
+    "bin": 10.0,
+    "link": {"delay": 1.0},
+    "routing": {"coleaders": 2, "view": 3, "traversal": "generic"},
+}
 EVENT = Event(3, 7, Attributes({"x": 5, "name": "it's"}))
 
 
@@ -103,6 +108,8 @@ def test_a_second_copy_is_seen() -> None:
     way_in = Publish(EVENT, "x", "x > 2", "", START, 1)
     once = run(TREE, sent(1.0, 0, 1, inside), sent(1.0, 3, 1, way_in), sent(1.0, 0, 2, inside))
     assert dps_traces.repeated_copies(once) == 0
+    from_the_root = {**CONFIG, "routing": {**CONFIG["routing"], "traversal": "root"}}
+    assert dps_traces.repeated_copies(Run(from_the_root, {"messages": once.messages})) == 1
     again = run(TREE, sent(1.0, 0, 1, inside), sent(2.0, 2, 1, inside))
     assert dps_traces.repeated_copies(again) == 1
 

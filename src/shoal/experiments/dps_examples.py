@@ -37,16 +37,16 @@ STRUCTURE = (
                 for rule in ("first", "most-selective", "least-selective")
             },
         },
-        seeds=100,
-        quick_seeds=5,
+        seeds=25,
+        quick_seeds=2,
     ),
     Experiment(
         "nested",
         "Random ranges, equalities and the like, also with OR",
         merged(POPULATION, content("W4", subscriptions=2, event_every=4.0)),
         FOUR,
-        seeds=100,
-        quick_seeds=4,
+        seeds=25,
+        quick_seeds=2,
     ),
     Experiment(
         "sizes",
@@ -58,7 +58,7 @@ STRUCTURE = (
         seeds=3,
         quick_seeds=2,
         quick={"duration": 800.0, "workload": {"subscribe_window": [100.0, 300.0]}},
-    ).along("nodes", (500, 1000, 2000), (500, 1000), "nodes"),
+    ).along("nodes", (250, 500, 1000, 2000), (250, 500), "nodes"),
     Experiment(
         "traced",
         "Every message of networks in which events are published while groups are created",
@@ -95,7 +95,7 @@ STRUCTURE = (
         },
         seeds=5,
         quick_seeds=2,
-        quick={"nodes": 300},
+        quick={"nodes": 250},
     ),
 )
 
@@ -275,7 +275,7 @@ WORKED = (
         ),
         FOUR,
         seeds=20,
-        quick_seeds=5,
+        quick_seeds=2,
     ),
     _one(
         "branch",

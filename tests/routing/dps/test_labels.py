@@ -12,6 +12,7 @@ from shoal.routing.dps.labels import (
     ROOT,
     Label,
     LabelError,
+    exact,
     label,
     labels_of,
     trees_of,
@@ -117,3 +118,31 @@ def test_inclusion_agrees_with_matching(a: Label, b: Label, value: float) -> Non
     assert a.covers(b) == AttributeFilter(a.text).covers(AttributeFilter(b.text))
     if a.covers(b) and b.covers(a):
         assert a.text == b.text
+
+
+FILTERS = (
+    *("x > 2 AND y < 5", "x > 2 OR y = 1", "x IN (1, 2) AND y = 'a'", "x = 3", "x = '3'"),
+    *(
+        "EXISTS x AND y > 1",
+        "x != 2 AND y <= 4.0",
+        "x = y AND x > 1",
+        "NOT EXISTS x",
+        "x LIKE '1%'",
+    ),
+)
+VALUES = st.one_of(st.none(), st.integers(0, 6), st.sampled_from([2.0, 4.5, "3", "a", "12", True]))
+
+
+@given(filter=st.sampled_from(FILTERS), x=VALUES, y=VALUES)
+def test_labels_that_say_all_match_as_the_filter_does(filter: str, x: object, y: object) -> None:
+    wanted = AttributeFilter(filter)
+    if exact(wanted):
+        event = Attributes({"x": x, "y": y})  # type: ignore[dict-item]  # of the values above
+        found = any(all(one.matches(event) for one in some) for some in labels_of(wanted))
+        assert found == wanted.matches(event)
+
+
+def test_labels_say_all_of_plain_conjunctions_only() -> None:
+    assert exact(AttributeFilter("x > 2 AND y < 5"))
+    assert not any(exact(AttributeFilter(f)) for f in ("x = y AND z > 1", "EXISTS x"))
+    assert not exact(Pattern(7))

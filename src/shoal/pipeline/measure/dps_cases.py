@@ -247,7 +247,7 @@ def wrong_roles(run: Run) -> Value:
     """Members that hold views for leaders only, and leaders that did not join in their turn.
 
     The creator of a group leads it, and the next K_c that join are its co-leaders. Where groups of
-    one label were merged, one of their creators leads.
+    one label were merged, one of their creators leads, and has as many co-leaders.
     """
     kept = run.configuration["routing"]["coleaders"]
     wrong = 0
@@ -261,7 +261,8 @@ def wrong_roles(run: Run) -> Value:
         for node, group in leaders if text else ():
             first, *others = joiners[attribute, text]
             if len(creators[attribute, text]) > 1:
-                wrong += node not in creators[attribute, text]
+                most = min(kept, len(forest.members[attribute, text]) - 1)
+                wrong += node not in creators[attribute, text] or len(group["coleaders"]) != most
             else:
                 wrong += node != first or set(group["coleaders"]) != set(others[:kept])
     for node, leader, group in forest.rows:

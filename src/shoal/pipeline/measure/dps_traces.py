@@ -38,15 +38,17 @@ def _events(run: Run) -> list[tuple[Row, dict[str, Any]]]:
 
 
 @case("messages", unit="copies")
-def repeated_copies(run: Run, since: float = 0.0) -> Value:
+def repeated_copies(run: Run) -> Value:
     """Copies of an event that a node got again as a member of the same group.
 
-    What a publisher sends to a contact point on the way into a tree is not counted.
+    In a generic traversal the copy with which a publisher enters a tree is not counted: its contact
+    point may get the event again by way of the root.
     """
+    generic = run.configuration["routing"]["traversal"] == "generic"
     copies = Counter(
         (*said["event"], said["attribute"], said["at"], row["target"])
         for row, said in _events(run)
-        if said["direction"] != START and row["time"] >= since
+        if not (generic and said["direction"] == START)
     )
     return sum(count - 1 for count in copies.values())
 

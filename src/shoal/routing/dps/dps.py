@@ -17,7 +17,7 @@ from shoal.routing.dps.choice import Choosing
 from shoal.routing.dps.departures import Departures
 from shoal.routing.dps.epidemic import Epidemic
 from shoal.routing.dps.healing import Healing
-from shoal.routing.dps.labels import ROOT, Label, LabelError, labels_of, trees_of
+from shoal.routing.dps.labels import ROOT, Label, LabelError, exact, labels_of, trees_of
 from shoal.routing.dps.leadership import Leadership
 from shoal.routing.dps.messages import Adopted, Branch, Leader, Pointer, Root, State
 from shoal.routing.dps.promises import broken_promise, described, json
@@ -69,6 +69,8 @@ class Dps(Routing):
         """Labels of the groups that a subscription joins, one per disjunct."""
         self.offers: dict[Filter, list[list[Label]]] = {}
         """Labels that a subscription could join by, per disjunct; an event must match all."""
+        self.exact: dict[Filter, bool] = {}
+        """Whether those labels say all that a subscription does."""
         self.groups: dict[tuple[str, str], Group] = {}
         """Groups that this node is in, by attribute and text of the label."""
         self.by_tree: dict[str, dict[str, Group]] = {}
@@ -127,8 +129,11 @@ class Dps(Routing):
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """A message whose label is none is dropped: only a faulty node sends one."""
+        handlers = self._handlers
+        if handlers is None:
+            handlers = self._handlers = self.handlers()
         try:
-            super().receive(sender, message)
+            handlers[type(message)](sender, message)
         except LabelError as error:
             self.host.note("dps refused", sender, str(error))
 
@@ -211,6 +216,7 @@ class Dps(Routing):
         offers = labels_of(filter)
         chosen = [self.choosing.choose(labels) for labels in offers]
         self.offers[filter] = offers
+        self.exact[filter] = exact(filter)
         self.joined[filter] = chosen
         for label in chosen:
             self.searches.want(label, filter)
@@ -219,7 +225,7 @@ class Dps(Routing):
         """Leave the groups that no other subscription needs."""
         if not self.table.remove(LOCAL, filter):
             return
-        del self.offers[filter]
+        del self.offers[filter], self.exact[filter]
         for label in self.joined.pop(filter):
             group = self.groups.get((label.attribute, label.text))
             self.searches.unwant(label, filter)
@@ -244,8 +250,8 @@ class Dps(Routing):
                 for label in labels:
                     if not label.matches(content):
                         break
-                else:  # labels are quickly compared; they need not say all that the filter does
-                    if filter.matches(content):
+                else:  # labels are quickly compared
+                    if self.exact[filter] or filter.matches(content):
                         return True
                     break
         return False
@@ -367,12 +373,11 @@ class Dps(Routing):
         if self.leads(group):
             self._sample_known(group)
         here = self.host.contact()
+        members = (here, *group.known)[: self.groupview + 1]
+        branches = tuple([s.branch() for s in group.successors.values()])
+        attribute, text, term = group.label.attribute, group.label.text, group.term
         return State(
-            *(group.label.attribute, group.text, group.term),
-            *(group.leader, group.coleaders),
-            members=(here, *group.known)[: self.groupview + 1],
-            predview=group.predview,
-            branches=tuple(s.branch() for s in group.successors.values()),
+            attribute, text, term, group.leader, group.coleaders, members, group.predview, branches
         )
 
     def _sample_known(self, group: Group) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.content.attributes import AttributeFilter, Attributes
 from shoal.content.conjunctions import by_attribute
@@ -25,7 +25,7 @@ from shoal.content.language.printer import show
 from shoal.content.normal import Absent, Conjunction, Number, Present, Text, Truth
 from shoal.content.patterns import Pattern, Patterns
 from shoal.content.sets import Group, group_within
-from shoal.content.values import native
+from shoal.content.values import INT_MAX, INT_MIN, native
 
 if TYPE_CHECKING:
     from shoal.content import Content, Filter
@@ -53,8 +53,8 @@ class Label:
         self.order = _order(group, text)
         """Among incomparable labels that include another, the smallest is its predecessor."""
         self.interval = len(group) == 1 and isinstance(group[0], Number) and not group[0].holes
-        self.low = -inf
-        self.high = inf
+        self.low: int | float = -inf
+        self.high: int | float = inf
         self.low_open = False
         self.high_open = False
         self.weak = all(
@@ -96,9 +96,11 @@ class Label:
             return True
         if not isinstance(content, Attributes):
             return False
-        value = native(content.values.get(self.attribute))
-        if value is None:
-            return False
+        value: Any = content.values.get(self.attribute)
+        if type(value) is not int or not INT_MIN <= value <= INT_MAX:
+            value = native(value)
+            if value is None:
+                return False
         if self.interval and (type(value) is int or type(value) is float):
             if value < self.low or value > self.high:
                 return False
@@ -172,6 +174,15 @@ def _labels(conjunction: Conjunction) -> list[Label]:
         except (LabelError, FilterError):  # cannot be spelt as one predicate: another may do
             continue
     return [one for one in labels if not one.weak] or labels
+
+
+def exact(filter: Filter) -> bool:
+    """Whether an event matches a filter iff it matches all labels of a disjunct of it."""
+    return isinstance(filter, AttributeFilter) and all(
+        not conjunction.residue
+        and {p for one in _labels(conjunction) for p in one.group} == set(conjunction.predicates)
+        for conjunction in filter.normal.disjuncts
+    )
 
 
 def trees_of(content: Content) -> list[str]:

@@ -258,7 +258,7 @@ class Leadership:
     def take_branch(self, group: Group, branch: Branch) -> None:
         """A successor, as another node knows it; one that cannot be below is ignored."""
         known = group.successors.get(branch.text)
-        if known is not None and known.branch() is branch:
+        if known is not None and known.taken is branch:
             known.heard = self.node.host.now()
             return
         try:
@@ -267,10 +267,26 @@ class Leadership:
             return
         if group.label.precedes(theirs):
             now = self.node.host.now()
-            taken = Successor(theirs, branch.term, branch.leader, branch.pointers, now)
+            view = branch.pointers
+            if self.node.epidemic and known is not None:
+                view = self._mixed(known.view, view)
+            taken = Successor(theirs, branch.term, branch.leader, view, now)
             taken.placed = False
-            taken.told = branch
+            taken.taken = branch
             group.add(taken)
+
+    def _mixed(self, old: tuple[Pointer, ...], new: tuple[Pointer, ...]) -> tuple[Pointer, ...]:
+        """A random part of a view and one that was told: so nodes have divergent views."""
+        text = new[0].text if new else ""
+        told = {pointer.contact.node for pointer in new}
+        near = [p for p in old if p.text == text and p.contact.node not in told]
+        near += [p for p in new if p.text == text]
+        size = self.node.view
+        bits = self.node.draw()
+        while len(near) > size:
+            del near[bits % len(near)]
+            bits //= 8
+        return (*near, *[p for p in new if p.text != text])[:size]
 
 
 def _number(contact: Contact) -> int:

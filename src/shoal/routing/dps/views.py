@@ -44,6 +44,8 @@ class Successor:
         self.placed = True
         """True if it was compared with the successors that were there before."""
         self.told: Branch | None = None
+        self.taken: Branch | None = None
+        """Branch, as another node told it, that this one was last taken from."""
 
     def branch(self) -> Branch:
         """The successor as a message carries it."""
