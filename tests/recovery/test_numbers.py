@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.content import AnyFilter, AttributeFilter, Attributes, Event, Pattern, Patterns
+from shoal.content.event import MARK_BYTES
 from shoal.recovery.losses import MOST_LOSSES, Losses
 from shoal.recovery.messages import Start
-from shoal.recovery.numbering import MOST_FILTERS, Numbering
+from shoal.recovery.numbering import MARK, MOST_FILTERS, Numbering, read_marks
 
 PUBLISHER, FOLLOWER = 7, 3
 FILTERS: list[AnyFilter] = [Pattern(number) for number in range(4)]
@@ -54,7 +55,7 @@ def test_after_the_last_number_exactly_what_is_missing_is_known_to_be(
     for sequence, (values, lost, delayed) in enumerate(history):
         made = Event(PUBLISHER, sequence, content(values, words))
         made = Event(PUBLISHER, sequence, made.content, b"", numbering.marks(made, 1.0))
-        assert len(made.marks) <= most
+        assert len(made.marks) <= most * MARK_BYTES
         numbers = losses.matching(made)
         if not numbers:
             continue
@@ -63,10 +64,10 @@ def test_after_the_last_number_exactly_what_is_missing_is_known_to_be(
         elif delayed:
             late.append(made)
         elif not losses.next_came(made, most):
-            losses.arrived(made, numbers, 1.0, len(made.marks) < most)
+            losses.arrived(made, numbers, 1.0, len(made.marks) < most * MARK_BYTES)
     for made in data.draw(st.permutations(late)):
         if not losses.next_came(made, most):
-            losses.arrived(made, losses.matching(made), 1.0, len(made.marks) < most)
+            losses.arrived(made, losses.matching(made), 1.0, len(made.marks) < most * MARK_BYTES)
     for index, count, sequence in numbering.tails(2.0).get(FOLLOWER, []):
         losses.told(PUBLISHER, index, count, sequence, 2.0)
     for filter in filters:
@@ -127,8 +128,10 @@ def test_a_publisher_that_ended_without_a_word_may_have_lost_events() -> None:
 def test_a_forged_number_makes_one_false_loss_and_no_more() -> None:
     numbering, losses = Numbering(0, 16), Losses()
     begin(numbering, losses, [Pattern(1)])
-    index = numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0)[0][0]
-    losses.arrived(Event(PUBLISHER, 10, Patterns((1,)), b"", ((index, 2**40),)), [0], 0.0, True)
+    [(index, _)] = read_marks(numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0))
+    losses.arrived(
+        Event(PUBLISHER, 10, Patterns((1,)), b"", MARK.pack(index, 2**40)), [0], 0.0, True
+    )
     assert [one.count for one in losses.all()] == [10]  # no more than there are sequence numbers
     for sequence in range(11, 30):
         made = Event(PUBLISHER, sequence, Patterns((1,)))
@@ -138,11 +141,21 @@ def test_a_forged_number_makes_one_false_loss_and_no_more() -> None:
     assert [(one.after, one.before, one.count) for one in losses.all()][1:] == [(19, 22, 1)]
 
 
+def test_what_is_no_mark_numbers_nothing() -> None:
+    numbering, losses = Numbering(0, 16), Losses()
+    begin(numbering, losses, [Pattern(1)])
+    for junk in (b"x", b"x" * 13, b"\xff" * MARK_BYTES):
+        event = Event(PUBLISHER, 3, Patterns((1,)), b"", junk)
+        assert not losses.next_came(event, 16)
+        losses.arrived(event, [0], 0.0, True)
+        assert not list(losses.all())
+
+
 def test_a_forged_sequence_number_costs_no_memory() -> None:
     numbering, losses = Numbering(0, 16), Losses()
     begin(numbering, losses, [Pattern(1)])
-    index = numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0)[0][0]
-    far = Event(PUBLISHER, 2**61, Patterns((1,)), b"", ((index, 2**60),))
+    [(index, _)] = read_marks(numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0))
+    far = Event(PUBLISHER, 2**61, Patterns((1,)), b"", MARK.pack(index, 2**60))
     losses.arrived(far, [0], 0.0, True)
     assert len(losses) == 1
 
@@ -170,7 +183,7 @@ def test_a_publisher_numbers_so_many_filters_and_forgets_followers() -> None:
     numbering.follow(Pattern(1), 4, 50.0)
     numbering.forget(10.0)
     assert numbering.filters() == [Pattern(1)]
-    assert numbering.marks(Event(PUBLISHER, 0, Patterns((1, 2))), 60.0) == ((1, 1),)
+    assert numbering.marks(Event(PUBLISHER, 0, Patterns((1, 2))), 60.0) == MARK.pack(1, 1)
     assert list(numbering.tails(61.0)) == [4]
     assert numbering.tails(62.0) == {}
 

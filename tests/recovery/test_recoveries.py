@@ -62,8 +62,8 @@ def recovery_of(simulation: Simulation, node: int) -> Gossip:
 def test_what_links_lose_is_recovered(name: str) -> None:
     without, mended = run(config(None)), run(config({"name": name}))
     assert delivery(without) < 0.9
-    # Those who want the same may lack the same: only comparing finds that, at times too late.
-    assert delivery(mended) > (0.97 if name == "subscriber-pull" else 0.99)
+    if name != "subscriber-pull":  # what that one can reach is computed in test_ceiling.py
+        assert delivery(mended) > 0.99
     rows = mended.recorder.deliveries
     assert any(rows[6::7])
     assert not any(
@@ -182,7 +182,7 @@ MILLION = tuple((1, n, 0.0) for n in range(1_000_000))
         Tally(((0, 0, 0),) * 1001),
         Follow(Contact(1), 2, (Pattern(1),) * 65, (), (), 1),
         Reply(((Event(1, 1, Patterns((1,))), 0.0),) * 65),
-        Reply(((Event(1, 1, Patterns((1,)), b"", ((0, 0),) * 65), 0.0),)),
+        Reply(((Event(1, 1, Patterns((1,)), b"", b"x" * (64 * 12 + 1)), 0.0),)),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -228,6 +228,48 @@ def test_nobody_is_given_what_it_did_not_ask_for() -> None:
     assert recovery.reply_bytes == 0
     recovery.receive(0, Request(((0, 0),), (Pattern(1),)))
     assert recovery.reply_bytes > 0
+
+
+class Costly(Pattern, frozen=True, tag="costly"):
+    """A filter that counts how often it is asked, and matches nothing."""
+
+    def matches(self, content: Any) -> bool:
+        asked.append(1)
+        return False
+
+
+asked: list[int] = []
+
+
+@pytest.mark.parametrize("kind", ["compare", "request", "missing", "follow"])
+def test_the_work_for_others_is_bounded_whatever_they_ask(kind: str) -> None:
+    """Long messages about everything there is, with filters that must be asked one by one."""
+    simulation, recovery = alone()
+    asked.clear()
+    me = simulation.network.nodes[1]
+    assert me is not None
+    for sequence in range(1000):
+        me.publish(Event(1, sequence, Patterns((2,))))
+    held = tuple((1, sequence) for sequence in range(1000))
+    filters = tuple(Costly(number) for number in range(64))
+    for number in range(100):
+        ages, numbers = (60.0,) * 64, (-1,) * 64
+        recovery.receive(
+            0,
+            {
+                "compare": Compare(Contact(0), number, filters, ages, (), 8),
+                "request": Request(held, filters),
+                "missing": Missing(
+                    *(Contact(0), number, "random", filters),
+                    tuple(Hole(1, place % 64, -1, 2000, 2000) for place in range(1000)),
+                    1,
+                ),
+                "follow": Follow(Contact(0), 1, filters, ages, numbers, 1),
+            }[kind],
+        )
+    burst = 10 * recovery.parameters.looks
+    assert 0 < len(asked) <= burst
+    assert recovery.withheld > 0
 
 
 def test_replies_are_bounded_whoever_asks() -> None:

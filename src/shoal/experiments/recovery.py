@@ -30,6 +30,7 @@ AS_PUBLISHED: Mapping[str, Any] = {
     "share": 1.0,
     "rate": 10**9,
     "reply_rate": 10**9,
+    "looks": 10**9,
 }
 NAMES = {
     "push": "push",

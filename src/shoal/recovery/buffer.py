@@ -7,7 +7,7 @@ other nodes, or given to them, the oldest goes first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.content import Attributes, Patterns
 
@@ -99,21 +99,21 @@ class EventBuffer:
 
     def add(self, event: Event, time: float) -> bool:
         """Keep an event; False if it is kept already, or larger than the whole buffer."""
-        publisher, sequence = event.publisher, event.sequence
+        publisher = event.publisher
+        sequence: Any = event.sequence  # as an int, compiled code would keep a second one as key
         of_publisher = self._kept.get(publisher)
         if of_publisher is not None and sequence in of_publisher:
             return False
         size = size_of(event)
         if size > self.most_bytes:
             return False
-        while self._count >= self.most or self.bytes + size > self.most_bytes:
-            self._drop(self._next())
-            self.evicted += 1
-        kept = Kept(event, time, size)
-        of_publisher = self._kept.get(publisher)
+        if self._count >= self.most or self.bytes + size > self.most_bytes:
+            self._make_room(size)
+            of_publisher = self._kept.get(publisher)
         if of_publisher is None:
             of_publisher = {}
             self._kept[publisher] = of_publisher
+        kept = Kept(event, time, size)
         of_publisher[sequence] = kept
         self._count += 1
         self.bytes += size
@@ -159,6 +159,11 @@ class EventBuffer:
     def matching(self, filter: Filter) -> list[Kept]:
         """The events that match a filter."""
         return [kept for kept in self.events() if filter.matches(kept.event.content)]
+
+    def _make_room(self, size: int) -> None:
+        while self._count >= self.most or self.bytes + size > self.most_bytes:
+            self._drop(self._next())
+            self.evicted += 1
 
     def _next(self) -> Kept:
         """The event to go next."""

@@ -49,6 +49,7 @@ class Copies(Recovery):
         self.pace = Pace(parameters.period, longest)
         self.budget = Budget(parameters.rate, parameters.share)
         self.replies = Budget(parameters.reply_rate)
+        self.looks = Budget(parameters.looks)
         self._contacts: dict[NodeId, Contact] = {}
         """Nodes whose address was told."""
         self.recovered = 0
@@ -58,7 +59,7 @@ class Copies(Recovery):
         self.gossip_bytes = 0
         self.reply_bytes = 0
         self.withheld = 0
-        """Messages not sent because of what gossip or replies may cost."""
+        """Messages not sent, or questions not answered, because of what they may cost."""
 
     def hurry(self) -> None:
         """There is something to do: rounds come as often as they can."""
@@ -98,6 +99,13 @@ class Copies(Recovery):
             if len(self._contacts) >= MOST_CONTACTS:
                 del self._contacts[next(iter(self._contacts))]
             self._contacts[contact.node] = contact
+
+    def may_look(self, steps: int) -> bool:
+        """Whether so many evaluations of filters for another node are within the budget."""
+        if self.looks.spend(steps, self.host.now()):
+            return True
+        self.withheld += 1
+        return False
 
     # Keeping and delivering
 
@@ -169,6 +177,8 @@ class Copies(Recovery):
 
     def on_request(self, sender: NodeId, message: Request) -> None:
         """Give copies of what matches; say what does not."""
+        if not self.may_look(len(message.ids) * len(message.filters)):
+            return
         self.hurry()
         copies: list[Kept] = []
         declined: list[EventId] = []

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shoal.content import Event
+from shoal.content.event import MARK_BYTES
 from shoal.recovery.buffer import OVERHEAD
 from shoal.recovery.copies import Copies
 from shoal.recovery.messages import FILTERS, Follow, Following, Start, Tally
@@ -126,7 +127,7 @@ class Counting(Copies):
             else:
                 heard.again(now)
             before = self.losses.noticed
-            if self.losses.arrived(event, numbers, now, len(event.marks) < most):
+            if self.losses.arrived(event, numbers, now, len(event.marks) < most * MARK_BYTES):
                 self._to_follow[publisher] = None
                 self.wake()
             if self.losses.noticed > before:
@@ -237,6 +238,8 @@ class Counting(Copies):
         if not len(message.filters) == len(message.ages) == len(message.after):
             return
         now, last = self.host.now(), self.numbering.sequence
+        if not self.may_look(len(message.filters) * len(self.buffer)):
+            return
         starts: list[Start] = []
         for filter, age, after in zip(message.filters, message.ages, message.after, strict=True):
             followed = self.numbering.follow(filter, follower, now)

@@ -207,15 +207,21 @@ class Gossip(Holding):
         if message.seeker.node != self.host.node and len(message.ages) == len(message.filters):
             now = self.host.now()
             complete = {who.node: (first, last) for who, first, last in message.complete}
-            found: list[Kept] = []
+            unknown: list[Kept] = []
             for kept in self.buffer.events():
-                event, age = kept.event, now - kept.time
+                event = kept.event
                 first, last = complete.get(event.publisher, (-1, -1))
                 if not first < event.sequence <= last:
-                    for filter, wanted in zip(message.filters, message.ages, strict=True):
-                        if age <= wanted + SLACK and filter.matches(event.content):
-                            found.append(kept)
-                            break
+                    unknown.append(kept)
+            if not self.may_look(len(unknown) * len(message.filters)):
+                return
+            found: list[Kept] = []
+            for kept in unknown:
+                for filter, wanted in zip(message.filters, message.ages, strict=True):
+                    old = now - kept.time > wanted + SLACK
+                    if not old and filter.matches(kept.event.content):
+                        found.append(kept)
+                        break
             if found:
                 self.rounds += 1
                 answer = self._digest(None, found, 0)

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from shoal.recovery.numbering import LIFE
+from shoal.content.event import MARK_BYTES
+from shoal.recovery.numbering import LIFE, read_marks
 
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Event, Filter
@@ -176,12 +177,12 @@ class Losses:
         """
         publisher, sequence, marks = event.publisher, event.sequence, event.marks
         indices = self._indices.get(publisher)
-        if indices is None or len(indices) < len(self.wanted) or len(marks) >= most:
+        if indices is None or len(indices) < len(self.wanted) or len(marks) >= most * MARK_BYTES:
             return False
-        if sequence < self._reach.get(publisher, -1):
+        if self._reach and sequence < self._reach.get(publisher, -1):
             return False
         ours = False
-        for index, count in marks:
+        for index, count in read_marks(marks):
             stream = indices.get(index)
             if stream is not None:
                 if count != stream.count + 1 or sequence <= stream.sequence or stream.later:
@@ -203,7 +204,7 @@ class Losses:
         if streams is None:
             streams = {}
             self.streams[publisher] = streams
-        marks = event.marks
+        marks = read_marks(event.marks)
         unknown = False
         for number in numbers:
             stream = streams.get(number)

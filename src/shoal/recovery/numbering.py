@@ -22,7 +22,8 @@ numbers travel.
 
 What is missing is then named as a hole: *three events of publisher 7 that match x > 2, between its
 sequence numbers 40 and 61, which are not 52*. A node that holds such events finds them by matching,
-and need not have heard of the index. An event without followers carries an empty list: one byte.
+and need not have heard of the index. Marks are packed, so that nodes on the way handle one string
+of bytes; an event without followers carries an empty one: two bytes.
 
 A publisher that starts again has forgotten its followers. They notice by events that match, have
 room for another mark and lack theirs, and ask again.
@@ -31,8 +32,10 @@ room for another mark and lack theirs, and ask again.
 from __future__ import annotations
 
 from heapq import nsmallest
-from typing import TYPE_CHECKING
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
+from shoal.content.event import MARK_BYTES
 from shoal.recovery.messages import LONGEST
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ MOST_FILTERS = 4096
 MOST_FOLLOWERS = 4096
 """Followers of a filter that are told the last number."""
 
+MARK: Final = Struct("<IQ")
+"""A mark: index and count."""
 LIFE = 16
 """Bits of an index that count filters; those above are of one life of the publisher."""
 FEW = 8
@@ -120,26 +125,27 @@ class Numbering:
                 del self._filters[followed.filter], self._by_index[followed.index]
                 self._untold.pop(followed.index, None)
 
-    def marks(self, event: Event, now: float) -> tuple[tuple[int, int], ...]:
+    def marks(self, event: Event, now: float) -> bytes:
         """Count an event that is published, and say which numbers it carries."""
         self._events += 1
         self.sequence = event.sequence
         if self._table is None:
-            return ()
-        matched: list[Followed] = []
-        for followed in self._matching(event):
+            return b""
+        matched = self._matching(event)
+        for followed in matched:
             followed.count += 1
             followed.sequence = event.sequence
             followed.matched = now
             if followed.told:
                 followed.told = False
                 self._untold[followed.index] = None
-            matched.append(followed)
         if len(matched) > self._most:
             matched = nsmallest(self._most, matched, key=_last_marked)
+        packed = b""
         for followed in matched:
             followed.marked = self._events
-        return tuple([(followed.index, followed.count) for followed in matched])
+            packed += MARK.pack(followed.index, followed.count)
+        return packed
 
     def _matching(self, event: Event) -> list[Followed]:
         """The filters that an event matches; a few are simply asked."""
@@ -173,6 +179,13 @@ class Numbering:
                 if len(numbers) < LONGEST:
                     numbers.append((index, followed.count, followed.sequence))
         return told
+
+
+def read_marks(marks: bytes) -> list[tuple[int, int]]:
+    """Index and count of each mark; nothing of what cannot be marks."""
+    if len(marks) % MARK_BYTES:
+        return []
+    return [MARK.unpack_from(marks, at) for at in range(0, len(marks), MARK_BYTES)]
 
 
 def _last_marked(followed: Followed) -> int:

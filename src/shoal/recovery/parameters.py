@@ -52,6 +52,8 @@ class RecoveryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Bytes of gossip per second that a node may send in any case."""
     reply_rate: Bytes = 1_000_000
     """Bytes per second that a node sends in reply to others."""
+    looks: Bytes = 200_000
+    """Evaluations of filters per second that a node does to answer others."""
 
     def __post_init__(self) -> None:
         if self.longest < self.period:

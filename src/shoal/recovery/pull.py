@@ -132,6 +132,9 @@ class Pull(Gossip):
         for hole in message.holes:
             if hole.filter >= len(message.filters):
                 continue
+            if not self.may_look(min(len(self.buffer), max(hole.before - hole.after, 1))):
+                left.append(hole)
+                continue
             filter = message.filters[hole.filter]
             given: list[int] = []
             for kept in self.buffer.between(hole.publisher, hole.after, hole.before):
