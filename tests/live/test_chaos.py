@@ -13,6 +13,7 @@ from test_commands import shoal
 from shoal.live.chaos import LiveChaos
 from shoal.live.chaos_table import Listener, Outcome, Publication, Told, outcome
 from shoal.live.messages import Promise
+from shoal.live.virtual import VirtualLoop
 
 
 def table(*listeners: Listener, events: dict[int, Publication]) -> Outcome:
@@ -72,6 +73,17 @@ def test_faults_and_hostile_strangers_harm_nobody_else(promise: Promise) -> None
     assert found.delivered > 0
     assert sum(found.faults.values()) >= 1
     assert children() <= before
+
+
+@pytest.mark.parametrize("overlay", ["lstree", "graph"])
+def test_a_virtual_run_meets_many_faults_and_loses_nothing_in_silence(overlay: str) -> None:
+    chaos = LiveChaos(brokers=8, seed=1, every=2.0, promise="recovered", overlay=overlay)
+    with VirtualLoop() as loop:
+        found = loop.run(chaos.run(10.0, lambda now: None))
+    assert found.right, found
+    assert found.delivered + found.gap == found.owed > 0
+    assert {"cut", "delay", "drop"} < set(found.faults)
+    assert sum(found.faults.values()) >= 40
 
 
 def test_the_command_prints_the_table() -> None:

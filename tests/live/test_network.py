@@ -65,6 +65,14 @@ def test_events_reach_those_who_want_them_and_nobody_else(shape: Any) -> None:
     run(story())
 
 
+def test_a_routing_that_keeps_its_own_connections_gets_no_overlay() -> None:
+    async def story() -> None:
+        async with Network(3, routing={"name": "dps"}) as network:
+            assert all(broker.stack.overlay is None for broker in network.brokers)
+
+    asyncio.run(story())
+
+
 def test_tables_on_a_tree_are_the_oracles() -> None:
     async def story() -> None:
         async with Network(7, shape="tree") as network:

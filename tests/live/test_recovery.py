@@ -386,3 +386,22 @@ def test_more_holders_than_there_are_brokers_are_refused_by_number() -> None:
                     await publisher.publish(n=2, held=senseless)  # type: ignore[arg-type]
 
     run(story())
+
+
+def test_a_bad_wire_drops_no_deliveries_to_clients() -> None:
+    """A stream loses nothing in its middle; what is dropped stands for what brokers lose."""
+
+    async def story() -> None:
+        async with Broker(Settings(name="a")) as broker:
+            wire = await Proxy(broker.address).start()
+            wire.fault(loss=1.0)
+            async with (
+                shoal.connect(wire.address) as bus,
+                bus.subscribe("n >= 0") as events,
+            ):
+                for n in range(5):
+                    await bus.publish(n=n)
+                assert await take(events, 5) == list(range(5))
+            await wire.stop()
+
+    run(story())

@@ -262,6 +262,7 @@ def _return_freed_memory() -> None:
 
 async def _serve(raw: dict[str, Any]) -> None:
     import asyncio
+    import gc
     import signal
 
     from shoal.live.broker import Broker
@@ -270,6 +271,8 @@ async def _serve(raw: dict[str, Any]) -> None:
     _return_freed_memory()
     broker = Broker(settings_from(raw))
     await broker.start()
+    gc.collect()
+    gc.freeze()  # modules and code never become garbage: do not look at them again and again
     loop = asyncio.get_running_loop()
 
     def told_to_stop() -> None:

@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from shoal.cli.output import console, table
+
 if TYPE_CHECKING:
     from shoal.simulation.chaos import History
-
-console = Console()
 
 
 def chaos(
@@ -46,6 +46,10 @@ def chaos(
     promise: Annotated[
         str, typer.Option(help="With --live: `best effort`, or `recovered`.")
     ] = "best effort",
+    virtual: Annotated[
+        bool,
+        typer.Option("--virtual", help="With --live: in this process, in minutes that cost less."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --live: the table as JSON.")
     ] = False,
@@ -65,6 +69,8 @@ def chaos(
     beside hostile ones, and a table says what became of every event (exit code 1 if one came twice
     or to the wrong client, or if a broker ended by itself). With `--promise recovered`, connections
     between brokers are also cut, delayed and lose events, and no event may be lost without a gap.
+    With `--virtual`, the same brokers run in this process on links in memory, and the minutes are
+    those of a clock that jumps to whatever is due next: hundreds of faults take seconds.
 
     Examples:
 
@@ -79,13 +85,15 @@ def chaos(
         shoal chaos --live --minutes 10
 
         shoal chaos --live --overlay graph --promise recovered --minutes 10
+
+        shoal chaos --live --virtual --promise recovered --minutes 2 --every 2
     """
     if live:
         if promise not in ("best effort", "recovered"):
             raise typer.BadParameter(
                 f"--promise {promise} is none of 'best effort' and 'recovered'"
             )
-        _live(minutes, seed, brokers, every, as_json, promise, overlay)
+        _live(minutes, seed, brokers, every, as_json, promise, overlay, virtual)
         return
     from shoal.simulation import chaos as trouble
     from shoal.simulation.modules import load_module
@@ -108,7 +116,7 @@ def chaos(
     histories = 0
     started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console(), transient=True) as progress:
         bar = progress.add_task("", total=minutes * 60)
         for number in itertools.count(seed):
             for subject in subjects:
@@ -124,7 +132,7 @@ def chaos(
             )
             if spent >= minutes * 60:
                 break
-    console.print(
+    console().print(
         f"[green]{histories:,} histories[/] of {steps} steps on {len(subjects)} stacks, "
         f"seeds {seed} to {number}: all as the oracle says."
     )
@@ -135,12 +143,12 @@ def _report(history: History, seed: int, found: str, modules: list[str]) -> None
     from shoal.simulation import chaos as trouble
 
     short = trouble.shrink(history)
-    console.print(f"[red]seed {seed}[/], {history.subject}: {found}", soft_wrap=True)
+    console().print(f"[red]seed {seed}[/], {history.subject}: {found}", soft_wrap=True)
     for line in short:
-        console.print(f"    {line}", highlight=False)
+        console().print(f"    {line}", highlight=False)
     text = json.dumps(trouble.describe(history, short))
     options = "".join(f"--module {shlex.quote(module)} " for module in modules)
-    console.print(
+    console().print(
         f"replay: shoal chaos {options}--replay {shlex.quote(text)}",
         soft_wrap=True,
         highlight=False,
@@ -162,9 +170,9 @@ def _replay(text: str) -> None:
             f"not a history as printed by `shoal chaos`: {error!r}; copy the whole line"
         ) from None
     if found is not None:
-        console.print(f"[red]fails[/]: {found}", soft_wrap=True)
+        console().print(f"[red]fails[/]: {found}", soft_wrap=True)
         raise typer.Exit(1)
-    console.print("[green]as the oracle says[/]")
+    console().print("[green]as the oracle says[/]")
 
 
 def _live(
@@ -175,16 +183,17 @@ def _live(
     as_json: bool,
     promise: Any,
     overlay: str | None,
+    virtual: bool,
 ) -> None:
     """Trouble for a live network, and the table of what became of its events."""
     import asyncio
     import logging
 
     import msgspec
-    from rich.table import Table
 
     from shoal.live.chaos import LiveChaos
     from shoal.live.settings import OVERLAY
+    from shoal.live.virtual import VirtualLoop
 
     logging.getLogger("shoal.live").setLevel(logging.ERROR)  # clients lose connections: of course
     run = LiveChaos(
@@ -193,27 +202,28 @@ def _live(
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"starting {brokers} brokers", total=minutes * 60)
-        began = time.monotonic()
 
         def show(now: LiveChaos) -> None:
             got = sum(sum(listener.got.values()) for listener in now.listeners)
             text = (
                 f"{len(now.publications):,} events, {got:,} deliveries, {now.faults.total()} faults"
             )
-            progress.update(bar, completed=time.monotonic() - began, description=text)
+            progress.update(bar, completed=now.seconds(), description=text)
 
-        found = asyncio.run(run.run(minutes * 60, show))
+        trouble = run.run(minutes * 60, show)
+        if virtual:
+            with VirtualLoop() as loop:
+                found = loop.run(trouble)
+        else:
+            found = asyncio.run(trouble)
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
     else:
         faults = ", ".join(f"{count} × {name}" for name, count in sorted(found.faults.items()))
-        console.print(f"{brokers} brokers, {found.seconds:g} s, seed {seed}; faults: {faults}")
-        table = Table()
-        table.add_column("")
-        table.add_column("count", justify="right")
-        table.add_column("of those owed", justify="right")
-        table.add_row("sent", f"{found.sent:,}", "")
-        table.add_row("sent without an answer", f"{found.unsure:,}", "")
+        console().print(f"{brokers} brokers, {found.seconds:g} s, seed {seed}; faults: {faults}")
+        shown = table("", "count", "of those owed")
+        shown.add_row("sent", f"{found.sent:,}", "")
+        shown.add_row("sent without an answer", f"{found.unsure:,}", "")
         rows = {
             "owed: sent × subscriber that wants it": found.owed,
             "delivered": found.delivered,
@@ -224,9 +234,9 @@ def _live(
         }
         for name, count in rows.items():
             share = f"{100 * count / found.owed:.3f} %" if found.owed else ""
-            table.add_row(name, f"{count:,}", share)
-        table.add_row("gaps that were never closed", f"{found.open_gaps:,}", "")
-        console.print(table)
+            shown.add_row(name, f"{count:,}", share)
+        shown.add_row("gaps that were never closed", f"{found.open_gaps:,}", "")
+        console().print(shown)
     for words in found.crashed:
         Console(stderr=True).print(f"[red]ended by itself[/]: {words}", soft_wrap=True)
     if not found.right:

@@ -73,7 +73,6 @@ class Broker:
         self.described = settings.described(self.stack)
         self.name = check_name(settings.name or random_name())
         self.node: NodeId = node_id(self.name)
-        self.epoch = new_epoch()
         self.access = security.Access(settings.access, settings.limits.check_filter)
         self.tls_in, self.tls_out = security.contexts(
             settings.certificate, settings.key, settings.authority
@@ -99,7 +98,7 @@ class Broker:
         self.budget = Budget(settings.limits.memory)
         self.publishing: Session | None = None
         """The client whose event is being published just now."""
-        self._sequence = first_sequence(self.epoch)
+        self.begin_life(new_epoch())
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._metrics: MetricsServer | None = None
         self._ticked = 0.0
@@ -108,6 +107,11 @@ class Broker:
         self._stopped: asyncio.Event | None = None
 
     # Life
+
+    def begin_life(self, epoch: int) -> None:
+        """Set what tells this life of the broker from those before and after it."""
+        self.epoch = epoch
+        self._sequence = first_sequence(epoch)
 
     async def start(self) -> Broker:
         """Listen and begin to make links."""

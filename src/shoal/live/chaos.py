@@ -6,6 +6,9 @@ killed, stopped for a while, or told to stop, and comes back. With the promise `
 and then two are killed at once, and every broker stands behind a bad wire
 (:mod:`~shoal.live.proxy`) that is cut, delays messages or drops events between brokers. What the
 honest clients saw is then put into one table (:mod:`~shoal.live.chaos_table`).
+
+On a :class:`~shoal.live.virtual.VirtualLoop` the same brokers run in this process, and time costs
+nothing but what they do in it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Literal, TypeAlias
@@ -24,11 +26,14 @@ from typing import Any, Final, Literal, TypeAlias
 from shoal.live.chaos_table import Listener, Outcome, Publication, Told, outcome
 from shoal.live.client import Bus, connect
 from shoal.live.errors import LiveError
+from shoal.live.hostile import attack
 from shoal.live.messages import Promise
-from shoal.live.processes import BrokerProcess, free_port
+from shoal.live.processes import BrokerProcess, as_arguments, free_port
 from shoal.live.proxy import Proxy
 from shoal.live.settings import OVERLAY
 from shoal.live.subscription import Gap, Subscription
+from shoal.live.virtual import VirtualLoop
+from shoal.live.virtual_process import VirtualProcess, VirtualWire
 
 KINDS: Final = 4
 REORDERING: Final = 1.0
@@ -46,25 +51,22 @@ QUIET: Final = 15.0
 
 Fault: TypeAlias = Literal["kill", "stop", "terminate", "kill two"]
 FAULTS: Final[tuple[Fault, ...]] = ("kill", "stop", "terminate")
-OVERLAYS: Final = {
-    "lstree": ("--overlay=lstree", "--degree=4"),
-    "graph": (*("--overlay=graph", "--degree=4"), "--set=routing.threshold=1.0"),
+OVERLAYS: Final[dict[str, dict[str, Any]]] = {
+    "lstree": {"overlay": {"name": "lstree", "max_degree": 4}},
+    "graph": {"overlay": {"name": "graph", "degree": 4}, "routing": {"threshold": 1.0}},
 }
-"""What brokers are told, by overlay: every event is to reach all who want it."""
+"""Settings of brokers, by overlay: every event is to reach all who want it."""
 WIRE_FAULTS: Final = ("cut", "delay", "drop")
 WIRES: Final = 8
 """Faults of wires for one of a broker."""
 DROPPED: Final = 0.3
 """The share of messages with events that a bad wire drops."""
-SETTINGS: Final = (
-    "--set=limits.rate=100",  # all that a flood of one client costs
-    "--set=limits.block=1.0",
-    "--set=anyone_may_block=true",  # the attack is to be one
-)
-
-
-RECOVERING: Final = ("--recovery=combined-pull",)
-"""With the promise ``recovered``."""
+SETTINGS: Final[dict[str, Any]] = {
+    "limits": {"rate": 100, "block": 1.0},  # all that a flood of one client costs
+    "anyone_may_block": True,  # the attack is to be one
+}
+RECOVERING: Final = {"recovery": {"name": "combined-pull"}}
+"""Settings with the promise ``recovered``."""
 
 
 class LiveChaos:
@@ -83,14 +85,15 @@ class LiveChaos:
         promise: Promise = "best effort",
         overlay: str = OVERLAY,
     ) -> None:
-        self._stack = OVERLAYS.get(overlay, (f"--overlay={overlay}",))
+        self._stack = OVERLAYS.get(overlay, {"overlay": {"name": overlay}})
         self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
         self._seed, self._every, self._hostile = seed, every, hostile
         self._counts = brokers, publishers, subscribers
         self._pause = 1 / rate
-        self.brokers: list[BrokerProcess] = []
-        self.proxies: list[Proxy] = []
+        self._virtual: VirtualLoop | None = None
+        self.brokers: list[BrokerProcess | VirtualProcess] = []
+        self.proxies: list[Proxy | VirtualWire] = []
         """The wires in front of the brokers; none where only best effort is promised."""
         self.publications: dict[int, Publication] = {}
         self.listeners: list[Listener] = []
@@ -103,16 +106,19 @@ class LiveChaos:
 
     async def run(self, seconds: float, progress: Callable[[LiveChaos], None]) -> Outcome:
         """Run the test, from the start of the brokers to their end."""
-        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        self._now = loop.time
+        self._virtual = loop if isinstance(loop, VirtualLoop) else None
+        self._began = self._now()
         try:
             await self._start()
             publishing = [self._spawn(self._publish(n)) for n in range(self._counts[1])]
             faults = self._spawn(self._trouble())
             if self.proxies:
                 publishing.append(self._spawn(self._bad_wires()))
-            ends = time.monotonic() + seconds
-            while time.monotonic() < ends:
-                await asyncio.sleep(min(0.5, ends - time.monotonic()))
+            ends = self._now() + seconds
+            while self._now() < ends:
+                await asyncio.sleep(min(0.5, ends - self._now()))
                 progress(self)
                 self._check([*publishing, faults])
             for task in publishing:
@@ -120,11 +126,14 @@ class LiveChaos:
             await self._finish(faults, progress)
         finally:
             await self._stop()
-        seconds = time.monotonic() - began
-        found = outcome(self.publications, self.listeners, seconds)
+        found = outcome(self.publications, self.listeners, self.seconds())
         found.faults, found.crashed = dict(self.faults), self._crashed
         found.promise = self.promise
         return found
+
+    def seconds(self) -> float:
+        """Seconds since the beginning, of the time in which the brokers live."""
+        return self._now() - self._began
 
     # Beginning and end
 
@@ -132,15 +141,14 @@ class LiveChaos:
         count, _, subscribers = self._counts
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
         if self.promise == "recovered":
-            made = [Proxy(address, f"{self._seed} {address}") for address in addresses]
-            self.proxies = [await proxy.start() for proxy in made]
+            self.proxies = [await self._wire(n, address) for n, address in enumerate(addresses)]
         told = self.addresses = [proxy.address for proxy in self.proxies] or addresses
         for n, address in enumerate(addresses):
-            joins = [f"--join={other}" for other in told[:3] if other != told[n]]
-            given = [*self._stack, *SETTINGS, *joins]
+            joins = [other for other in told[:3] if other != told[n]]
+            given = {**self._stack, **SETTINGS, "join": joins}
             if self.proxies:
-                given += [*RECOVERING, f"--advertise={told[n]}"]
-            self.brokers.append(BrokerProcess(f"chaos-{n}", given, address=address))
+                given |= {**RECOVERING, "advertise": told[n]}
+            self.brokers.append(self._process(f"chaos-{n}", given, address))
         for broker in self.brokers:
             await self._listens(broker)
         ready = [asyncio.Event() for _ in range(subscribers)]
@@ -150,16 +158,33 @@ class LiveChaos:
             self._spawn(self._listen(n, listener, event))
         async with asyncio.timeout(STARTING):
             await asyncio.gather(*(event.wait() for event in ready))
-        if self._hostile:
+        first = self.brokers[0]
+        if self._hostile and isinstance(first, BrokerProcess):
             self._attackers = subprocess.Popen(
                 [sys.executable, "-m", "shoal.live.hostile", str(self._seed), *told],
-                env=self.brokers[0].environment,
+                env=first.environment,
             )
+        elif self._hostile:
+            self._spawn(attack(self._seed, told, virtual=True))
 
-    async def _listens(self, broker: BrokerProcess) -> None:
+    async def _wire(self, number: int, address: str) -> Proxy | VirtualWire:
+        seed = f"{self._seed} {number}"
+        if self._virtual is not None:
+            return VirtualWire(self._virtual, address, seed)
+        return await Proxy(address, seed).start()
+
+    def _process(
+        self, name: str, settings: dict[str, Any], address: str
+    ) -> BrokerProcess | VirtualProcess:
+        if self._virtual is not None:
+            given = {**settings, "listen": address, "seed": self._chance.getrandbits(32)}
+            return VirtualProcess(self._virtual, name, given)
+        return BrokerProcess(name, as_arguments(settings), address=address)
+
+    async def _listens(self, broker: BrokerProcess | VirtualProcess) -> None:
         try:
             async with asyncio.timeout(STARTING):
-                await asyncio.to_thread(broker.listens)
+                await broker.listening()
         except TimeoutError:
             broker.signal(signal.SIGKILL)
             raise LiveError(f"broker '{broker.name}' does not listen in {STARTING:g} s") from None
@@ -176,8 +201,8 @@ class LiveChaos:
             async with asyncio.timeout(STATED if recovered else ENDING):
                 await asyncio.wait([faults])
                 self._check([faults])
-                began = time.monotonic()
-                while not self._complete() and time.monotonic() - max(began, self._heard()) < QUIET:
+                began = self._now()
+                while not self._complete() and self._now() - max(began, self._heard()) < QUIET:
                     await asyncio.sleep(0.2)
                     progress(self)
                 while recovered and outcome(self.publications, self.listeners, 0.0).lost:
@@ -229,7 +254,7 @@ class LiveChaos:
         """A fault now and then, one at a time; each broker is well again before the next."""
         chance = self._chance
         while not self._stopping:
-            began = time.monotonic()
+            began = self._now()
             broker = chance.choice(self.brokers)
             fault = chance.choice((*FAULTS, "kill two") if self.proxies else FAULTS)
             pause = chance.uniform(0.2, 0.8) * self._every
@@ -248,13 +273,13 @@ class LiveChaos:
                     hit.append(chance.choice([one for one in self.brokers if one is not broker]))
                 for one in hit:
                     one.signal(signal.SIGTERM if fault == "terminate" else signal.SIGKILL)
-                    await asyncio.to_thread(one.process.wait, STARTING)
+                    await one.ended(STARTING)
                 if fault != "terminate":
                     await asyncio.sleep(pause)
                 for one in hit:
                     one.start()
                     await self._listens(one)
-            await asyncio.sleep(max(0.0, began + self._every - time.monotonic()))
+            await asyncio.sleep(max(0.0, began + self._every - self._now()))
 
     async def _bad_wires(self) -> None:
         """Faults of the wires, beside those of the brokers; each heals before the next."""
@@ -266,12 +291,12 @@ class LiveChaos:
                 if fault == "cut":
                     proxy.cut()
                 elif fault == "delay":
-                    proxy.delay = chance.uniform(0.05, 0.5)
+                    proxy.fault(delay=chance.uniform(0.05, 0.5))
                 else:
-                    proxy.loss = DROPPED
+                    proxy.fault(loss=DROPPED)
                 await asyncio.sleep(self._every / WIRES)
             finally:
-                proxy.delay = proxy.loss = 0.0
+                proxy.fault()
 
     # Honest clients
 
@@ -288,11 +313,11 @@ class LiveChaos:
             while True:
                 count += 1
                 n = (count << 8) | number
-                event = self.publications[n] = Publication(count % KINDS, time.monotonic())
+                event = self.publications[n] = Publication(count % KINDS, self._now())
                 with contextlib.suppress(LiveError, TimeoutError):
                     async with asyncio.timeout(PUBLISHING):
                         await bus.publish(n=n, kind=event.kind)
-                        event.accepted = time.monotonic()
+                        event.accepted = self._now()
                         event.node = -1 if bus.broker is None else bus.broker.node
                 await asyncio.sleep(self._pause)
         finally:
@@ -304,7 +329,7 @@ class LiveChaos:
             wanted = f"kind = {listener.kind}"
             async with bus.subscribe(wanted, gaps=True, promise=self.promise) as events:
                 await bus.settled()
-                listener.last = listener.heard = time.monotonic()
+                listener.last = listener.heard = self._now()
                 ready.set()
                 await self._collect(bus, events, listener)
         finally:
@@ -313,7 +338,7 @@ class LiveChaos:
     async def _collect(self, bus: Bus, events: Subscription, listener: Listener) -> None:
         item: Any
         async for item in events:
-            now = time.monotonic()
+            now = self._now()
             if isinstance(item, Gap):
                 if item.publisher is not None:  # told once it was sought in vain
                     told = Told(now - STATED, now, item.publisher, item.count)
@@ -336,6 +361,6 @@ class LiveChaos:
         while True:
             with contextlib.suppress(LiveError):
                 await bus.settled()
-                told.end = time.monotonic()
+                told.end = self._now()
                 return
             await asyncio.sleep(0.1)

@@ -149,6 +149,8 @@ class Departures:
             return
         self.leaving = True
         broker = self._broker
+        if broker.recording is not None:
+            broker.recording.noted("leaving", -1, "")
         broker.lobby.close()
         for node in list(self.absent):  # who is about to stop waits for nobody
             self.waves.lost(node)

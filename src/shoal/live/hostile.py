@@ -185,7 +185,11 @@ ATTACKS: Final[dict[Callable[[Streams, random.Random], Awaitable[None]], int]] =
 """Each attack, and how many do it at a time."""
 
 
-async def attack(seed: int, addresses: list[str]) -> None:
+UNHURRIED: Final = (garbage, mutated, lies)
+"""Attacks that let time pass: others would have all of it to themselves on a virtual loop."""
+
+
+async def attack(seed: int, addresses: list[str], virtual: bool = False) -> None:
     """Attack these brokers until cancelled."""
 
     async def on_and_on(
@@ -207,7 +211,7 @@ async def attack(seed: int, addresses: list[str]) -> None:
 
     async with asyncio.TaskGroup() as group:
         for what, count in ATTACKS.items():
-            for number in range(count):
+            for number in range(count if what in UNHURRIED or not virtual else 0):
                 group.create_task(on_and_on(what, number))
 
 

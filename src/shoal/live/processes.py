@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import random
 import signal
@@ -12,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from shoal.live.errors import LiveError
 
@@ -34,6 +37,17 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise LiveError("no free port was found on 127.0.0.1; stop what uses them")
+
+
+def as_arguments(settings: dict[str, Any], section: str = "") -> list[str]:
+    """Settings as options of ``shoal broker``."""
+    found: list[str] = []
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            found += as_arguments(value, f"{section}{name}.")
+        else:
+            found.append(f"--set={section}{name}={json.dumps(value)}")
+    return found
 
 
 class BrokerProcess:
@@ -69,6 +83,14 @@ class BrokerProcess:
         assert self.process.stdout is not None
         if " listens on " not in self.process.stdout.readline():
             raise LiveError(f"broker '{self.name}' does not start: {self.words().strip()}")
+
+    async def listening(self) -> None:
+        """Wait until it listens, while other tasks go on."""
+        await asyncio.to_thread(self.listens)
+
+    async def ended(self, seconds: float) -> None:
+        """Wait until it has ended, while other tasks go on."""
+        await asyncio.to_thread(self.process.wait, seconds)
 
     def words(self) -> str:
         """Text on standard error so far."""

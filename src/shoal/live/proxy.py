@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from shoal.live.messages import Hello
 from shoal.live.wire import LENGTH, Splitter, parse_address
 from shoal.stack import Message
 
@@ -34,6 +35,16 @@ def with_events() -> frozenset[bytes]:
         if kind.events is not Message.events and config and isinstance(config.tag, str):
             found.add(msgspec.msgpack.encode(config.tag))
     return frozenset(found)
+
+
+def _of_client(introduction: bytes) -> bool:
+    try:
+        return _hello.decode(introduction).role == "client"
+    except msgspec.MsgspecError:
+        return True
+
+
+_hello: Final = msgspec.msgpack.Decoder(Hello)
 
 
 class Proxy:
@@ -64,6 +75,10 @@ class Proxy:
         self.address = f"{host}:{port}"
         return self
 
+    def fault(self, delay: float = 0.0, loss: float = 0.0) -> None:
+        """Delay everything by so many seconds; drop this share of messages with events."""
+        self.delay, self.loss = delay, loss
+
     def cut(self) -> None:
         """Every connection breaks, with what was on its way."""
         for writer in self._writers:
@@ -88,9 +103,10 @@ class Proxy:
                 there, onward = await asyncio.open_connection(*self._target)
                 writers.append(onward)
                 self._writers |= dict.fromkeys(writers)
+                clients: list[bool] = []
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pass_on(reader, onward))
-                    both.create_task(self._pass_on(there, writer))
+                    both.create_task(self._pass_on(reader, onward, clients))
+                    both.create_task(self._pass_on(there, writer, clients))
         except* OSError:
             pass
         finally:
@@ -99,7 +115,13 @@ class Proxy:
                 one.transport.abort()
             self._tasks.pop(task, None)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clients: list[bool]
+    ) -> None:
+        """Pass on what comes; ``clients`` says whether a client opened the connection, once known.
+
+        The first frame of all is the caller's introduction.
+        """
         splitter = Splitter(LARGEST)
         while data := await reader.read(1 << 16):
             if self.delay:
@@ -109,7 +131,9 @@ class Proxy:
             if not self._frames:
                 writer.write(data)
             for frame in splitter.feed(data) if self._frames else ():
-                if self.loss and self._lost(bytes(frame[1:40])):
+                if not clients:
+                    clients.append(_of_client(bytes(frame)))
+                if self.loss and not clients[0] and self._lost(bytes(frame[1:40])):
                     self.dropped += 1
                 else:
                     writer.write(LENGTH.pack(len(frame)))

@@ -24,6 +24,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from shoal.live.broker import Broker
+from shoal.live.identity import new_epoch
 from shoal.live.settings import Settings
 
 T = TypeVar("T")
@@ -43,6 +44,10 @@ class Place:
         """Places on different sides of a cut do not hear each other."""
         self.ends: dict[End, None] = {}
         """Its ends of connections."""
+        self.delay = 0.0
+        """Seconds that bytes to and from it take beyond :attr:`VirtualLoop.delay`."""
+        self.lossy: Callable[[bytes], bytes] | None = None
+        """What a bad wire leaves of the bytes between it and other brokers."""
         self.waiting: list[asyncio.Handle] = []
         """What it would do if it were not stopped."""
 
@@ -90,8 +95,15 @@ class End(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """See :class:`asyncio.Transport`."""
-        if not self._closing:
-            self.other.comes(bytes(data))
+        if self._closing:
+            return
+        data = bytes(data)
+        near, far = self.place, self.other.place
+        if near is not None and far is not None:
+            for lossy in (near.lossy, far.lossy):
+                data = data if lossy is None else lossy(data)
+        if data:
+            self.other.comes(data)
 
     def close(self) -> None:
         """See :class:`asyncio.Transport`."""
@@ -101,6 +113,12 @@ class End(asyncio.Transport):
 
     def abort(self) -> None:
         """See :class:`asyncio.Transport`."""
+        self.close()
+
+    def cut(self) -> None:
+        """The connection breaks, with what is on its way."""
+        self._coming.clear()
+        self.other._coming.clear()
         self.close()
 
     def is_closing(self) -> bool:
@@ -128,7 +146,10 @@ class End(asyncio.Transport):
     def comes(self, data: bytes | None) -> None:
         """Bytes, or the end, are on their way here."""
         self._coming.append(data)
-        self._loop.call_later(self._loop.delay, self._arrive, context=self._context)
+        delay = self._loop.delay
+        for place in (self.place, self.other.place):
+            delay += 0.0 if place is None else place.delay
+        self._loop.call_later(delay, self._arrive, context=self._context)
 
     def look(self) -> None:
         """Take what has waited."""
@@ -178,6 +199,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.places: dict[int, Place] = {}
         """By the port that a broker listens on."""
         self._doors: dict[int, Door] = {}
+        self._born = new_epoch()
 
     def time(self) -> float:
         """Seconds since the world began."""
@@ -211,7 +233,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
         async def start() -> Broker:
             _here.set(place)
-            return await Broker(settings).start()
+            broker = Broker(settings)
+            broker.begin_life(self._born + int(1000 * self.time()))
+            return await broker.start()
 
         broker = place.broker = await asyncio.create_task(start())
         self.places[_port(broker)] = place
@@ -230,6 +254,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         for end in list(place.ends):
             end.protocol = None
             end.close()
+
+    async def terminate(self, broker: Broker) -> None:
+        """SIGTERM: it stops in good order."""
+        place = self.places[_port(broker)]
+
+        async def stop() -> None:
+            _here.set(place)
+            await broker.stop()
+
+        await asyncio.create_task(stop())
+        self.kill(broker)
 
     def stop_process(self, broker: Broker) -> None:
         """SIGSTOP: it does nothing until it goes on, and others hear nothing of it."""
