@@ -16,15 +16,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from shoal.content import AttributeFilter
 from shoal.pipeline.match.dataframes import Stored, match, match_stream, store
+from shoal.pipeline.match.values import converted
 from shoal.pipeline.spark.session import spark_session as session
 from shoal.pipeline.spark.workers import use_this_python
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = ["Stored", "match", "match_stream", "register", "session", "store"]
 
@@ -32,33 +35,29 @@ __all__ = ["Stored", "match", "match_stream", "register", "session", "store"]
 def register(spark: SparkSession, name: str = "shoal_matches") -> None:
     """Make ``shoal_matches(filter, event)`` a function of SQL.
 
-    ``event`` is a struct whose fields are the attributes, such as ``struct(*)``. The answer is null
-    where the filter or the event is; a filter that cannot be read is an error that says why.
+    ``event`` is a struct whose fields are the attributes, such as ``struct(*)``; times, dates and
+    decimals are read as :func:`match` reads them. The answer is null where the filter or the event
+    is. A filter that cannot be read is an error that says why.
     """
-    from pyspark.sql.types import BooleanType
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # not in its stubs
 
     use_this_python(spark)
-    spark.udf.register(name, _matches, BooleanType())
+    spark.udf.register(name, arrow_udf(_matches, "boolean"))
 
 
-def _matches(filter: str | None, event: Row | None) -> bool | None:
-    if filter is None or event is None:
-        return None
-    return _read(filter).matches({key: _plain(value) for key, value in event.asDict().items()})
+def _matches(filters: pa.Array, events: pa.Array) -> pa.Array:
+    """Whether each filter matches the event beside it."""
+    fields = pa.RecordBatch.from_struct_array(events)
+    readable = converted(fields).to_pylist()
+    found = [
+        None if text is None or not there else _read(text).matches(event)
+        for text, there, event in zip(
+            filters.to_pylist(), events.is_valid().to_pylist(), readable, strict=True
+        )
+    ]
+    return pa.array(found, pa.bool_())
 
 
 @lru_cache(maxsize=10_000)
 def _read(text: str) -> AttributeFilter:
     return AttributeFilter(text)
-
-
-def _plain(value: Any) -> Any:
-    """A value of Spark's as filters read it; see :mod:`shoal.pipeline.match.values`."""
-    import datetime
-    import decimal
-
-    if isinstance(value, decimal.Decimal):
-        return float(value)
-    if isinstance(value, datetime.datetime):
-        return value.isoformat()
-    return value.isoformat() if isinstance(value, datetime.date) else value

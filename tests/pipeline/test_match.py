@@ -345,3 +345,14 @@ def test_a_function_of_sql(spark: SparkSession) -> None:
         "('x > 1', 2, 'lab'), ('room LIKE ''k%''', 2, 'lab'), (NULL, 2, 'lab') AS t(f, x, room)"
     ).collect()
     assert [row["ok"] for row in rows] == [True, False, None]
+
+
+def test_the_function_of_sql_reads_times_dates_and_decimals_as_matching_does(
+    spark: SparkSession,
+) -> None:
+    register(spark)
+    at = "timestamp'2026-11-17 08:30:00.25+00:00'"
+    row = f"struct({at} AS at, date'2026-11-17' AS day, 2.50 AS price)"
+    for text in ("at = '2026-11-17T08:30:00.25Z'", "day = '2026-11-17'", "price = 2.5"):
+        quoted = text.replace("'", "''")
+        assert spark.sql(f"SELECT shoal_matches('{quoted}', {row}) AS ok").collect()[0]["ok"], text

@@ -105,6 +105,14 @@ def test_improvement_pairs_with_strawman_at_the_same_seed(ran: Ran) -> None:
         assert value == pytest.approx(100 * (1 - mine / strawman))
 
 
+def test_repairs_that_cause_no_message_have_no_time_to_settle(spark: SparkSession) -> None:
+    forwarding = {"routing": {"name": "event-forwarding"}, "reconfiguration": None}
+    small = replace(SMALL, variants={**chosen("SM"), "EF": forwarding}, seeds=1)
+    found = Ran(spark, small).values("settle_time")
+    assert found["SM", 0] is not None
+    assert found["EF", 0] is None
+
+
 def test_delivery_in_a_span_of_time(ran: Ran) -> None:
     found = ran.values("delivery", since=3.0, until=4.0)
     for key, rows in ran.each():
@@ -232,3 +240,13 @@ def test_every_measure_says_what_it_tells() -> None:
     for measure in found:
         assert measure.summary.endswith((".", ")")), measure
         assert measure.unit, measure
+
+
+def test_the_end_of_spark_is_told_in_a_line() -> None:
+    from py4j.protocol import Py4JError
+
+    def part() -> DataFrame:
+        raise Py4JError
+
+    with pytest.raises(PipelineError, match="Spark ended while it measured"):
+        compute._answer(part)

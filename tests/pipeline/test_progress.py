@@ -71,4 +71,4 @@ def test_on_a_terminal_a_bar_that_goes_away() -> None:
     text = said.getvalue()
     assert "0/2 runs, about 2 s" in text
     assert "removed the remains of [1] run" in text
-    assert text.rstrip().endswith("2 of 2 runs simulated in 0.0 s")
+    assert "2 of 2 runs simulated in " in text.rstrip().splitlines()[-1]

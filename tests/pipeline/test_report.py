@@ -271,3 +271,12 @@ def test_an_axis_ends_where_the_quantity_does() -> None:
     axis = svg[svg.index("matplotlib.axis_2") :]
     labels = [float(label) for label in re.findall(r">([\d.]+)</text>", axis)]
     assert max(labels) == 1.0
+
+
+def test_counts_have_thousands_apart_on_an_axis_that_begins_at_zero() -> None:
+    panel = Panel("e", "m", "messages")
+    values = [("m", "e", "SM", 1.0, 0, 0.0), ("m", "e", "SM", 2.0, 0, 160_000.0)]
+    svg = draw(panel, lines_of(panel, Samples(values), ["SM"]), styles(["SM"]), "x").svg
+    labels = re.findall(r">([^<>]+)</text>", svg[svg.index("matplotlib.axis_2") :])
+    assert labels[0] == "0"
+    assert "100,000" in labels

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from shoal import extras
+from shoal.cli.output import console
 
 GIGABYTE = 1 << 30
 ENOUGH_MEMORY = 2 * GIGABYTE
@@ -46,21 +47,20 @@ def doctor(
 
         shoal doctor --spark
     """
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    screen = console()
     signs = {"good": "[green]✓[/]", "poor": "[yellow]![/]", "missing": "[red]✗[/]"}
     findings = list(_findings(out, spark))
     table = Table.grid(padding=(0, 2))
     for finding in findings:
         cure = f"\n[yellow]→ {escape(finding.cure)}[/]" if finding.cure else ""
         table.add_row(signs[finding.state], finding.name, escape(finding.found) + cure)
-    console.print(table)
+    screen.print(table)
     missing = [finding.name for finding in findings if finding.state == "missing"]
     if missing:
-        console.print(f"[red]missing[/]: {', '.join(missing)}")
+        screen.print(f"[red]missing[/]: {', '.join(missing)}")
         raise typer.Exit(1)
 
 

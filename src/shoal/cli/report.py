@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from shoal.cli.output import console, table
+
 
 def report(
     folders: Annotated[
@@ -42,27 +44,27 @@ def report(
 
         shoal report logs/ simulated/ --page
     """
-    from rich.console import Console
-    from rich.table import Table
-
+    from shoal.cli.reproduce import show
+    from shoal.experiments.trees import CLAIMS
     from shoal.pipeline.measure.live import USUAL, measured
-    from shoal.pipeline.report.side_by_side import OVER_TIME, side_by_side
+    from shoal.pipeline.report.side_by_side import OVER_TIME, judged, side_by_side
     from shoal.pipeline.spark.session import spark_session
 
     names = measure or list(USUAL)
     asked = list(dict.fromkeys((*names, *OVER_TIME) if page else names))
     with spark_session(master) as spark:
-        rows = measured(spark, folders, out, asked)
-    table = Table("run", "stack", *names, title="What happened", title_justify="left")
-    for column in table.columns[2:]:
-        column.justify = "right"
+        rows = measured(spark, folders, out, asked, CLAIMS if page else ())
+    shown = table("run", "stack", *names, title="What happened", left=2)
     for row in rows:
         values = [row.values.get(name) for name in names]
-        table.add_row(row.run, row.stack, *("–" if v is None else f"{v:.4g}" for v in values))
-    Console(highlight=False).print(table)
+        shown.add_row(row.run, row.stack, *("–" if v is None else f"{v:.4g}" for v in values))
+    console().print(shown)
     if page:
+        judgements = judged(rows, CLAIMS)
+        if judgements:
+            show(judgements)
         words = ["shoal", "report", *map(str, folders), "--page", "--out", str(out)]
-        typer.echo(f"Report: {side_by_side(rows, asked, out, words)}")
+        typer.echo(f"Report: {side_by_side(rows, asked, out, words, judgements)}")
     if json_file is not None:
         found = [{"run": row.run, "stack": row.stack, **row.values} for row in rows]
         json_file.write_text(json.dumps(found, indent=2) + "\n")

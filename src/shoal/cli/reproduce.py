@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+
+from shoal.cli.output import console, table
 
 if TYPE_CHECKING:
     from shoal.pipeline.judge.verdicts import Judgement
-
-console = Console()
-stderr = Console(stderr=True)
 
 
 def _papers(incomplete: str) -> list[str]:
@@ -81,23 +77,27 @@ def reproduce(
     show(found.judgements)
     failed = len(found.sweep.failures)
     if failed:
-        stderr.print(f"[red]{failed} runs failed[/]; the report lists how to replay them.")
-    console.print(f"Verdicts: {found.claims}", soft_wrap=True, highlight=False)
-    console.print(f"Report:   {found.report}", soft_wrap=True, highlight=False)
+        typer.echo(f"{failed} runs failed; the report lists how to replay them.", err=True)
+    typer.echo(f"Verdicts: {found.claims}")
+    typer.echo(f"Report:   {found.report}")
     if check and any(judgement.verdict != "reproduced" for judgement in found.judgements):
         raise typer.Exit(4)
 
 
 def show(judgements: Sequence[Judgement]) -> None:
-    """The claims as a table, and how many fared how."""
+    """Print the claims as a table, and how many fared how."""
+    from rich.markup import escape
+
     from shoal.pipeline.report.page import number
 
-    table = Table(box=None, padding=(0, 1))
-    for name in ("claim", "verdict", "measured", "95% interval", "expected", "seeds"):
-        table.add_column(name, justify="right" if name in ("measured", "seeds") else "left")
+    screen = console()
+    heads = ("claim", "verdict", "measured", "95% interval", "expected", "seeds")
+    rows = table(*heads, left=2, box=None)
+    for column in rows.columns[3:5]:
+        column.justify = "left"
     for found in judgements:
         interval = f"{number(found.low)} … {number(found.high)}" if found.low is not None else "–"
-        table.add_row(
+        rows.add_row(
             found.claim.id,
             f"[{COLOURS[found.verdict]}]{found.verdict}[/]{' (means)' * found.means_only}",
             number(found.value),
@@ -105,8 +105,8 @@ def show(judgements: Sequence[Judgement]) -> None:
             escape(number(found.expected)),
             str(found.seeds or "–"),
         )
-    console.print(table)
-    console.print(summary(judgements))
+    screen.print(rows)
+    screen.print(summary(judgements))
 
 
 def summary(judgements: Sequence[Judgement]) -> str:

@@ -13,10 +13,10 @@ from shoal.content.patterns import Pattern, Patterns
 EventId: TypeAlias = tuple[int, int]
 """Publisher and its sequence number: unique in a network."""
 
-Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-
-Marks: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], msgspec.Meta(max_length=64)]
-"""Numbers of an event for a recovery: see :mod:`shoal.recovery.numbering`."""
+MARK_BYTES = 12
+"""Bytes of one mark."""
+Marks: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=64 * MARK_BYTES)]
+"""Numbers of an event for a recovery, packed: see :mod:`shoal.recovery.numbering`."""
 
 AnyContent: TypeAlias = Patterns | Attributes
 AnyFilter: TypeAlias = Pattern | AttributeFilter
@@ -29,7 +29,7 @@ class Event(msgspec.Struct, frozen=True, dict=True, array_like=True):
     sequence: int
     content: AnyContent
     body: bytes = b""
-    marks: Marks = ()
+    marks: Marks = b""
     """Numbers that the publisher's recovery adds, so that subscribers notice losses."""
 
     @cached_property

@@ -124,7 +124,7 @@ class ConsoleProgress:
         else:
             left = self._pace.left(0.0, now)
             about = f", about {duration(left)}" if left >= 1 else ""
-            self._line(f"{runs:,} runs to simulate{about} on {cores} cores")
+            self._line(f"{runs:,} runs to simulate{about} on {cores} core{'s' * (cores != 1)}")
 
     def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
         """Move the bar; elsewhere say a line from time to time."""

@@ -112,7 +112,7 @@ class _Engine:
     def spark(self) -> SparkSession:
         if self._spark is None:
             with stage(self._progress, "Starting Spark"):
-                self._spark = self._stack.enter_context(spark_session(self._master))
+                self._spark = self._stack.enter_context(spark_session(self._master, self._out))
         return self._spark
 
     def sweep(self, runs: Sequence[PlannedRun]) -> SweepOutcome:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import fmod, inf
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, TypeAlias
 
 from shoal.content import values
@@ -112,6 +113,14 @@ def _not(expression: syntax.Not, attributes: Attributes) -> Outcome:
 
 
 def _comparison(expression: syntax.Comparison, attributes: Attributes) -> Outcome:
+    subject, constant = expression.left, expression.right
+    if type(subject) is syntax.Attribute and type(constant) is syntax.Literal:
+        value: Any = attributes.get(subject.name)
+        kind = type(value)
+        if (kind is int or kind is float) and values.INT_MIN <= value <= values.INT_MAX:
+            limit: Any = constant.value
+            if type(limit) is int or type(limit) is float:  # most comparisons: nothing to cast
+                return _COMPARE[expression.operator](value, limit)
     left = evaluate(expression.left, attributes)
     if isinstance(left, Failure):
         return _failed(left, False)
@@ -127,7 +136,7 @@ def _comparison(expression: syntax.Comparison, attributes: Attributes) -> Outcom
     low, high = values.number(left), values.number(right)
     if low is None or high is None:
         return _no_cast(left if low is None else right, "a number", False)
-    return _ORDER[operator](low, high)
+    return _COMPARE[operator](low, high)
 
 
 def _equal(value: Plain, target: Plain) -> bool | None:
@@ -256,11 +265,13 @@ _CASTS: dict[Type, Callable[[Plain], Plain | None]] = {
     "condition": values.truth,
     "any": lambda value: value,
 }
-_ORDER: dict[str, Callable[[float, float], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "=": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
 }
 _LIKE_WHAT = {bool: "true or false", int: "a number", float: "a number", str: "text"}
 _EVALUATORS: dict[type, Callable[[Any, Attributes], Outcome]] = {

@@ -170,10 +170,16 @@ def measure_all(
 
 def _answer(part: Part) -> pa.Table:
     """What a part comes to; an error keeps its text, which would be lost when Spark ends."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return part().toArrow().cast(SCHEMA)
+    except Py4JError:  # its text cannot be asked for where Java has ended
+        raise PipelineError(
+            "Spark ended while it measured, perhaps for want of memory",
+            "close other programs or take a --master with fewer cores, and run again",
+        ) from None
     except PySparkException as error:
         lines = [
             line for line in str(error).splitlines() if re.match(r"\s*\w*(Error|Exception): ", line)

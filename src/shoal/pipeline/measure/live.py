@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row
-from shoal.pipeline.measure.compute import Question, find_unit, measure_all, to_rows
+from shoal.pipeline.measure.compute import Question, find_unit, measure_all, questions, to_rows
 from shoal.pipeline.plan.experiment import PlannedRun, plan_frame
 from shoal.pipeline.tables.dataframes import Tables
 from shoal.pipeline.tables.live import gather, is_recording
@@ -46,12 +47,20 @@ class Measured:
 
 
 def measured(
-    spark: SparkSession, folders: Sequence[Path], out: Path, names: Sequence[str]
+    spark: SparkSession,
+    folders: Sequence[Path],
+    out: Path,
+    names: Sequence[str],
+    claims: Sequence[Claim] = (),
 ) -> list[Measured]:
-    """Measures by run. Recordings are first put together in ``out``."""
+    """Measures by run, and those that claims ask for. Recordings are first put together in ``out``.
+
+    The claims' checks speak of the experiment :data:`BESIDE`.
+    """
     for name in names:
         find_unit(name)  # an unknown measure is refused before anything is read
     asked = [Question(name, {}, frozenset({BESIDE})) for name in names]
+    asked += [question for question in questions(claims, ()) if question.measure not in names]
     for folder in folders:
         if not (folder / "tables").is_dir():
             raise PipelineError(f"{folder} holds no tables", "name a folder given to --record")

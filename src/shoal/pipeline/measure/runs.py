@@ -97,8 +97,9 @@ def involved() -> Column:
 
 @over("repairs", unit="s")
 def settle_time() -> Column:
-    """The longest time from a break to the last message it caused, in seconds."""
-    return F.max(F.col("last_message_at") - F.col("broken_at"))
+    """The longest time from a break to the last message it caused; none if none caused any."""
+    longest = F.max(F.col("last_message_at") - F.col("broken_at"))
+    return F.when(longest > 0, longest)
 
 
 @over("repairs", unit="nodes")

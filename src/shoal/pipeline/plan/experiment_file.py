@@ -42,7 +42,7 @@ from shoal.simulation.config import RunConfig
 from shoal.simulation.modules import beside
 from shoal.stack.registry import suggestion
 
-_SETTINGS: dict[str, type] = {
+SETTINGS: dict[str, type] = {
     "name": str,
     "title": str,
     "seeds": int,
@@ -51,6 +51,7 @@ _SETTINGS: dict[str, type] = {
     "axis_label": str,
     "measures": list,
 }
+"""Keys of ``[experiment]``, and the type of each."""
 _WORDS = {str: "a text in quotes", int: "a whole number", list: "a list of names in quotes"}
 _PROTOCOLS = ("topology", "overlay", "routing", "reconfiguration", "recovery")
 
@@ -87,8 +88,8 @@ def load_experiment(path: Path) -> Experiment:
 def _experiment(data: dict[str, Any]) -> Experiment:
     _known(data, ["experiment", "base", "variants", "sweep"], "section")
     settings = _table(data, "experiment")
-    _known(settings, list(_SETTINGS), "key in [experiment]")
-    for key, kind in _SETTINGS.items():
+    _known(settings, list(SETTINGS), "key in [experiment]")
+    for key, kind in SETTINGS.items():
         if key in settings and (type(settings[key]) is not kind):
             raise PipelineError(
                 f"[experiment] {key} = {settings[key]!r}", f"make it {_WORDS[kind]}"

@@ -120,6 +120,7 @@ def draw(
                 axes.plot(value.x, value.y, "x", color=colour, markersize=8, markeredgewidth=1.6)
         (axes.set_xlabel if lying else axes.set_ylabel)(panel.y_label)
         if panel.y_scale == "linear" and not lying:
+            axes.yaxis.set_major_formatter(_tick)
             _limit(axes, panel, [e.value for line in lines for e in line.estimates], bounds)
         canvas.draw_without_rendering()
         marks = tuple(_marks(axes, i, line, bars, lying) for i, line in enumerate(lines))
@@ -128,6 +129,11 @@ def draw(
             text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
     return Drawing(_themed(text.getvalue(), style, panel), marks)
+
+
+def _tick(value: float, _place: float) -> str:
+    """A number on an axis: 0.25, 20, 160,000."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}".replace("-", "−")
 
 
 def _marks(
@@ -216,6 +222,8 @@ def _limit(
     if bounds is not None:
         room = 0.02 * (min(high, bounds[1]) - max(low, bounds[0]))  # for the width of a line
         low, high = max(low, bounds[0]), min(high, bounds[1] + room)
+    elif panel.relative_to is None and min(means) >= 0:  # what is counted does not go below 0
+        low = max(low, -0.02 * (high - low))
     axes.set_ylim(low, high)
 
 

@@ -161,7 +161,7 @@ def _figure(
             if bounds is None and panel.relative_to is None:
                 bounds = bounds_of(panel.measure)
             printed = printed_in(panel, result.paper.claims)
-            alone = len(figure.panels) == 1
+            alone = len(figure.panels) == 1 and bool(figure.says)
             drawing = draw(panel, lines, looks, experiment.axis_label, printed, bounds, alone)
             data = _data(panel, lines, drawing, printed, experiment.axis_label)
             title = panel.title or (panel.y_label if len(figure.panels) > 1 else "")
@@ -223,16 +223,14 @@ def _configuration(experiment: Experiment, result: Reproduced) -> dict[str, str]
         values = ", ".join(f"{point:g}" for point in points)
         lines.append(f"{experiment.axis} = {values}")
     lines.append(f"seeds: {len({run.seed for run in mine})}, runs: {len(mine)}")
-    base = {**experiment.base}
     if result.tier == "quick" and experiment.quick:
         lines.append(f"quick tier: {json.dumps(experiment.quick)}")
-    variants = {label: experiment.variants[label] for label in experiment.variants}
     return {
         "name": experiment.name,
         "title": experiment.title,
         "sweep": "\n".join(lines),
-        "base": _readable(base),
-        "variants": _readable(variants),
+        "base": _readable(experiment.base),
+        "variants": _readable(experiment.variants),
     }
 
 

@@ -2,7 +2,7 @@
 
 Drawn as SVG from the notes of one run (topologies ``static-tree`` and ``radio-range``). Beside each
 node three bars show the events that it receives, processes and forwards; a part that it receives
-for others alone is lighter. The root is a square.
+for others alone is lighter. The root is a square. In a small tree each overhead O is written out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from shoal.stack import StackError
 
 WIDTH, MARGIN, HEAD = 760.0, 60.0, 54.0
 BAR, THICK = 56.0, 5.0
+SMALL = 12
+"""Nodes up to which overheads are written beside them."""
 RECEIVED, FOREIGN, PROCESSED, FORWARDED = "#4477aa", "#a9c3dd", "#228833", "#cc6677"
 
 
@@ -79,7 +81,9 @@ class _Picture:
             if parent >= 0:
                 parts.append(self._line(parent, node, "#222222", 2.4))
         for node in sorted(self.at):
-            parts += self._node(node)
+            parts += self._bars(node)
+        for node in sorted(self.at):  # above all bars, so that each number is read
+            parts += self._mark(node)
         return "\n".join([*parts, "</svg>", ""])
 
     def _legend(self) -> list[str]:
@@ -102,28 +106,38 @@ class _Picture:
             f'stroke="{colour}" stroke-width="{width:g}"/>'
         )
 
-    def _node(self, node: int) -> list[str]:
-        """A node's mark, its number as in the paper, and its bars."""
+    def _mark(self, node: int) -> list[str]:
+        """A node, with its number as in the paper."""
         x, y = self.at[node]
-        values = {what: of[node] for what, of in self.values.items()}
-        own, foreign, proxied = (values[what] for what in ("inherent", "foreign", "proxied"))
-        told = (
-            f"node {node + 1}: receives {own + foreign:.6g}, processes {own:.6g}, "
-            f"forwards {proxied:.6g}, overhead {values['overhead']:.6g}"
-        )
         if self.parents[node] < 0:
             mark = f'<rect x="{x - 8:.1f}" y="{y - 8:.1f}" width="16" height="16"'
         else:
             mark = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="8"'
-        parts = [
-            f"<g><title>{escape(told)}</title>",
+        return [
+            f"<g><title>{escape(self._told(node))}</title>",
             f'{mark} fill="#ffffff" stroke="#222222" stroke-width="1.6"/>',
-            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{node + 1}</text>',
+            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{node + 1}</text></g>',
         ]
-        right = x + 12
+
+    def _told(self, node: int) -> str:
+        """What a node does, in words."""
+        values = {what: of[node] for what, of in self.values.items()}
+        own, foreign = values["inherent"], values["foreign"]
+        return (
+            f"node {node + 1}: receives {own + foreign:.6g}, processes {own:.6g}, "
+            f"forwards {values['proxied']:.6g}, overhead {values['overhead']:.6g}"
+        )
+
+    def _bars(self, node: int) -> list[str]:
+        """What a node receives, processes and forwards."""
+        x, y = self.at[node]
+        own, foreign, proxied = (
+            self.values[what][node] for what in ("inherent", "foreign", "proxied")
+        )
+        parts = []
         bars = (((own, RECEIVED), (foreign, FOREIGN)), ((own, PROCESSED),), ((proxied, FORWARDED),))
         for row, pieces in enumerate(bars):
-            start = right
+            start = x + 12
             for amount, colour in pieces:
                 width = amount * self.unit
                 if width > 0:
@@ -132,4 +146,7 @@ class _Picture:
                         f'width="{width:.1f}" height="{THICK:g}" fill="{colour}"/>'
                     )
                 start += width
-        return [*parts, "</g>"]
+        if len(self.at) <= SMALL:
+            overhead = f"O = {self.values['overhead'][node]:.6g}"
+            parts.append(f'<text x="{x + 12:.1f}" y="{y + 23:.1f}">{overhead}</text>')
+        return parts

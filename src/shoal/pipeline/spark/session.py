@@ -38,6 +38,8 @@ RETRIES = 4
 """Attempts of Spark at a task: a worker that dies takes its task with it."""
 
 PROBE_SECONDS = 3.0
+LEAST_MEMORY, MOST_MEMORY = 1 << 30, 4 << 30
+"""Bytes of memory for a Spark on this machine: a quarter of what there is, within these."""
 SHIPPED = "shoal_shipped"
 """The folder on a cluster's worker into which the package is unpacked."""
 
@@ -199,6 +201,7 @@ def _settings(master: str, folder: Path, scratch: Path, java_options: str) -> di
     if _on_this_machine(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if local:
+        settings["spark.driver.memory"] = f"{_memory() >> 20}m"
         settings["spark.local.dir"] = str(scratch)
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = str(scratch)
@@ -210,6 +213,12 @@ def _settings(master: str, folder: Path, scratch: Path, java_options: str) -> di
         settings["spark.executorEnv.PYTHONPATH"] = SHIPPED
         settings["spark.executor.extraJavaOptions"] = COMPILER
     return settings
+
+
+def _memory() -> int:
+    """Bytes of memory that Spark may take on this machine."""
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(max(there // 4, LEAST_MEMORY), MOST_MEMORY)
 
 
 def _package_root() -> Path:

@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,10 @@ MANY: Final = 64
 """Filters from which on the matching index pays."""
 SAME: Final = 10.0
 """Seconds within which the two ends of a link notice that it came or went."""
+CLOSING: Final = 10.0
+"""Seconds before the end of a recording in which a broker that stops ends the run with others."""
+OF_TREES: Final = ("attached", "parent lost", "root")
+"""Notes on places in a tree."""
 _filter = msgspec.json.Decoder(AnyFilter)
 _published = msgspec.json.Decoder(tuple[int, AnyContent])
 
@@ -81,13 +86,16 @@ def _keep(store: Store, run: str, rows: dict[str, list[dict[str, Any]]]) -> Plan
     sessions = _sessions(rows["notes"])
     start = min(s.notes[0]["time"] for s in sessions)
     publications = _publications(rows, sessions)
+    closing = _closing(sessions)
+    links = [link for link in _links(rows["links"]) if link["time"] < closing]
+    notes = [n for n in rows["notes"] if n["what"] not in OF_TREES or n["time"] < closing]
     tables = {
         "publications": publications,
         "deliveries": rows["deliveries"],
         "traffic": _traffic(rows["traffic"]),
         "routes": rows["routes"],
-        "links": _links(rows["links"]),
-        "notes": rows["notes"],
+        "links": links,
+        "notes": [*notes, *_lives(sessions, links)],
     }
     facts = json.loads(sessions[0].notes[0]["value"])
     configuration = json.dumps({"bin": BIN, "live": True, "nodes": len(_nodes(sessions)), **facts})
@@ -123,6 +131,45 @@ def _sessions(notes: list[dict[str, Any]]) -> list[Session]:
     for session in found:
         session.notes.sort(key=lambda note: note["time"])
     return sorted(found, key=lambda session: session.notes[0]["time"])
+
+
+def _closing(sessions: list[Session]) -> float:
+    """When brokers began to stop because the run was over; never if they did not."""
+    last = {session.node: session for session in sessions}
+    ends = max(session.end for session in sessions)
+    stops = [
+        note["time"]
+        for session in last.values()
+        if session.end > ends - CLOSING
+        for note in session.notes
+        if note["what"] in ("leaving", "stopped")
+    ]
+    return min(stops, default=inf)
+
+
+def _lives(sessions: list[Session], links: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """When each broker was up, as notes that a simulation leaves too.
+
+    A killed broker's last rows are lost: it went when the first other end noticed, and with its
+    last sign of life if nobody did. Who was there in the last seconds was there to the end.
+    """
+    found = []
+    ends = max(session.end for session in sessions)
+    for session in sessions:
+        note = session.notes[0]
+        found.append({**note, "what": "node up", "value": ""})
+        if session.end > ends - SAME:
+            continue
+        noticed = [
+            link["time"]
+            for link in links
+            if link["change"] == "down"
+            and session.node in (link["a"], link["b"])
+            and 0 <= link["time"] - session.end < SAME
+        ]
+        at = min(noticed, default=session.end)
+        found.append({**note, "time": at, "what": "node down", "value": ""})
+    return found
 
 
 def _publications(
@@ -210,6 +257,7 @@ def _traffic(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _links(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each change once: both ends saw it, unless one of them died."""
     found: list[dict[str, Any]] = []
+    up: set[tuple[int, int]] = set()
     last: dict[tuple[int, int, str], tuple[float, int]] = {}
     for row in sorted(rows, key=lambda row: row["time"]):
         a, b = sorted((row["a"], row["b"]))
@@ -219,5 +267,8 @@ def _links(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             del last[key]  # the other end's view of the same change
             continue
         last[key] = (row["time"], row["a"])
+        if (row["change"] == "up") == ((a, b) in up):
+            continue  # a change back was lost with the broker that saw it
+        up ^= {(a, b)}
         found.append({**row, "a": a, "b": b})
     return found

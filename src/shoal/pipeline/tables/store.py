@@ -19,11 +19,11 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +35,8 @@ ENDING = ".parquet"
 FAILED = ".failed.parquet"
 PART = "part-"
 _MAGIC = b"PAR1"
+Kept: TypeAlias = tuple[Mapping[str, pa.Table], Mapping[str, Any]]
+"""A run to be kept: its tables, and its row in ``runs``."""
 
 
 @dataclass
@@ -69,6 +71,8 @@ class Store:
         self.tables = self.out / "tables"
         self.control = self.tables / ".sweep"
         self.in_flight = self.control / "in-flight"
+        self._parts: dict[str, list[str]] = {}
+        """Runs of the parts that have been read."""
 
     def prepare(self) -> None:
         """Make the folders; a clear error if that cannot be."""
@@ -128,6 +132,18 @@ class Store:
         self._put(_row_table(row), self.path("runs", run))
         self.path("runs", run, FAILED).unlink(missing_ok=True)
 
+    def write_part(self, part: str, runs: Sequence[Kept]) -> None:
+        """Keep several small runs in one file per table: their tables, then their rows."""
+        pieces: dict[str, list[pa.Table]] = {}
+        for tables, _ in runs:
+            for name, table in tables.items():
+                pieces.setdefault(name, []).append(table)
+        for name, some in pieces.items():
+            self._put(pa.concat_tables(some).combine_chunks(), self.path(name, part))
+        rows = _row_table(*(row for _, row in runs))
+        named = rows.replace_schema_metadata({"tables": " ".join(sorted(pieces))})
+        self._put(named, self.path("runs", part))
+
     def write_failure(self, run: str, row: Mapping[str, Any]) -> None:
         """Keep the row of a run that failed."""
         self._put(_row_table(row), self.path("runs", run, FAILED))
@@ -143,7 +159,7 @@ class Store:
                 compression="zstd",
                 use_dictionary=texts,
                 write_statistics=False,
-                store_schema=False,
+                store_schema=bool(table.schema.metadata),
             )
             draft.replace(path)
         except BaseException:
@@ -179,17 +195,27 @@ class Store:
     # Reading: what is there
 
     def finished(self) -> tuple[set[str], set[str]]:
-        """Runs done and failed that have files of their own: names only, cheap enough to poll."""
+        """Runs done and failed: by names only, and each part read once, cheap enough to poll."""
         done, failed = set(), set()
         for entry in os.scandir(self.tables / "runs"):
             name = entry.name
-            if name.startswith((".", PART)):
+            if name.startswith("."):
                 continue
-            if name.endswith(FAILED):
+            if name.startswith(PART):
+                done.update(self._runs_of(name.removesuffix(ENDING)))
+            elif name.endswith(FAILED):
                 failed.add(name.removesuffix(FAILED))
             elif name.endswith(ENDING):
                 done.add(name.removesuffix(ENDING))
         return done, failed
+
+    def _runs_of(self, part: str) -> list[str]:
+        """The runs of a part; none if it cannot be read."""
+        if part not in self._parts:
+            with suppress(OSError, pa.ArrowException):
+                runs = pq.read_table(self.path("runs", part), columns=["run_id"])
+                self._parts[part] = runs["run_id"].to_pylist()
+        return self._parts.get(part, [])
 
     def inventory(self, expected: Mapping[str, tuple[str, ...]] | None = None) -> Inventory:
         """Runs that are whole and runs that are damaged; ``expected`` names the tables of a run."""
@@ -284,8 +310,8 @@ class Store:
         return ds.dataset(paths, schema=schema, format="parquet").to_table(columns=columns)
 
 
-def _row_table(row: Mapping[str, Any]) -> pa.Table:
-    return pa.Table.from_pylist([dict(row)], schema=SCHEMAS["runs"])
+def _row_table(*rows: Mapping[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMAS["runs"])
 
 
 def _is_whole(path: Path) -> bool:
