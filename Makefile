@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= out
+# Tests of one file stay on one core, and so do all files that share the Spark session (tests/conftest.py).
+TWO_CORES := --numprocesses 2 --dist loadgroup
 
 SOURCES := $(shell find src benchmarks -name __pycache__ -prune -o -name '*.egg-info' -prune -o -type f -print)
 
@@ -22,10 +24,10 @@ run: setup
 	@$(BIN)/shoal reproduce frey-routing --quick --out $(OUT)
 
 test: setup
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(TWO_CORES)
 
 test-quick: setup
-	@$(BIN)/python -m pytest --quick
+	@$(BIN)/python -m pytest --quick $(TWO_CORES)
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -53,7 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, if asked to."""
+    """Leave out what takes long, if asked to; say which tests belong on the same core."""
+    on_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    for item in items:
+        together = "spark" if item.path in on_spark else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(together))
     if config.getoption("--quick"):
         long = [item for item in items if item.nodeid.startswith(LONG)]
         config.hook.pytest_deselected(items=long)
