@@ -19,10 +19,11 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(sys.path), "PYTHONUNBUFFERED
 SHOAL = [sys.executable, "-m", "shoal"]
 
 
-def shoal(*arguments: str, input: str = "") -> subprocess.CompletedProcess[str]:
+def shoal(*arguments: str, input: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command, with more variables in its environment."""
     return subprocess.run(
         [*SHOAL, *arguments],
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **more},
         input=input,
         capture_output=True,
         text=True,

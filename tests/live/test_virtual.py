@@ -16,7 +16,7 @@ from live_world import links_of, states_of, tables_of
 
 from shoal.content import AttributeFilter
 from shoal.live.broker import Broker
-from shoal.live.processes import free_port
+from shoal.live.client import connect
 from shoal.live.settings import settings_from
 from shoal.live.virtual import VirtualLoop
 from shoal.overlay.lstree import LSTree
@@ -321,6 +321,20 @@ def test_connections_of_the_virtual_world_are_those_of_a_network() -> None:
     in_virtual_time(story)
 
 
+def test_a_stopped_broker_answers_no_client() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        broker = await loop.start(settings_from({"name": "one"}))
+        async with connect(broker.address) as bus:
+            loop.stop_process(broker)
+            publishing = asyncio.ensure_future(bus.publish(n=1))
+            await asyncio.sleep(1.0)
+            assert not publishing.done()
+            loop.go_on(broker)
+            await publishing
+
+    in_virtual_time(story)
+
+
 def test_a_story_that_waits_for_nothing_ends() -> None:
     async def story(loop: VirtualLoop) -> None:
         await loop.create_future()
@@ -355,7 +369,7 @@ def test_24_brokers_that_start_in_any_order_are_soon_one_tree(spread: float) -> 
     async def story(loop: VirtualLoop) -> None:
         chance = random.Random(spread)
         world = World(loop)
-        addresses = [f"127.0.0.1:{port}" for port in ports(24)]
+        addresses = [f"127.0.0.1:{port}" for port in range(7000, 7024)]
 
         async def start(number: int) -> None:
             await asyncio.sleep(chance.uniform(0.0, spread))
@@ -374,11 +388,3 @@ def test_24_brokers_that_start_in_any_order_are_soon_one_tree(spread: float) -> 
             world.kill([world.by_place()[2]])
 
     in_virtual_time(story)
-
-
-def ports(count: int) -> list[int]:
-    """Ports that nobody uses, all different."""
-    found: set[int] = set()
-    while len(found) < count:
-        found.add(free_port())
-    return sorted(found)

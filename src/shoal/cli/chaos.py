@@ -212,7 +212,7 @@ def _live(
 
         trouble = run.run(minutes * 60, show)
         if virtual:
-            with VirtualLoop() as loop:
+            with VirtualLoop(seed) as loop:
                 found = loop.run(trouble)
         else:
             found = asyncio.run(trouble)
@@ -240,4 +240,6 @@ def _live(
     for words in found.crashed:
         Console(stderr=True).print(f"[red]ended by itself[/]: {words}", soft_wrap=True)
     if not found.right:
+        if virtual:
+            typer.echo(f"the same again: {run.command(minutes * 60)}", err=True)
         raise typer.Exit(1)

@@ -95,7 +95,7 @@ class Broker:
         self.tree = "tree" in self.stack.routing.needs
         self.came = Seen() if self.tree else None
         """Events that came: while links form a cycle, they come again."""
-        self.budget = Budget(settings.limits.memory)
+        self.budget = Budget(settings.limits.memory, lambda: self.loop.time())
         self.publishing: Session | None = None
         """The client whose event is being published just now."""
         self.begin_life(new_epoch())

@@ -10,7 +10,6 @@ for longest (bytes times seconds) is given up: who reads and writes as he should
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -32,7 +31,7 @@ class Pinner(Protocol):
 class Budget:
     """Bytes that wait at one broker, per holder and together."""
 
-    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limit: int, clock: Callable[[], float]) -> None:
         self.limit = limit
         self.used = 0
         self._clock = clock

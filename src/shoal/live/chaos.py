@@ -7,8 +7,8 @@ and then two are killed at once, and every broker stands behind a bad wire
 (:mod:`~shoal.live.proxy`) that is cut, delays messages or drops events between brokers. What the
 honest clients saw is then put into one table (:mod:`~shoal.live.chaos_table`).
 
-On a :class:`~shoal.live.virtual.VirtualLoop` the same brokers run in this process, and time costs
-nothing but what they do in it.
+On a :class:`~shoal.live.virtual.VirtualLoop` with the same seed, the same brokers run in this
+process, and time costs nothing but what they do in it. Such a run can be repeated, event by event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Literal, TypeAlias
 
-from shoal.live.chaos_table import Listener, Outcome, Publication, Told, outcome
+from shoal.live.chaos_table import Listener, Outcome, Publication, Told, fingerprint, outcome
 from shoal.live.client import Bus, connect
 from shoal.live.errors import LiveError
 from shoal.live.hostile import attack
@@ -85,6 +85,7 @@ class LiveChaos:
         promise: Promise = "best effort",
         overlay: str = OVERLAY,
     ) -> None:
+        self._overlay = overlay
         self._stack = OVERLAYS.get(overlay, {"overlay": {"name": overlay}})
         self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
@@ -102,6 +103,7 @@ class LiveChaos:
         """Where clients reach the brokers."""
         self._tasks: list[asyncio.Task[None]] = []
         self._attackers: subprocess.Popen[bytes] | None = None
+        self._attack: asyncio.Task[None] | None = None
         self._crashed: list[str] = []
 
     async def run(self, seconds: float, progress: Callable[[LiveChaos], None]) -> Outcome:
@@ -129,7 +131,17 @@ class LiveChaos:
         found = outcome(self.publications, self.listeners, self.seconds())
         found.faults, found.crashed = dict(self.faults), self._crashed
         found.promise = self.promise
+        if self._virtual is not None:
+            found.fingerprint = fingerprint(self.publications, self.listeners)
         return found
+
+    def command(self, seconds: float) -> str:
+        """The command that repeats a virtual run of so many seconds with default clients."""
+        return (
+            f"shoal chaos --live --virtual --promise '{self.promise}' --overlay {self._overlay} "
+            f"--brokers {self._counts[0]} --every {self._every:g} --minutes {seconds / 60} "
+            f"--seed {self._seed}"
+        )
 
     def seconds(self) -> float:
         """Seconds since the beginning, of the time in which the brokers live."""
@@ -139,7 +151,9 @@ class LiveChaos:
 
     async def _start(self) -> None:
         count, _, subscribers = self._counts
-        addresses = [f"127.0.0.1:{free_port()}" for _ in range(count)]
+        virtual = self._virtual is not None
+        ports = range(7000, 7000 + count) if virtual else [free_port() for _ in range(count)]
+        addresses = [f"127.0.0.1:{port}" for port in ports]
         if self.promise == "recovered":
             self.proxies = [await self._wire(n, address) for n, address in enumerate(addresses)]
         told = self.addresses = [proxy.address for proxy in self.proxies] or addresses
@@ -165,7 +179,7 @@ class LiveChaos:
                 env=first.environment,
             )
         elif self._hostile:
-            self._spawn(attack(self._seed, told, virtual=True))
+            self._attack = self._spawn(attack(self._seed, told, virtual=True))
 
     async def _wire(self, number: int, address: str) -> Proxy | VirtualWire:
         seed = f"{self._seed} {number}"
@@ -195,6 +209,8 @@ class LiveChaos:
         """Wait until what was published has arrived, as far as it will."""
         if self._attackers is not None:
             self._attackers.kill()
+        if self._attack is not None:
+            self._attack.cancel()
         self._stopping = True
         with contextlib.suppress(TimeoutError):
             recovered = self.promise == "recovered"

@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -44,6 +45,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     promise: Promise = "best effort"
     crashed: list[str] = msgspec.field(default_factory=list)
     """Brokers that ended without being told to, with their last words."""
+    fingerprint: str = ""
+    """Digest of all that clients saw, of a virtual run: the same again with the same seed."""
 
     @property
     def right(self) -> bool:
@@ -102,6 +105,12 @@ class Listener:
     """When the last event that arrived was published."""
     heard: float = 0.0
     """When it arrived."""
+
+
+def fingerprint(publications: dict[int, Publication], listeners: list[Listener]) -> str:
+    """A digest of who accepted what and when, of arrivals in their order, and of gaps."""
+    seen = [(each.kind, list(each.got.items()), each.gaps, each.heard) for each in listeners]
+    return hashlib.blake2b(repr((publications, seen)).encode(), digest_size=8).hexdigest()
 
 
 def outcome(

@@ -60,8 +60,9 @@ class Lobby:
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Let connections in at all addresses of a host; the first of them."""
+        virtual = getattr(asyncio.get_running_loop(), "listening", None)
         try:
-            self._listening = await listening(host, port)
+            self._listening = virtual(host, port) if virtual else await listening(host, port)
         except socket.gaierror:
             raise LiveError(f"the name '{host}' cannot be resolved; check --listen") from None
         except OSError as error:

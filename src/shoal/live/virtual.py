@@ -5,8 +5,11 @@ Brokers are those of :mod:`shoal.live.broker`, unchanged; the event loop below t
     with VirtualLoop() as loop:
         loop.run(story(loop))
 
-Its clock jumps to whatever is due next, so ten minutes of silence take no longer than one. Its
-connections are pairs of ends in memory with the habits of TCP: bytes arrive in order after
+Its clock jumps to whatever is due next, so ten minutes of silence take no longer than one. Nothing
+in it depends on the real clock, on ports of this machine or on unseeded chance, so that a story
+goes the same way again with the same seed.
+
+Its connections are pairs of ends in memory with the habits of TCP: bytes arrive in order after
 :attr:`VirtualLoop.delay` seconds, a dead process breaks its connections, a stopped one leaves them
 silent, and what crosses a cut waits until that is healed. Who opens a connection is known from the
 context it runs in: brokers are started by :meth:`VirtualLoop.start`.
@@ -16,7 +19,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import errno
 import heapq
+import itertools
+import random
 import selectors
 import socket
 from collections import deque
@@ -24,11 +30,14 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from shoal.live.broker import Broker
-from shoal.live.identity import new_epoch
 from shoal.live.settings import Settings
 
 T = TypeVar("T")
 _here: contextvars.ContextVar[Place | None] = contextvars.ContextVar("place", default=None)
+BORN: Final = 1_000_000
+"""The epoch of a broker that starts when the world begins."""
+FIRST_PORT: Final = 50_000
+"""The first port that is given to a broker which asks for any."""
 END: Final = None
 """In place of bytes: the connection's other end is gone."""
 
@@ -55,16 +64,40 @@ class Place:
 class Door:
     """A listening socket: who has connected and is not accepted yet."""
 
-    def __init__(self, place: Place | None) -> None:
-        self.place = place
-        self.came: deque[End] = deque()
-        self.waiter: asyncio.Future[tuple[Any, Any]] | None = None
+    def __init__(self, loop: VirtualLoop, host: str, port: int) -> None:
+        self._loop = loop
+        self._name = host, port
+        self.place = _here.get()
+        self._came: deque[End] = deque()
+        self._waiter: asyncio.Future[tuple[Any, Any]] | None = None
+
+    def comes(self, end: End) -> None:
+        """Somebody connects."""
+        self._came.append(end)
+        self.look()
+
+    def accept(self) -> asyncio.Future[tuple[Any, Any]]:
+        """Whoever comes next."""
+        waiter = self._waiter = self._loop.create_future()
+        self.look()
+        return waiter
 
     def look(self) -> None:
         """Let somebody in, if somebody came and the broker waits for that."""
         stopped = self.place is not None and self.place.stopped
-        if self.came and self.waiter is not None and not self.waiter.done() and not stopped:
-            self.waiter.set_result((self.came.popleft(), None))
+        if self._came and self._waiter is not None and not self._waiter.done() and not stopped:
+            self._waiter.set_result((self._came.popleft(), None))
+
+    def getsockname(self) -> tuple[str, int]:
+        """As of a socket."""
+        return self._name
+
+    def close(self) -> None:
+        """Nobody listens here any more; who waits is sent away."""
+        if self._loop.doors.get(self._name[1]) is self:
+            del self._loop.doors[self._name[1]]
+        while self._came:
+            self._came.popleft().close()
 
 
 class End(asyncio.Transport):
@@ -191,15 +224,18 @@ class _Jumping(selectors.DefaultSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time and connections are virtual."""
 
-    def __init__(self, delay: float = 0.001) -> None:
+    def __init__(self, seed: int = 0, delay: float = 0.001) -> None:
         self._jumping = _Jumping()
         super().__init__(self._jumping)
+        self.seed = seed
+        """Seed of the module :mod:`random` while a story is told."""
         self.delay = delay
         """Seconds that bytes take from end to end."""
         self.places: dict[int, Place] = {}
         """By the port that a broker listens on."""
-        self._doors: dict[int, Door] = {}
-        self._born = new_epoch()
+        self.doors: dict[int, Door] = {}
+        """Listening sockets by port."""
+        self._ports = itertools.count(FIRST_PORT)
 
     def time(self) -> float:
         """Seconds since the world began."""
@@ -208,6 +244,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run(self, story: Coroutine[Any, Any, T]) -> T:
         """Run a story to its end."""
         asyncio.set_event_loop(self)
+        before = random.getstate()
+        random.seed(self.seed)
         try:
             return self.run_until_complete(story)
         finally:
@@ -218,6 +256,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 task.cancel()
             self.run_until_complete(asyncio.sleep(0))
             asyncio.set_event_loop(None)
+            random.setstate(before)
 
     def __enter__(self) -> VirtualLoop:
         return self
@@ -234,7 +273,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         async def start() -> Broker:
             _here.set(place)
             broker = Broker(settings)
-            broker.begin_life(self._born + int(1000 * self.time()))
+            broker.begin_life(BORN + int(1000 * self.time()))
             return await broker.start()
 
         broker = place.broker = await asyncio.create_task(start())
@@ -248,7 +287,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         broker.running = False
         broker.host.closed = True
         broker.lobby.close()
-        self._doors.pop(_port(broker), None)
         for task in list(broker._tasks):
             task.cancel()
         for end in list(place.ends):
@@ -290,7 +328,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             else:
                 self._ready.append(handle)  # type: ignore[attr-defined]  # likewise
         place.waiting = []
-        self._doors[_port(broker)].look()
+        door = self.doors.get(_port(broker))
+        if door is not None:  # it may have been about to stop
+            door.look()
         for end in list(place.ends):
             end.look()
 
@@ -304,9 +344,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 end.look()
 
     def apart(self, one: End, other: End) -> bool:
-        """Whether nothing gets from one end to the other just now."""
+        """Whether one end hears nothing of the other just now."""
         a, b = one.place, other.place
-        return a is not None and b is not None and (a.stopped or a.side != b.side)
+        return a is not None and (a.stopped or (b is not None and a.side != b.side))
 
     # What asyncio asks for
 
@@ -318,13 +358,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Do it here and now."""
         return function(*args)
 
-    async def sock_accept(self, sock: socket.socket) -> tuple[Any, Any]:
+    def listening(self, host: str, port: int) -> list[Door]:
+        """In place of :func:`shoal.live.lobby.listening`: no port of this machine is used."""
+        port = port or next(self._ports)
+        if port in self.doors:
+            raise OSError(errno.EADDRINUSE, "somebody listens there")
+        door = self.doors[port] = Door(self, host, port)
+        return [door]
+
+    async def sock_accept(self, sock: Any) -> tuple[Any, Any]:
         """Wait for the next connection at a listening socket."""
-        port = sock.getsockname()[1]
-        door = self._doors.setdefault(port, Door(_here.get()))
-        door.waiter = self.create_future()
-        door.look()
-        return await door.waiter
+        return await sock.accept()  # type: ignore[no-any-return]  # a Door
 
     async def connect_accepted_socket(  # type: ignore[override]  # as below
         self, factory: Any, sock: Any, **rest: Any
@@ -340,7 +384,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Connect to a broker of this world."""
         here = _here.get()
         await asyncio.sleep(self.delay)
-        door = self._doors.get(port)
+        door = self.doors.get(port)
         if door is None:
             raise ConnectionRefusedError(111, "nobody listens there")
         if here is not None and door.place is not None and here.side != door.place.side:
@@ -348,8 +392,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         near = End(self, here, (host, port))
         far = End(self, door.place, (host, 0))
         near.other, far.other = far, near
-        door.came.append(far)
-        door.look()
+        door.comes(far)
         protocol = factory()
         near.begin(protocol)
         return near, protocol
