@@ -11,19 +11,15 @@ from rich.console import Console
 from shoal.pipeline.progress import ConsoleProgress, Pace, duration
 
 
-def test_time_left_follows_work_not_runs() -> None:
+def test_time_left_is_the_work_left_and_counts_down_until_a_run_is_over() -> None:
     pace = Pace(runs=10, work=100.0, cores=2, now=0.0)
-    assert pace.left(0.0, now=5.0) == 45.0  # nothing done yet: the estimate
-    assert pace.left(80.0, now=40.0) == 10.0  # the long runs came first
+    assert pace.left(100.0, now=5.0) == 45.0
+    assert pace.left(20.0, now=40.0) == 10.0
+    assert pace.left(20.0, now=43.0) == 7.0
     assert pace.rate(4, now=2.0) == 2.0
-    assert pace.text(4, 1, 50.0, False, 10.0) == "5/10 runs, 1 failed, 0.5 runs/s, 10 s left"
+    assert pace.text(4, 1, 18.0, False, 50.0) == "5/10 runs, 1 failed, 0.1 runs/s, 9 s left"
+    assert pace.text(9, 0, 1.0, False, 50.0) == "9/10 runs, 0.18 runs/s, soon done"
     assert pace.text(0, 0, 0.0, True, 10.0) == "0/10 runs, waiting for a worker"
-
-
-def test_time_left_forgets_how_long_workers_took_to_start() -> None:
-    pace = Pace(runs=100, work=100.0, cores=2, now=0.0)
-    assert pace.left(1.0, now=60.0) == 60 * 99  # nothing else is known yet
-    assert pace.left(11.0, now=65.0) == 44.5  # ten in five seconds since
 
 
 def test_stages_are_named_once_where_there_is_no_terminal() -> None:
@@ -49,9 +45,9 @@ def test_without_a_terminal_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch)
     said = StringIO()
     progress = ConsoleProgress(Console(file=said, width=100))
     progress.start(4, 40.0, 2)
-    progress.update(1, 0, 10.0, False)
-    progress.update(2, 1, 30.0, False)
-    progress.update(3, 1, 40.0, False)
+    progress.update(1, 0, 30.0, False)
+    progress.update(2, 1, 16.0, False)
+    progress.update(3, 1, 0.0, False)
     progress.finish()
     assert said.getvalue().splitlines() == [
         "4 runs to simulate, about 20 s on 2 cores",
@@ -66,7 +62,7 @@ def test_on_a_terminal_a_bar_that_goes_away() -> None:
     progress.start(2, 2.0, 1)
     progress.update(1, 0, 1.0, False)
     progress.note("removed the remains of [1] run")
-    progress.update(2, 0, 2.0, False)
+    progress.update(2, 0, 0.0, False)
     progress.finish()
     text = said.getvalue()
     assert "0/2 runs, about 2 s" in text

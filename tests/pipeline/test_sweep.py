@@ -19,9 +19,10 @@ from pyspark import cloudpickle
 from slow_sweep import small_plan
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame, write_plan
+from shoal.pipeline.plan.experiment import Experiment, PlannedRun, plan, plan_frame, write_plan
 from shoal.pipeline.progress import Silent
-from shoal.pipeline.simulate.sweep import bins, refined, sweep
+from shoal.pipeline.simulate.estimates import Remaining, refined
+from shoal.pipeline.simulate.sweep import bins, sweep
 from shoal.pipeline.tables.dataframes import Tables, find_configuration
 from shoal.pipeline.tables.store import Store
 from shoal.record import SCHEMAS, TABLES
@@ -46,8 +47,8 @@ class Heard(Silent):
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
-        self.updates.append((done, failed, work))
+    def update(self, done: int, failed: int, left: float, waiting: bool) -> None:
+        self.updates.append((done, failed, left))
 
 
 def run_ids(spark: SparkSession, out: Path, table: str = "runs") -> Counter[str]:
@@ -270,6 +271,28 @@ def test_estimates_follow_what_runs_took(spark: SparkSession, out: Path) -> None
     assert estimates[larger[0].run_id] == pytest.approx(
         larger[0].estimate * 5.0 / pending[0].estimate
     )
+
+
+def test_the_time_left_is_corrected_for_each_variant_by_its_own_runs() -> None:
+    def planned(experiment: str, variant: str, seed: int) -> PlannedRun:
+        name = f"{experiment}{variant}{seed}"
+        return PlannedRun(name, experiment, variant, None, "{}", seed, "{}", 10.0)
+
+    pending = [planned(e, v, seed) for e in "ab" for v in "xy" for seed in range(3)]
+
+    class Clock:
+        """A store in which runs of ``ax`` took 1 s, of ``ay`` 40 s, and one failed."""
+
+        def wall_seconds(self, run: str) -> float | None:
+            return {"ax": 1.0, "ay": 40.0}.get(run[:2])
+
+    remaining = Remaining(pending, {p.run_id: p.estimate for p in pending}, Clock())
+    assert remaining.without(set()) == 120.0
+    assert remaining.without({"ax0"}) == pytest.approx(11.0)  # all that is known: a tenth
+    # Each variant by its own; those of b by all that is known: 41 s in place of 20.
+    assert remaining.without({"ax0", "ay0"}) == pytest.approx(2 + 80 + 60 * 41 / 20)
+    assert remaining.without({"ax0", "ay0", "bx0"}) == pytest.approx(2 + 80 + 50 * 41 / 20)
+    assert remaining.without({p.run_id for p in pending}) == pytest.approx(0.0)
 
 
 def test_bins_hold_two_seconds_longest_first() -> None:

@@ -23,8 +23,8 @@ class Progress(Protocol):
     def start(self, runs: int, work: float, cores: int) -> None:
         """A sweep of so many runs, of so many estimated seconds on one core, begins."""
 
-    def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
-        """Report runs done and failed, their estimated work, and whether no worker is busy."""
+    def update(self, done: int, failed: int, left: float, waiting: bool) -> None:
+        """Report runs done and failed, the seconds of one core left, and if no worker is busy."""
 
     def note(self, text: str) -> None:
         """Show a line that the user should read."""
@@ -42,7 +42,7 @@ class Silent:
     def start(self, runs: int, work: float, cores: int) -> None:
         """Nothing."""
 
-    def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
+    def update(self, done: int, failed: int, left: float, waiting: bool) -> None:
         """Nothing."""
 
     def note(self, text: str) -> None:
@@ -56,44 +56,38 @@ class Silent:
 
 
 class Pace:
-    """Rate and time left, from what was estimated and what has been done."""
+    """Rate and time left, from the work that is thought to be left."""
 
     def __init__(self, runs: int, work: float, cores: int, now: float) -> None:
         self.runs = runs
-        self.work = work
-        self.cores = cores
+        self.cores = max(cores, 1)
         self.started = now
-        self._first: tuple[float, float] | None = None
-        """Time and work of the first runs done; workers were starting until then."""
+        self._work, self._since = work, now
+        """The work left when it last changed, and when that was."""
 
     def rate(self, done: int, now: float) -> float:
         """Runs per second."""
         return done / max(now - self.started, 1e-9)
 
     def left(self, work: float, now: float) -> float:
-        """Seconds left: by the pace so far, and by the estimate before anything is done."""
-        elapsed = now - self.started
-        expected = self.work / max(self.cores, 1)
-        if work <= 0:
-            return max(expected - elapsed, 0.0)
-        since, before = self._first = self._first or (now, work)
-        if work > before and now > since:
-            return (now - since) * max(self.work - work, 0.0) / (work - before)
-        return elapsed * max(self.work - work, 0.0) / work
+        """Seconds left; runs under way count down until one of them is over."""
+        if work != self._work:
+            self._work, self._since = work, now
+        return max(work / self.cores - (now - self._since), 0.0)
 
     def text(self, done: int, failed: int, work: float, waiting: bool, now: float) -> str:
         """All of it in a few words."""
         words = [f"{done + failed:,}/{self.runs:,} runs"]
+        left = self.left(work, now)
         if failed:
             words.append(f"{failed:,} failed")
         if waiting and done + failed < self.runs:
             words.append("waiting for a worker")
         elif done + failed:
             words.append(f"{self.rate(done + failed, now):.3g} runs/s")
-            words.append(f"{duration(self.left(work, now))} left")
-        else:
-            left = self.left(work, now)
-            words += [f"about {duration(left)}"] if left >= 1 else []
+            words.append(f"{duration(left)} left" if left >= 1 else "soon done")
+        elif left >= 1:
+            words.append(f"about {duration(left)}")
         return ", ".join(words)
 
 
@@ -105,7 +99,7 @@ class ConsoleProgress:
         self._pace = Pace(0, 0.0, 1, 0.0)
         self._bar: Bar | None = None
         self._said = 0.0
-        self._last = (0, 0, 0.0)
+        self._last = (0, 0)
         self._stage = ""
         self._status: Status | None = None
 
@@ -115,24 +109,26 @@ class ConsoleProgress:
         now = time.monotonic()
         self._pace = Pace(runs, work, cores, now)
         self._said = now
-        self._last = (0, 0, 0.0)
+        self._last = (0, 0)
         if self.console.is_terminal:
             columns = (SpinnerColumn(), BarColumn(32), TextColumn("{task.description}"))
             self._bar = Bar(*columns, console=self.console, transient=True)
-            self._bar.add_task(self._pace.text(0, 0, 0.0, False, now), total=max(work, 1e-9))
+            self._bar.add_task(self._pace.text(0, 0, work, False, now), total=1.0)
             self._bar.start()
         else:
-            left = self._pace.left(0.0, now)
+            left = self._pace.left(work, now)
             about = f", about {duration(left)}" if left >= 1 else ""
             self._line(f"{runs:,} runs to simulate{about} on {cores} core{'s' * (cores != 1)}")
 
-    def update(self, done: int, failed: int, work: float, waiting: bool) -> None:
+    def update(self, done: int, failed: int, left: float, waiting: bool) -> None:
         """Move the bar; elsewhere say a line from time to time."""
         now = time.monotonic()
-        self._last = (done, failed, work)
-        text = self._pace.text(done, failed, work, waiting, now)
+        self._last = (done, failed)
+        text = self._pace.text(done, failed, left, waiting, now)
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=work, description=text)
+            past = (now - self._pace.started) * self._pace.cores
+            share = past / max(past + left, 1e-9) if done + failed else 0.0
+            self._bar.update(self._bar.task_ids[0], completed=share, description=text)
         elif now - self._said >= EVERY:
             self._said = now
             self._line(text)
@@ -160,7 +156,7 @@ class ConsoleProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-        done, failed, _ = self._last
+        done, failed = self._last
         took = time.monotonic() - self._pace.started
         if self._pace.runs:
             runs = f"{done + failed:,} of {self._pace.runs:,} runs"

@@ -8,7 +8,6 @@ that fails leaves a row with its error and the command that replays it.
 from __future__ import annotations
 
 import re
-import statistics
 import threading
 import time
 import uuid
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 from shoal.pipeline.errors import PipelineError, SweepInterrupted
 from shoal.pipeline.plan.experiment import PlannedRun, unique
 from shoal.pipeline.progress import ConsoleProgress, Progress, stage
+from shoal.pipeline.simulate.estimates import Remaining, refined
 from shoal.pipeline.simulate.kernels import prepare_kernels
 from shoal.pipeline.simulate.worker import COMPLAINT, Runner, Task, simulate_bin
 from shoal.pipeline.tables.fold import fold
@@ -112,7 +112,7 @@ def sweep(
                 with stage(progress, "Preparing kernels, which are compiled once per machine"):
                     prepare_kernels(pending)
             try:
-                _Sweep(spark, store, run, progress, estimates).simulate(pending)
+                _Sweep(spark, store, run, progress, estimates, pending).simulate()
             finally:
                 found = store.inventory()
                 store.clean(found)
@@ -145,27 +145,6 @@ def _take_stock(store: Store, wanted: Sequence[PlannedRun], progress: Progress) 
     return found
 
 
-def refined(pending: Sequence[PlannedRun], store: Store, found: Inventory) -> dict[str, float]:
-    """Estimated seconds of each run: what the same configuration took with other seeds.
-
-    Where that is not known, the plan's own estimate, corrected by how wrong such estimates were.
-    """
-    took: dict[str, list[float]] = {}
-    rows = store.rows(found, ["configuration", "wall_seconds"])
-    for text, seconds in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        if seconds is not None:
-            took.setdefault(_without_seed(text), []).append(seconds)
-    mean = {key: statistics.fmean(values) for key, values in took.items()}
-    measured = {p.run_id: mean.get(_without_seed(p.configuration)) for p in pending}
-    ratios = [m / p.estimate for p in pending if (m := measured[p.run_id]) and p.estimate > 0]
-    correction = statistics.median(ratios) if ratios else 1.0
-    return {p.run_id: measured[p.run_id] or p.estimate * correction for p in pending}
-
-
-def _without_seed(configuration: str) -> str:
-    return re.sub(r'"seed":-?\d+,?', "", configuration)
-
-
 def bins(estimates: dict[str, float], cores: int) -> list[list[str]]:
     """Runs in bins of equal work, longest first: ``BIN_SECONDS`` or more if there is enough."""
     order = sorted(estimates, key=lambda run: (-estimates[run], run))
@@ -191,14 +170,17 @@ class _Sweep:
         run: Runner,
         progress: Progress,
         estimates: dict[str, float],
+        pending: list[PlannedRun],
     ) -> None:
         self.spark = spark
         self.store = store
         self.progress = progress
         self.estimates = estimates
+        self.pending = pending
+        self.remaining = Remaining(pending, estimates, store)
         self.task = Task(str(store.out), uuid.uuid4().hex, code_version(), run)
 
-    def simulate(self, pending: list[PlannedRun]) -> None:
+    def simulate(self) -> None:
         """Simulate all, in as many rounds as it takes.
 
         A job ends early when one of its tasks has failed too often; each round gets further, if
@@ -206,8 +188,8 @@ class _Sweep:
         """
         self.store.set_token(self.task.token)
         cores = self.spark.sparkContext.defaultParallelism
-        self.progress.start(len(pending), sum(self.estimates.values()), cores)
-        left = pending
+        self.progress.start(len(self.pending), sum(self.estimates.values()), cores)
+        left = self.pending
         try:
             while left:
                 before = self.store.attempts()
@@ -290,8 +272,8 @@ class _Sweep:
 
     def _report(self, idle: bool) -> None:
         done, failed = self._over()
-        work = sum(self.estimates[run] for run in done | failed)
-        self.progress.update(len(done), len(failed), work, idle)
+        left = self.remaining.without(done | failed)
+        self.progress.update(len(done), len(failed), left, idle)
 
 
 def _is_idle(tracker: StatusTracker, group: str) -> bool:

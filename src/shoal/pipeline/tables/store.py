@@ -73,6 +73,8 @@ class Store:
         self.in_flight = self.control / "in-flight"
         self._parts: dict[str, list[str]] = {}
         """Runs of the parts that have been read."""
+        self._took: dict[str, float | None] = {}
+        """Seconds that the runs of these parts took."""
 
     def prepare(self) -> None:
         """Make the folders; a clear error if that cannot be."""
@@ -213,9 +215,19 @@ class Store:
         """The runs of a part; none if it cannot be read."""
         if part not in self._parts:
             with suppress(OSError, pa.ArrowException):
-                runs = pq.read_table(self.path("runs", part), columns=["run_id"])
-                self._parts[part] = runs["run_id"].to_pylist()
+                rows = pq.read_table(self.path("runs", part), columns=["run_id", "wall_seconds"])
+                runs, took = (column.to_pylist() for column in rows.columns)
+                self._parts[part] = runs
+                self._took.update(zip(runs, took, strict=True))
         return self._parts.get(part, [])
+
+    def wall_seconds(self, run: str) -> float | None:
+        """Seconds that a run took which :meth:`finished` has named; None if it failed."""
+        if run not in self._took:
+            with suppress(OSError, pa.ArrowException):
+                row = pq.read_table(self.path("runs", run), columns=["wall_seconds"])
+                self._took[run] = row["wall_seconds"][0].as_py()
+        return self._took.get(run)
 
     def inventory(self, expected: Mapping[str, tuple[str, ...]] | None = None) -> Inventory:
         """Runs that are whole and runs that are damaged; ``expected`` names the tables of a run."""
