@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 
 from shared_data import shared
 from shoal.experiments import (
@@ -18,9 +19,11 @@ from shoal.experiments import (
     frey_overlays,
     frey_p2p,
     frey_routing,
+    shopparent,
 )
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.judge.claims import Check
+from shoal.pipeline.judge.claims import ANY, Check
+from shoal.pipeline.judge.samples import within
 from shoal.pipeline.measure.cases import CASES, find_case
 from shoal.pipeline.measure.compute import questions
 from shoal.pipeline.measure.registry import find_measure
@@ -29,8 +32,9 @@ from shoal.pipeline.plan.experiment import Experiment, plan
 
 FREY, COSTA, DPS = frey_routing.PAPER, costa_picco.PAPER, dps.PAPER
 OVERLAYS, P2P, MANET = frey_overlays.PAPER, frey_p2p.PAPER, frey_manet.PAPER
+SHOP = shopparent.PAPER
 both = pytest.mark.parametrize(
-    "paper", [FREY, COSTA, DPS, OVERLAYS, P2P, MANET], ids=lambda paper: paper.name
+    "paper", [FREY, COSTA, DPS, OVERLAYS, P2P, MANET, SHOP], ids=lambda paper: paper.name
 )
 
 
@@ -52,8 +56,9 @@ def _of_the_paper(stated: Any) -> list[str]:
         (FREY, "thesis.yaml", _of_the_thesis, 117),
         (COSTA, "semiprobabilistic.yaml", _of_the_paper, 63),
         (DPS, "dps.yaml", _of_the_paper, 100),
+        (SHOP, "shopparent.yaml", _of_the_paper, 81),
     ],
-    ids=["frey-routing", "costa-picco", "dps"],
+    ids=["frey-routing", "costa-picco", "dps", "shopparent"],
 )
 def test_every_statement_is_there(
     paper: Paper, file: str, ids: Callable[[Any], list[str]], count: int
@@ -62,7 +67,7 @@ def test_every_statement_is_there(
     if path is None:
         pytest.skip("the list of statements is not here")
     stated = ids(yaml.safe_load(path.read_text(encoding="utf-8")))
-    assert [claim.id for claim in paper.claims] == stated
+    assert sorted(claim.id for claim in paper.claims) == sorted(stated)
     assert len(stated) == count
 
 
@@ -80,22 +85,27 @@ def test_every_statement_on_trees_that_build_themselves_is_there() -> None:
     assert not [claim.id for claim in claims if claim.pending]
 
 
-def test_every_statement_on_routing_on_the_air_is_there_in_every_reading() -> None:
+def test_every_statement_on_routing_on_the_air_is_there_and_read_in_four_ways() -> None:
     path = shared("claims/thesis.yaml")
     if path is None:
         pytest.skip("the list of statements is not here")
     stated = yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]
     wanted = [c["id"] for c in stated if c["id"].startswith("T16.")]
-    suffixes = [reading.suffix for reading in frey_manet.READINGS]
-    assert [c.id for c in MANET.claims] == [i + suffix for suffix in suffixes for i in wanted]
-    assert suffixes[0] == ""
+    assert [c.id for c in MANET.claims] == wanted
     assert len(wanted) == 25
+    text, *others = (reading.words for reading in frey_manet.READINGS)
+    for claim in MANET.claims:
+        if claim.experiments() <= set(frey_manet.SHARED):
+            assert (claim.readings, claim.others) == ((ANY,), ())
+        else:
+            assert claim.readings == (text,)
+            assert [other.name for other in claim.others] == others
 
 
 @both
 def test_claims_name_experiments_and_variants_that_exist(paper: Paper) -> None:
     for claim in paper.claims:
-        for check in claim.checks:
+        for check in claim.every_check():
             for experiment, variant in check.places():
                 assert variant in experiments(paper)[experiment].variants, claim.id
 
@@ -113,10 +123,11 @@ def test_claims_and_figures_name_measures_that_exist(paper: Paper) -> None:
 def test_ranges_of_the_axis_have_points(paper: Paper) -> None:
     """A claim about a point that no run visits would never be judged."""
     for claim in paper.claims:
-        for check in claim.checks:
-            values = experiments(paper)[check.experiment].values
-            for low, high in [t.x or check.x for t in check.terms() if t.x or check.x]:  # type: ignore[misc]
-                assert any(low - 1e-9 <= value <= high + 1e-9 for value in values), claim.id
+        for check in claim.every_check():
+            for term in check.terms():
+                values = experiments(paper)[term.experiment or check.experiment].values
+                between = term.x or check.x
+                assert between is None or any(within(x, between) for x in values), claim.id
 
 
 def _places(check: Check) -> Iterator[tuple[str, str]]:
@@ -129,13 +140,41 @@ def _places(check: Check) -> Iterator[tuple[str, str]]:
 
 @both
 def test_everything_that_is_run_is_used(paper: Paper) -> None:
-    used = {place for claim in paper.claims for check in claim.checks for place in _places(check)}
+    checks = [check for claim in paper.claims for check in claim.every_check()]
+    used = {place for check in checks for place in _places(check)}
     for figure in paper.figures:
         for panel in figure.panels:
             named = panel.variants or tuple(experiments(paper)[panel.experiment].variants)
             used |= {(panel.experiment, variant) for variant in (*named, panel.relative_to or "")}
     run = {(e.name, variant) for e in paper.experiments for variant in e.variants}
     assert run - used == set()
+
+
+def test_every_statement_on_shopping_is_measured_in_both_readings_of_merged_interests() -> None:
+    """Except what is configured or drawn, which none of them changes."""
+    drawn = [claim.id for claim in SHOP.claims if claim.readings == (ANY,)]
+    assert drawn == ["P-INV-SAMELEN", "P-INV-XCENTER", "P-TAB2"]
+    for claim in SHOP.claims:
+        if claim.id not in drawn:
+            named = " ".join([*claim.readings, *(other.name for other in claim.others)])
+            assert "hull" in named, claim.id
+            assert "union" in named, claim.id
+
+
+def test_another_reading_asks_the_same_of_other_runs() -> None:
+    nhop30 = next(claim for claim in SHOP.claims if claim.id == "P-Q-NHOP30")
+    assert nhop30.readings == ("hull",)
+    (other,) = nhop30.others
+    (stated,), (read,) = nhop30.checks, other.checks
+    assert (read.variants, read.relative_to) == (("NHOP ∪",), "COMBO ∪")
+    changes = {"variants": stated.variants, "relative_to": stated.relative_to}
+    assert structs.replace(read, **changes) == stated
+    bound = next(claim for claim in SHOP.claims if claim.id == "P-Q-OPT15").others[0]
+    assert {check.experiment for check in bound.checks} == {
+        "optimal-30-hull",
+        "optimal-80-hull",
+        "optimal-wide-hull",
+    }
 
 
 @both

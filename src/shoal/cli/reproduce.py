@@ -91,8 +91,9 @@ def show(judgements: Sequence[Judgement]) -> None:
     from shoal.pipeline.report.page import number
 
     screen = console()
-    heads = ("claim", "verdict", "measured", "95% interval", "expected", "seeds")
-    rows = table(*heads, left=2, box=None)
+    heads = ["claim", "verdict", "measured", "95% interval", "expected", "seeds"]
+    several = any(found.claim.readings for found in judgements)
+    rows = table(*heads, *(["other readings"] * several), left=2, box=None)
     for column in rows.columns[3:5]:
         column.justify = "left"
     for found in judgements:
@@ -104,9 +105,21 @@ def show(judgements: Sequence[Judgement]) -> None:
             interval,
             escape(number(found.expected)),
             str(found.seeds or "–"),
+            *([escape(_others(found))] * several),
         )
     screen.print(rows)
     screen.print(summary(judgements))
+
+
+def _others(found: Judgement) -> str:
+    """Values of a claim in the readings in which it is not judged."""
+    from shoal.pipeline.judge.claims import ANY
+    from shoal.pipeline.report.page import SYMBOLS, number
+
+    told = [f"{name} {number(o.value)} {SYMBOLS[o.verdict]}" for name, o in found.others]
+    if not told and found.claim.readings:
+        return "does not depend on it" if ANY in found.claim.readings else "judged in all"
+    return "; ".join(told)
 
 
 def summary(judgements: Sequence[Judgement]) -> str:

@@ -2,8 +2,8 @@
 
 Two things are not in the text. The default publish rate: 50 events a second fit the sweep, 20 fit
 several statements better. And how the one-hop broadcasts of events fare depends on the radio; with
-acknowledged unicasts the figures are others. So every claim is judged in four *readings*, the
-text's (50 events a second, broadcast) first.
+acknowledged unicasts the figures are others. So there are four *readings*: every claim is judged in
+the text's (50 events a second, broadcast), and shown in all of them.
 
 Where no paper has been, the same stacks run on recorded movement and measured links: name the files
 in the environment variables ``SHOAL_POSITIONS`` (positions, as of aircraft: 16 of them must stay
@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import yaml
-
 from shoal.experiments import frey_p2p
 from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
 from shoal.experiments.frey_scenarios import THESIS
-from shoal.pipeline.judge.claims import Claim, parse_claim
+from shoal.pipeline.judge.claims import load_claims
+from shoal.pipeline.judge.readings import Place, with_readings
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, merge
 
@@ -87,7 +86,7 @@ class Reading(NamedTuple):
     """One way to read what the text leaves open."""
 
     suffix: str
-    """Of the names of experiments and claims."""
+    """Of the names of experiments and figures."""
     words: str
     changes: Mapping[str, Any]
     seeds: int
@@ -214,34 +213,12 @@ SHARED = ("manet-density", "lstree", "scale")
 """Experiments that are the same in every reading."""
 
 
-def _claims(reading: Reading) -> tuple[Claim, ...]:
-    """The claims, judged by the experiments of one reading."""
-    raw = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
-    words = f" ({reading.words})" if reading.suffix else ""
-    return tuple(
-        parse_claim(
-            {
-                **entry,
-                "id": entry["id"] + reading.suffix,
-                "words": entry["words"] + words,
-                "checks": _renamed(entry["checks"], reading.suffix),
-            }
-        )
-        for entry in raw
+def _place(reading: Reading) -> Place:
+    """Where a reading has its runs."""
+    return lambda experiment, variant: (
+        experiment if experiment in SHARED else experiment + reading.suffix,
+        variant,
     )
-
-
-def _renamed(part: Any, suffix: str) -> Any:
-    """A part of a claim with the experiments of a reading."""
-    if isinstance(part, list):
-        return [_renamed(item, suffix) for item in part]
-    if not isinstance(part, dict):
-        return part
-    renamed = {key: _renamed(value, suffix) for key, value in part.items()}
-    name = part.get("experiment")
-    if name is not None and name not in SHARED:
-        renamed["experiment"] = name + suffix
-    return renamed
 
 
 DELIVERY, SENT = "share delivered", "messages in 200 s"
@@ -267,7 +244,7 @@ def _figures(reading: Reading) -> tuple[Figure, ...]:
     """The figures of chapter 16, in one reading."""
 
     def figure(name: str, title: str, panels: tuple[Panel, ...], says: str, *claims: str) -> Figure:
-        ids = tuple(f"T16.{claim}{reading.suffix}" for claim in claims)
+        ids = tuple(f"T16.{claim}" for claim in claims)
         return Figure(f"{name}{reading.suffix}", f"{title} ({reading.words})", panels, says, ids)
 
     nodes, speed, load = (f"manet-{axis}{reading.suffix}" for axis in ("nodes", "speed", "load"))
@@ -331,7 +308,10 @@ PAPER = Paper(
         *(experiment for reading in READINGS for experiment in _experiments(reading)),
         *(DENSITY, LSTREE, RANDOM, *AIRCRAFT, *MESHES),
     ),
-    claims=tuple(claim for reading in READINGS for claim in _claims(reading)),
+    claims=tuple(
+        with_readings(claim, {reading.words: _place(reading) for reading in READINGS})
+        for claim in load_claims(CLAIMS)
+    ),
     figures=(
         *(figure for reading in READINGS for figure in _figures(reading)),
         Figure(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shoal.experiments.shopparent_examples import EXAMPLE_3, PENTAGON, Places, Wants, line, placed
-from shoal.experiments.shopparent_scenarios import AWARE, HULL, UNION, variants
+from shoal.experiments.shopparent_scenarios import AWARE, variants
 from shoal.pipeline.plan.experiment import Experiment
 
 
@@ -32,10 +32,8 @@ def shopping(merge: str = "union", **topology: Any) -> dict[str, Any]:
     }
 
 
-def _messages(
-    metrics: Sequence[str], merges: Sequence[str] = (UNION,)
-) -> dict[str, Mapping[str, Any]]:
-    return variants(metrics, merges, "overlay")
+def _messages(metrics: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    return variants(metrics, section="overlay")
 
 
 def _moves(count: int, gap: float, what: str = "moves") -> dict[str, Any]:
@@ -72,7 +70,7 @@ DYNAMICS = (
         "moves",
         "A node moves elsewhere",
         {**shopping(**_moves(4, 80.0), events=360, window=[0.0, 360.0])},
-        _messages(AWARE, (HULL, UNION)),
+        _messages(AWARE),
         seeds=12,
         quick_seeds=2,
         quick={
@@ -84,7 +82,7 @@ DYNAMICS = (
         "failures",
         "A node fails",
         {**shopping(**_moves(4, 80.0, "failures"))},
-        _messages(("COMBO",), (HULL, UNION)),
+        _messages(("COMBO",)),
         seeds=12,
         quick_seeds=2,
         quick={"duration": 120.0, "topology": _moves(1, 80.0, "failures")},

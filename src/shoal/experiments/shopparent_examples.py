@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from math import cos, sin, tau
 from typing import Any, TypeAlias
 
-from shoal.experiments.shopparent_scenarios import METRICS, UNION, static, variants
-from shoal.pipeline.plan.experiment import Experiment, single
+from shoal.experiments.shopparent_scenarios import HULL, METRICS, UNION, static, variants
+from shoal.pipeline.plan.experiment import Experiment, merge, single
 
 EVERYTHING = ["notes", "messages", "deliveries", "publications", "links"]
 _WHOLE = {
@@ -80,7 +80,7 @@ INVARIANTS = (
         "errors",
         "Errors as they are drawn",
         static(detail=True, orders=1, error=0.1, error_terms="shared", range=220.0),
-        variants(("COMBO",), (UNION,)),
+        variants(("COMBO",)),
         seeds=30,
         quick_seeds=10,
     ),
@@ -99,7 +99,7 @@ INVARIANTS = (
             ),
             "record": ["traffic", "publications"],
         },
-        variants(("NHOP",), (UNION,)),
+        variants(("NHOP",)),
     ).along("nodes", tuple(range(2, 10)), label="nodes N"),
     single(
         "defaults",
@@ -128,8 +128,13 @@ def _given(places: Places, wants: Wants, **topology: Any) -> dict[str, Any]:
 
 
 def _one(name: str, title: str, base: dict[str, Any], **labels: Any) -> Experiment:
-    """Nothing is drawn, so one run is enough."""
-    return single(name, title, base, labels or {"run": {}})
+    """Nothing is drawn, so one run is enough; with interests merged by hull and by union."""
+    both = {
+        f"{label}{suffix}": merge(changes, {"topology": {"merge": how}})
+        for suffix, how in ((HULL, "hull"), (UNION, "union"))
+        for label, changes in (labels or {"run": {}}).items()
+    }
+    return single(name, title, base, both)
 
 
 def line(count: int) -> list[tuple[float, float]]:

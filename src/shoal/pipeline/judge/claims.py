@@ -42,6 +42,8 @@ Over: TypeAlias = Literal[
     "largest_drop_at",
     "linearity",
 ]
+ANY = "any"
+"""In place of a reading: the claim looks at nothing that depends on how the text is read."""
 DIRECTIONS = ("increasing", "decreasing", "not increasing", "not decreasing")
 
 
@@ -129,10 +131,20 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as
 
 def _tier(item: Any) -> Tier:
     members = item if isinstance(item, list) else [item]
-    return tuple(
-        Term(variant=member) if isinstance(member, str) else msgspec.convert(member, Term)
-        for member in members
-    )
+    return tuple(_term(member) for member in members)
+
+
+def _term(member: Any) -> Term:
+    if isinstance(member, Term):
+        return member
+    return Term(variant=member) if isinstance(member, str) else msgspec.convert(member, Term)
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A claim's checks in another reading of the text: measured beside it, deciding nothing."""
+
+    name: str
+    checks: tuple[Check, ...]
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,10 +161,18 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why it cannot be run yet, for a claim without checks."""
     top: bool = False
     """One of the statements that matter most."""
+    readings: tuple[str, ...] = ()
+    """Readings of the text in which it is judged, where a work has several."""
+    others: tuple[Reading, ...] = ()
+    """The other readings. See :mod:`shoal.pipeline.judge.readings`."""
+
+    def every_check(self) -> tuple[Check, ...]:
+        """Its checks, and those of the other readings."""
+        return self.checks + tuple(check for other in self.others for check in other.checks)
 
     def experiments(self) -> set[str]:
         """The names of the experiments it needs."""
-        return {place for check in self.checks for place, _ in check.places()}
+        return {place for check in self.every_check() for place, _ in check.places()}
 
 
 def load_claims(path: Path) -> tuple[Claim, ...]:
@@ -174,7 +194,7 @@ def parse_claim(entry: Mapping[str, Any]) -> Claim:
         claim = msgspec.convert(entry, Claim)
         if not claim.checks and not claim.pending:
             raise msgspec.ValidationError("needs checks, or says in 'pending' why it has none")
-        for check in claim.checks:
+        for check in claim.every_check():
             _complain_about(check)
             if claim.kind in EVERY_RUN and check.relation in ("ordering", "trend"):
                 raise msgspec.ValidationError(f"{claim.kind}: a matter of every run, not of means")

@@ -15,7 +15,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,11 +54,15 @@ class Judgement:
     means_only: bool = False
     """Whether some of the figures behind the verdict were decided by their means alone."""
     parts: tuple[Part, ...] = field(default=(), repr=False)
+    others: tuple[tuple[str, Judgement], ...] = ()
+    """The same claim decided in the other readings of the text, each with its name."""
 
     def row(self) -> dict[str, Any]:
         """Row of ``claims.json``."""
+        return {"id": self.claim.id, **self._found(), **self._readings()}
+
+    def _found(self) -> dict[str, Any]:
         return {
-            "id": self.claim.id,
             "verdict": self.verdict,
             "value": _finite(self.value),
             "low": _finite(self.low),
@@ -68,6 +72,13 @@ class Judgement:
             "means_only": self.means_only,
             "why": self.why,
         }
+
+    def _readings(self) -> dict[str, Any]:
+        """Readings of the text, where the work has several."""
+        if not self.claim.readings:
+            return {}
+        others = [{"reading": name, **other._found()} for name, other in self.others]
+        return {"readings": list(self.claim.readings), "others": others}
 
 
 def _finite(value: float | None) -> float | None:
@@ -100,6 +111,14 @@ class _Court:
         self.missing = missing
 
     def judge(self, claim: Claim) -> Judgement:
+        """Decide a claim, and beside it the same claim in other readings of the text."""
+        others = tuple(
+            (reading.name, self._decide(structs.replace(claim, checks=reading.checks)))
+            for reading in claim.others
+        )
+        return replace(self._decide(claim), others=others)
+
+    def _decide(self, claim: Claim) -> Judgement:
         expected = expectations(claim)
         if not claim.checks:
             return Judgement(claim, "not run", expected, why=claim.pending)

@@ -126,7 +126,7 @@ def questions(claims: Iterable[Claim], figures: Iterable[Figure]) -> list[Questi
         wanted.setdefault(key, (measure, parameters, set()))[2].update(experiments)
 
     for claim in claims:
-        for check in claim.checks:
+        for check in claim.every_check():
             for term in check.terms():
                 place = term.experiment or check.experiment
                 ask(term.measure or check.measure, check.parameters, [place])

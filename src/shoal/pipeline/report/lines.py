@@ -87,7 +87,7 @@ def _estimate(panel: Panel, found: Sample, reference: Sample | None, i: int) -> 
 def printed_in(panel: Panel, claims: Iterable[Claim]) -> list[Printed]:
     """The values for single points of this panel's curves that claims quote from the paper."""
     found = []
-    for check in (check for claim in claims for check in claim.checks):
+    for check in (check for claim in claims for check in claim.every_check()):
         same = (check.measure, check.experiment, check.parameters, check.relative_to)
         if same != (panel.measure, panel.experiment, panel.parameters, panel.relative_to):
             continue
