@@ -94,7 +94,7 @@ def show(judgements: Sequence[Judgement]) -> None:
     heads = ["claim", "verdict", "measured", "95% interval", "expected", "seeds"]
     several = any(found.claim.readings for found in judgements)
     rows = table(*heads, *(["other readings"] * several), left=2, box=None)
-    for column in rows.columns[3:5]:
+    for column in (*rows.columns[3:5], *rows.columns[6:]):
         column.justify = "left"
     for found in judgements:
         interval = f"{number(found.low)} … {number(found.high)}" if found.low is not None else "–"
