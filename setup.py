@@ -45,6 +45,7 @@ COMPILED = [
     "src/shoal/overlay/lstree_member.py",
     "src/shoal/overlay/lstree_relation.py",
     "src/shoal/overlay/lstree_search.py",
+    "src/shoal/routing/allowance.py",
     "src/shoal/routing/table.py",
     "src/shoal/routing/dps/dps.py",
     "src/shoal/routing/dps/epidemic.py",

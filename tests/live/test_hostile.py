@@ -353,6 +353,44 @@ def test_a_peer_that_talks_over_many_connections_keeps_one() -> None:
     run(story())
 
 
+def test_made_up_names_take_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many brokers that one host makes up take the places from each other, and from nobody else."""
+    monkeypatch.setattr("shoal.live.out_of_band.OPEN", 8)
+    monkeypatch.setattr("shoal.live.handshake.PEERS", 8)
+
+    async def enters(broker: Broker, number: int, purpose: str, host: str) -> Raw:
+        raw = Raw(
+            *await asyncio.open_connection(*parse_address(broker.address), local_addr=(host, 0))
+        )
+        who = Known(number, str(number), "127.0.0.1:1", 2**40)
+        raw.writer.write(encode(hello(broker, "peer", who=who, purpose=purpose)))
+        await raw.answer(Welcome)
+        return raw
+
+    async def story() -> None:
+        async with Network(2) as network:
+            broker = network.brokers[0]
+            raws = [
+                await enters(broker, number, purpose, "127.0.0.2")
+                for number, purpose in ((500, "talk"), (501, "link"))
+            ]
+            raws += [
+                await enters(broker, number, purpose, "127.0.0.3")
+                for purpose in ("talk", "link")
+                for number in range(600, 620)
+            ]
+            talking = {peer.node for peer in broker.out_of_band.peers()}
+            await until(lambda: len(broker.out_of_band) <= 8, "there is room for eight")
+            assert {500, 619} <= {peer.node for peer in broker.out_of_band.peers()} <= talking
+            await until(lambda: len(broker.peers.connected) <= 9, "and for as many links")
+            assert {1, 501, 619} <= set(broker.peers.connected)
+            assert set(broker.links) == {1}
+            for raw in raws:
+                raw.close()
+
+    run(story())
+
+
 def test_a_neighbour_that_sends_thousands_of_waves_keeps_nobody_waiting() -> None:
     async def story() -> None:
         async with Network(1, shape="graph") as network, network.connect() as bus:
@@ -433,5 +471,133 @@ def test_a_neighbour_that_announces_much_does_not_keep_others_from_their_turn() 
                 assert taken() < len(wanted), "served before all were"
             await until(lambda: taken() == len(wanted), "and it after all")
             raw.close()
+
+    run(story())
+
+
+async def announcer(broker: Broker) -> Raw:
+    """A hostile neighbour on a tree."""
+    raw = await Raw.open(broker)
+    raw.writer.write(encode(hello(broker, "peer")))
+    await raw.answer(Welcome)
+    raw.writer.write(encode(links.Link(77)))
+    await until(lambda: 77 in broker.links, "it is linked")
+    return raw
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"a{n} = {n}" for n in range(100)],
+        ["x" * 2000 + str(n) for n in range(5)],
+        [" XOR ".join(f"a{n}x{m} = {m}" for m in range(6)) for n in range(5)],
+    ],
+    ids=["many", "long", "unfolding"],
+)
+def test_a_neighbour_that_announces_too_much_is_taken_to_want_everything(texts: list[str]) -> None:
+    """Nobody loses an event, it gets them all, and what it retracts is exact again."""
+
+    async def story() -> None:
+        bounds = {"neighbour_filters": 50, "neighbour_filter_bytes": 8000}
+        async with (
+            Network(2, shape="tree", limits=bounds) as network,
+            network.connect(0) as honest,
+            network.connect(1) as beyond,
+            honest.subscribe("n > 0") as heard,
+        ):
+            broker, other = network.brokers
+            raw = await announcer(broker)
+
+            async def say(*messages: Any) -> None:
+                came = broker.links[77].received_count + len(messages)
+                raw.writer.write(b"".join(map(encode, messages)))
+                await until(lambda: broker.links[77].received_count >= came, "it was heard")
+
+            def entries(of: Broker, source: int) -> set[str]:
+                return {text for node, text, _ in of.status(True).table or () if node == source}
+
+            wanted = [AttributeFilter(text) for text in texts]
+            await say(*map(tree.Subscribe, wanted))
+            kept = entries(broker, 77) - {"TRUE"}
+            assert "TRUE" in entries(broker, 77)
+            assert 0 < len(kept) <= 50
+            assert sum(AttributeFilter(text).size() for text in kept) <= 8000
+            await say(tree.Unsubscribe(AttributeFilter("TRUE")))
+            assert "TRUE" in entries(broker, 77), "it still has filters that are not kept"
+            await until(lambda: entries(other, 0) >= {"TRUE", "n > 0"}, "also beyond")
+            assert len(entries(other, 0)) <= 52
+            await beyond.publish(n=7)
+            assert (await anext(heard))["n"] == 7
+            while not isinstance(got := await raw.answer(PEER_ANSWERS), tree.Forward):
+                pass
+            assert got.event.content == Attributes({"n": 7})
+            await say(*map(tree.Unsubscribe, wanted[1:]))
+            assert entries(broker, 77) == {wanted[0].text}
+            await until(lambda: entries(other, 0) == {"n > 0", wanted[0].text}, "also beyond")
+            await say(*map(tree.Subscribe, wanted))
+            raw.close()
+            await until(lambda: not entries(broker, 77), "without the link it is forgotten")
+            await until(lambda: entries(other, 0) == {"n > 0"}, "also beyond")
+
+    run(story())
+
+
+def test_neighbours_together_have_a_bound_as_well() -> None:
+    async def story() -> None:
+        async with Network(1, shape="tree", limits={"neighbour_filters": 3}) as network:
+            broker = network.brokers[0]
+            raws = []
+            for number in range(70, 80):
+                raw = await Raw.open(broker)
+                who = Known(number, str(number), "127.0.0.1:1", 2**40)
+                raw.writer.write(encode(hello(broker, "peer", who=who)))
+                await raw.answer(Welcome)
+                raw.writer.write(encode(links.Link(number)))
+                await until(lambda number=number: number in broker.links, "it is linked")
+                wanted = [AttributeFilter(f"a{number} = {n}") for n in range(3)]
+                raw.writer.write(b"".join(encode(tree.Subscribe(filter)) for filter in wanted))
+                raws.append(raw)
+            await until(
+                lambda: (
+                    ("TRUE" in {t for _, t, _ in broker.status(True).table or ()})
+                    and all(p.received_count >= 4 for p in broker.links.values())
+                ),
+                "all is heard",
+            )
+            assert len(broker.status(True).table or ()) <= 8 * 3 + 2
+            for raw in raws:
+                raw.close()
+
+    run(story())
+
+
+PEER_ANSWERS: Any = (
+    Beat | Wave | Echo | Bye | tree.Forward | tree.Subscribe | tree.Unsubscribe
+    | links.Accept | links.Position | links.Ready | links.Whole | links.Link
+)  # fmt: skip
+
+
+def test_a_neighbour_on_a_graph_that_announces_too_much_is_taken_to_want_everything() -> None:
+    async def story() -> None:
+        bounds = {"neighbour_filters": 50}
+        async with Network(1, shape="graph", limits=bounds) as network, network.connect() as bus:
+            broker = network.brokers[0]
+            raw = await Raw.open(broker)
+            raw.writer.write(encode(hello(broker, "peer")))
+            await raw.answer(Welcome)
+            raw.writer.write(encode(overlay.Ask((), 0, False)))
+            await until(lambda: 77 in broker.links, "it is linked")
+            wanted = [AttributeFilter(f"a{n} = {n}") for n in range(100)]
+            raw.writer.write(b"".join(encode(graph.Near(filter, 2)) for filter in wanted))
+            raw.writer.write(encode(graph.Leaf(True, tuple(wanted))))
+            await until(lambda: broker.links[77].received_count >= 102, "all is heard")
+            table = broker.status(True).table or []
+            assert (77, "TRUE", 1) in table
+            assert len(table) == 51
+            before = broker.links[77].sent
+            await bus.publish(n=1)
+            await until(lambda: broker.links[77].sent > before, "it is sent what it did not want")
+            raw.close()
+            await until(lambda: broker.status(True).table == [], "without the link it is forgotten")
 
     run(story())

@@ -25,7 +25,7 @@ from patience import STORY
 from shoal.live import Broker, LiveError, Received, Settings
 from shoal.live.identity import advertised
 from shoal.live.processes import free_port
-from shoal.live.settings import settings_from
+from shoal.live.settings import differences, settings_from
 from shoal.live.status import Status
 from shoal.live.sync import connect
 from shoal.overlay.configured_messages import ConfiguredParameters
@@ -105,7 +105,7 @@ def test_naming_the_routing_changes_nothing_else(arguments: tuple[str, ...]) -> 
 
 def test_a_broker_that_names_its_routing_is_linked_to_one_that_does_not() -> None:
     with (
-        Network(1) as network,
+        Network(1, heartbeat=1.0, overlay={"heartbeat": 1.0}) as network,
         broker(
             *("--listen", "127.0.0.1:0", "--name", "b", "--routing", "subscription-forwarding"),
             *("--join", network.brokers[0].address),
@@ -193,6 +193,58 @@ def test_mixed_defaults_are_refused_and_the_reason_is_said(
     assert "brokers must route alike" in said
     assert "overlay: graph here, lstree there" in said
     assert "routing: semi-probabilistic here, subscription-forwarding there" in said
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        ({"heartbeat": 0.5}, {"heartbeat": 10.0}, "heartbeat: 0.5 here, 10 there"),
+        (
+            {"overlay": {"name": "graph", "heartbeat": 10.0}},
+            {"overlay": {"name": "graph"}},
+            "overlay.heartbeat: 10.0 here, 1.0 there",
+        ),
+        (
+            {"overlay": {"name": "lstree", "instance": "AGM"}},
+            {"overlay": {"name": "lstree"}},
+            "overlay.instance: AGM here, RDGM there",
+        ),
+        (
+            {"overlay": {"name": "dhtree", "fan_out": 3}},
+            {"overlay": {"name": "dhtree"}},
+            "overlay.fan_out: 3 here, 2 there",
+        ),
+        (
+            {"overlay": {"name": "lstree", "instance": "AGM"}},
+            {"overlay": {"name": "overcast"}},
+            "overlay: lstree here, overcast there",
+        ),
+        ({"overlay": {"name": "lstree", "max_degree": 9}}, {"overlay": {"name": "lstree"}}, ""),
+    ],
+)
+def test_brokers_agree_on_what_must_be_the_same_everywhere(
+    ours: dict[str, Any], theirs: dict[str, Any], said: str
+) -> None:
+    here, there = settings_from(ours), settings_from(theirs)
+    assert differences(here.described(here.stack()), there.described(there.stack())) == said
+
+
+def test_a_broker_with_another_overlay_parameter_is_refused_by_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With signs of life ten times as rare, its links would end as soon as they were made."""
+
+    async def story() -> None:
+        lstree = {"name": "lstree", "heartbeat": 0.2}
+        async with Broker(Settings(name="one", overlay=lstree)) as one:
+            slow = {"name": "lstree", "heartbeat": 2.0}
+            async with Broker(Settings(name="two", overlay=slow, join=(one.address,))) as two:
+                await until(lambda: "no link" in caplog.text, "it is refused")
+                assert "overlay.heartbeat: 2.0 here, 0.2 there; trying on" in caplog.text
+                assert not one.links
+                assert not two.links
+
+    run(story())
 
 
 def test_the_documented_defaults_are_the_defaults() -> None:

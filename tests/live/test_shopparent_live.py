@@ -272,7 +272,7 @@ def test_brokers_that_name_different_roots_refuse_each_other() -> None:
         for root in ("kitchen", "cellar")
     )
     told = differences(ours.described(ours.stack()), theirs.described(theirs.stack()))
-    assert told == f"root: {node_id('kitchen')} here, {node_id('cellar')} there"
+    assert told == f"overlay.root: {node_id('kitchen')} here, {node_id('cellar')} there"
 
 
 def test_the_root_and_its_heirs_may_be_named() -> None:

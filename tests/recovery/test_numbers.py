@@ -11,7 +11,7 @@ from shoal.content import AnyFilter, AttributeFilter, Attributes, Event, Pattern
 from shoal.content.event import MARK_BYTES
 from shoal.recovery.losses import MOST_LOSSES, Losses
 from shoal.recovery.messages import Start
-from shoal.recovery.numbering import MARK, MOST_FILTERS, Numbering, read_marks
+from shoal.recovery.numbering import LIFE, MARK, MOST_BYTES, MOST_FILTERS, Numbering, read_marks
 
 PUBLISHER, FOLLOWER = 7, 3
 FILTERS: list[AnyFilter] = [Pattern(number) for number in range(4)]
@@ -205,3 +205,32 @@ def test_a_publisher_that_starts_again_and_knows_one_filter_only_loses_no_count(
     assert later is not None
     losses.started(PUBLISHER, Start(other, later.index, -1, -1, 0, 0), 0.0, 2.0)
     assert len(losses) == 0
+
+
+def test_a_publisher_does_not_run_out_of_indices() -> None:
+    """Strangers that follow other filters again and again use those of one life, over and over."""
+    numbering = Numbering(0x7FFF, 16)
+    lasting = numbering.follow(AttributeFilter("x >= 0"), FOLLOWER, 1e9)
+    assert lasting is not None
+    for sequence in range(20):
+        indices = {lasting.index}
+        for n in range(MOST_FILTERS - 1):
+            followed = numbering.follow(AttributeFilter(f"a{sequence} = {n}"), FOLLOWER, 0.0)
+            assert followed is not None
+            indices.add(followed.index)
+        assert len(indices) == MOST_FILTERS, "no two filters share an index"
+        assert {index >> LIFE for index in indices} == {0x7FFF}, "the others are of other lives"
+        made = Event(PUBLISHER, sequence, Attributes({"x": 1}))
+        assert read_marks(numbering.marks(made, 1.0)) == [(lasting.index, sequence + 1)]
+        numbering.forget(1.0)
+        assert numbering.filters() == [lasting.filter]
+
+
+def test_long_filters_of_strangers_are_numbered_up_to_a_bound() -> None:
+    numbering = Numbering(0, 16)
+    taken = 0
+    while numbering.follow(AttributeFilter(f"{'x' * 30_000}{taken} = 1"), FOLLOWER, 0.0):
+        taken += 1
+    assert 30_000 * taken <= MOST_BYTES < 30_010 * (taken + 1)
+    numbering.forget(1.0)
+    assert numbering.follow(AttributeFilter(f"{'x' * 30_000} = 1"), FOLLOWER, 2.0)

@@ -36,6 +36,8 @@ from shoal.content.values import Value
 
 MAX_COMPARED = MAX_DISJUNCTS**2
 """Pairs of conjunctions that a question about two filters is worth."""
+PREDICATE_BYTES = 32
+"""Bytes that a predicate of a normal form counts for in a filter's size."""
 MAX_TEXTS = 8_192
 """Characters of two filters that are compared by operand."""
 
@@ -163,6 +165,18 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
             covering.overlaps(a, b) for a in mine for b in theirs
         )
 
+    def size(self) -> int:
+        """See :class:`~shoal.content.model.Filter`; of a short text that unfolds, more."""
+        length = len(self.text)
+        if "(" not in self.text and "XOR" not in self.text:
+            return length
+        unfolded = sum(len(one.predicates) for one in self.normalised().disjuncts)
+        return max(length, PREDICATE_BYTES * unfolded)
+
+    def everything(self) -> Filter:
+        """See :class:`~shoal.content.model.Filter`."""
+        return EVERYTHING
+
     def table(self) -> FilterTable:
         """See :class:`~shoal.content.model.Filter`."""
         return AttributeTable()
@@ -252,3 +266,6 @@ def _parsed(text: str) -> tuple[Expression, str]:
             f"written out, the filter has {len(spelt)} characters", 0, f"at most {MAX_LENGTH}"
         )
     return expression, spelt
+
+
+EVERYTHING = AttributeFilter("TRUE")

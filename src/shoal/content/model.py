@@ -34,6 +34,14 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
         """False only if nothing can match both."""
         raise NotImplementedError
 
+    def size(self) -> int:
+        """Bytes that a table needs for the filter, roughly; 0 if its kind has few filters."""
+        return 0
+
+    def everything(self) -> Filter | None:
+        """A filter of this kind that matches all content; None if there is none."""
+        return None
+
     def table(self) -> FilterTable:
         """A new, empty table for filters of this kind."""
         raise NotImplementedError

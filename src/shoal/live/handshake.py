@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.live")
 CAPABILITIES: Final = ("window", "inspect", "others")
-PEERS: Final = 256
-"""Connections of other brokers."""
+PEERS = 256
+"""Connections to other brokers, those out of band left out."""
 SKEWS: Final = 4096
 """Brokers whose clocks are remembered to be off."""
 _proof = msgspec.msgpack.Decoder(Proof | Bye)
@@ -165,8 +165,6 @@ class Handshakes:
         self, connection: Connection, hello: Hello, proven: Rule | None, nonce: bytes
     ) -> None:
         broker = self.broker
-        if len(broker.peers.connected) + len(broker.out_of_band) >= PEERS:
-            raise RefusedError("full", f"{PEERS} brokers are connected; no more")
         principal = self.check(
             hello.who, connection, hello.time, proven, time.time() - broker.lateness()
         )
@@ -180,6 +178,8 @@ class Handshakes:
         talks = hello.purpose == "talk"
         if not talks:
             self.make_room(known, dialled=False)
+            if not broker.peers.make_room(PEERS):
+                raise RefusedError("full", f"{PEERS} brokers are linked; no more")
             if not broker.peers.gives_way(known):
                 raise RefusedError("duplicate", "this broker is just dialling that one")
         peer = Peer(broker, connection, known, principal, talks=talks, dialled=False)

@@ -60,6 +60,9 @@ class LiveHost(Host):
         self._broker = broker
         self._loop = broker.loop
         self.epoch = broker.epoch
+        limits = broker.settings.limits
+        self.neighbour_filters = limits.neighbour_filters
+        self.neighbour_filter_bytes = limits.neighbour_filter_bytes
         self.closed = False
         self._sent: Message | None = None
         self._frame = b""

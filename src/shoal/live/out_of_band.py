@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from shoal.live.dialling import dial
 from shoal.live.errors import LiveError, RefusedError
-from shoal.live.peers import SELF
+from shoal.live.peers import SELF, crowding
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -20,8 +20,8 @@ UNSENT: Final = 1024
 DIALLED: Final = 64
 """Brokers that are dialled at a time to be sent something out of band."""
 OPEN = 256
-"""Connections out of band that a broker keeps after dialling; for one more, the one that was
-unused the longest is closed."""
+"""Connections out of band that a broker keeps after dialling, and after being dialled; for one more
+another is closed: see :func:`~shoal.live.peers.crowding`."""
 
 
 class OutOfBand:
@@ -48,9 +48,9 @@ class OutOfBand:
         self._peers[key] = peer
         if before is not None:
             before.connection.close("a newer connection takes over")
-        dialled = [other for (_, here), other in self._peers.items() if here]
-        for other in dialled[: max(0, len(dialled) - OPEN)]:
-            other.connection.close("unused the longest of too many connections")
+        alike = [p for p in self._peers.values() if p.dialled == peer.dialled and not p.ending]
+        if len(alike) > OPEN:
+            crowding(alike).connection.close("unused the longest of too many connections")
 
     def ended(self, peer: Peer) -> None:
         """A connection is gone."""

@@ -81,6 +81,11 @@ class Peer:
         """The other broker's node id."""
         return self.who.node
 
+    @property
+    def ending(self) -> bool:
+        """Whether the connection is closed, or about to be."""
+        return bool(self.connection.reason)
+
     def received(self, frames: list[memoryview]) -> None:
         """See :class:`~shoal.live.connection.User`."""
         broker = self.broker

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from shoal.live.dialling import NoLinkError, dial
@@ -29,6 +30,17 @@ MET: Final = 4096
 """Brokers whose addresses are remembered."""
 POLL: Final = 0.02
 SELF: Final = "that is this broker itself; give --join another one"
+
+
+def crowding(peers: Iterable[Peer]) -> Peer:
+    """The connection to close for another one: the first of the host that most of them lead to.
+
+    Names are made up easily, hosts less so: who opens many connections takes the room from itself.
+    """
+    by_host: dict[str, list[Peer]] = {}
+    for peer in peers:
+        by_host.setdefault(peer.connection.remote.rpartition(":")[0], []).append(peer)
+    return max(by_host.values(), key=len)[0]
 
 
 class _Dial:
@@ -183,6 +195,16 @@ class Peers:
         if self._broker.layers.overlay is None:
             self._broker.links[node] = peer
         self._broker.layers.opened(Contact(node, address))
+
+    def make_room(self, most: int) -> bool:
+        """Whether there is room for one more of so many connections; one without a link may go."""
+        staying = [peer for peer in self.connected.values() if not peer.ending]
+        if len(staying) >= most:
+            idle = [peer for peer in staying if peer.node not in self._broker.links]
+            if not idle:
+                return False
+            crowding(idle).connection.close("too many connections that are no links")
+        return True
 
     # Closing
 

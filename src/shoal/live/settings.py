@@ -58,6 +58,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Connections that have not introduced themselves; for one more, the oldest is closed."""
     subscriptions: Positive = 1_000_000
     """Subscriptions of one client."""
+    neighbour_filters: Positive = 100_000
+    """Filters that one neighbour may announce; one with more is sent every event."""
+    neighbour_filter_bytes: Positive = 16 << 20
+    """Bytes of these filters: their texts or, of those that unfold, their predicates."""
     queue_bytes: Positive = 64 << 20
     """Bytes kept for one connection that does not read; beyond it, its policy applies."""
     memory: Positive = 256 << 20
@@ -225,9 +229,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         parts += [f"{protocol.kind}={protocol.name}" for protocol in above if protocol is not None]
         limits = self.limits
         parts.append(f"frame={limits.frame} text={limits.text} cost={limits.cost}")
-        if stack.overlay is not None:  # one tree has one root
-            nodes = NODES.get(stack.overlay.name, ())
-            parts += [f"{k}={getattr(stack.parameters['overlay'], k)}" for k in nodes]
+        parts.append(f"heartbeat={self.heartbeat:g}")
+        if stack.overlay is not None:
+            chosen = stack.parameters["overlay"]
+            parts += [f"overlay.{k}={getattr(chosen, k)}" for k in sorted(stack.overlay.agree)]
         chosen = stack.parameters["routing"]
         parts += [f"{k}={v}" for k, v in sorted(msgspec.to_builtins(chosen).items())]
         return " ".join(parts)
@@ -237,6 +242,8 @@ def differences(here: str, there: str) -> str:
     """Differences between two brokers' stacks, as :meth:`Settings.described` gives them."""
     ours, theirs = _parts(here), _parts(there)
     names = {**ours, **theirs}
+    if ours["overlay"] != theirs["overlay"]:
+        names = {n: "" for n in names if not n.startswith("overlay.")}
     if ours["routing"] != theirs["routing"]:  # their parameters have nothing in common
         layers = ("reconfiguration", "recovery")
         names = {n: "" for n in names if n in layers or (n in ours and n in theirs)}
@@ -248,7 +255,7 @@ def differences(here: str, there: str) -> str:
 
 
 def _parts(described: str) -> dict[str, str]:
-    protocols, *rest = re.split(r" (?=\w+=)", described)
+    protocols, *rest = re.split(r" (?=[\w.]+=)", described)
     overlay, _, routing = protocols.rpartition("/")
     parts = {"overlay": overlay or "none", "routing": routing}
     return parts | {name: value for name, _, value in (part.partition("=") for part in rest)}

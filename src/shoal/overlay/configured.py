@@ -386,5 +386,6 @@ register(
     ConfiguredParameters,
     needs={"reach", "notice"},
     provides={"links", "tree", "association"},
+    agree={"tree"},
     summary="Configured links; that they form a tree is up to who configures them.",
 )

@@ -245,5 +245,6 @@ register(
     DHTreeParameters,
     needs={"reach"},
     provides={"links", "tree", "root"},
+    agree={"fan_out", "levels", "heartbeat", "patience"},
     summary="A tree of bounded degree that copies a reference tree over a hash table's keys.",
 )

@@ -255,5 +255,6 @@ register(
     GraphParameters,
     needs={"reach"},
     provides={"links"},
+    agree={"heartbeat", "patience"},
     summary="A random graph of near constant degree that builds and heals itself.",
 )

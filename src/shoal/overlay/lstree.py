@@ -29,6 +29,7 @@ from shoal.overlay.lstree_caches import Search, key_of
 from shoal.overlay.lstree_leave import Leaver
 from shoal.overlay.lstree_member import PLACES, Member
 from shoal.overlay.lstree_messages import (
+    AGREE,
     Accept,
     Attach,
     Beat,
@@ -258,5 +259,6 @@ register(
     LSTreeParameters,
     needs={"reach"},
     provides={"links", "tree", "root", "association"},
+    agree=AGREE,
     summary="A tree of bounded degree that builds and heals itself, without cycles at any instant.",
 )

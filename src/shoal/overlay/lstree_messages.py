@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -68,6 +68,10 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def least(self) -> int:
         """The limit MINDEGREE, 0 if it is off."""
         return self.min_degree if BREAK_MIN in self.instance else 0
+
+
+AGREE: Final = ("instance", "depth", "heartbeat", "patience")
+"""Parameters that are the same at all nodes: how orphans search, and when a node is dead."""
 
 
 class ParentRequest(Upkeep, frozen=True, tag="lstree request"):

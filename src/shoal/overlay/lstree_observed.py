@@ -20,7 +20,7 @@ import msgspec
 
 from shoal.overlay.lstree import LSTree
 from shoal.overlay.lstree_caches import Search, key_of
-from shoal.overlay.lstree_messages import LSTreeParameters, ParentRequest, Refuse
+from shoal.overlay.lstree_messages import AGREE, LSTreeParameters, ParentRequest, Refuse
 from shoal.overlay.lstree_relation import Colour
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Routing
@@ -194,5 +194,6 @@ register(
     ObservedParameters,
     needs={"reach"},
     provides={"links", "tree", "root", "association"},
+    agree=AGREE,
     summary="LSTree that notes each place, request and answer, for measures that look closely.",
 )

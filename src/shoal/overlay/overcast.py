@@ -71,4 +71,5 @@ for name, make in (("overcast", Overcast), ("overcast-g", OvercastG)):
         OvercastParameters,
         needs={"reach"},
         provides={"links", "tree", "root", "association"},
+        agree={"heartbeat", "patience"},
     )

@@ -405,5 +405,6 @@ register(
     ShopParentParameters,
     needs={"reach", "tables"},
     provides={"links", "tree", "root", "association"},
+    agree={"root", "heirs", "overlap", "attribute", "period", "timeout"},
     summary="A tree in which each node shops for the parent that costs least.",
 )

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 MOST_FILTERS = 4096
 """Filters that a publisher numbers; a follower of more is told so."""
+MOST_BYTES = 8 << 20
+"""Bytes of these filters."""
 MOST_FOLLOWERS = 4096
 """Followers of a filter that are told the last number."""
 
@@ -52,6 +54,7 @@ MARK: Final = Struct("<IQ")
 """A mark: index and count."""
 LIFE = 16
 """Bits of an index that count filters; those above are of one life of the publisher."""
+LOWER = (1 << LIFE) - 1
 FEW = 8
 """Filters up to which no table is asked."""
 
@@ -80,10 +83,13 @@ class Numbering:
     """The filters that a publisher numbers its events for."""
 
     def __init__(self, epoch: int, most: int) -> None:
-        self._next = (epoch & 0x7FFF) << LIFE
-        """The next index; a publisher that starts again uses others than before."""
+        self._life = (epoch & 0x7FFF) << LIFE
+        """The upper bits of all indices; a publisher that starts again uses others than before."""
+        self._last = -1
+        """The lower bits of the index that was given out last."""
         self._most = most
         self._filters: dict[Filter, Followed] = {}
+        self._bytes = 0
         self._by_index: dict[int, Followed] = {}
         self._table: FilterTable | None = None
         self._untold: dict[int, None] = {}
@@ -96,10 +102,11 @@ class Numbering:
         """Number the events that match from now on; None if there are too many filters already."""
         followed = self._filters.get(filter)
         if followed is None:
-            if len(self._filters) >= MOST_FILTERS:
+            size = filter.size()
+            if len(self._filters) >= MOST_FILTERS or self._bytes + size > MOST_BYTES:
                 return None
-            followed = Followed(filter, self._next)
-            self._next += 1
+            self._bytes += size
+            followed = Followed(filter, self._free_index())
             if self._table is None:
                 self._table = filter.table()
             self._table.insert(followed.index, filter)
@@ -108,6 +115,13 @@ class Numbering:
         if follower in followed.followers or len(followed.followers) < MOST_FOLLOWERS:
             followed.followers[follower] = now
         return followed
+
+    def _free_index(self) -> int:
+        """The next index of this life that no filter has; they come round after all others."""
+        while True:
+            self._last = (self._last + 1) & LOWER
+            if self._life | self._last not in self._by_index:
+                return self._life | self._last
 
     def filters(self) -> list[Filter]:
         """The filters that somebody follows."""
@@ -122,6 +136,7 @@ class Numbering:
             if not followed.followers:
                 assert self._table is not None
                 self._table.remove(followed.index, followed.filter)
+                self._bytes -= followed.filter.size()
                 del self._filters[followed.filter], self._by_index[followed.index]
                 self._untold.pop(followed.index, None)
 

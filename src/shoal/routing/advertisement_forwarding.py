@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mypy_extensions import mypyc_attr
 
+from shoal.routing.allowance import Allowance
 from shoal.routing.messages import Advertise, Unadvertise
 from shoal.routing.parameters import SubscriptionForwardingParameters
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
@@ -37,7 +38,8 @@ class AdvertisementForwarding(SubscriptionForwarding):
         reconfiguration: Callable[[SubscriptionForwarding], ReconfigurationProtocol],
     ) -> None:
         super().__init__(host, parameters, reconfiguration)
-        self.advertisements = SubscriptionTable()
+        self.advertising = Allowance(host)
+        self.advertisements = SubscriptionTable(None, self.advertising)
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Also advertisements."""
@@ -66,11 +68,17 @@ class AdvertisementForwarding(SubscriptionForwarding):
     def on_advertise(self, sender: NodeId, message: Message) -> None:
         """ADV(a) from a neighbour."""
         if sender in self.neighbours:
-            self._advertised(sender, cast("Advertise", message).filter)
+            filter = cast("Advertise", message).filter
+            kept = self.advertisements.has(sender, filter)
+            self._advertised(sender, self.advertising.announced(sender, filter, kept))
 
     def on_unadvertise(self, sender: NodeId, message: Message) -> None:
         """UNADV(a) from a neighbour."""
-        self._unadvertised(sender, cast("Unadvertise", message).filter)
+        filter = cast("Unadvertise", message).filter
+        kept = self.advertisements.has(sender, filter)
+        gone = self.advertising.retracted(sender, filter, kept)
+        if gone is not None:
+            self._unadvertised(sender, gone)
 
     def _advertised(self, source: NodeId, filter: Filter) -> None:
         """Pass on as a subscription would be; tell the source what it may now be asked for."""
@@ -114,6 +122,7 @@ class AdvertisementForwarding(SubscriptionForwarding):
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """What the lost neighbour advertised goes at once."""
         super().link_down(neighbour, reconfiguration)
+        self.advertising.forget(neighbour)
         for filter in self.advertisements.filters_of(neighbour):
             self._unadvertised(neighbour, filter)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from mypy_extensions import mypyc_attr
 
 from shoal.content.tables import FilterTable, Source
+from shoal.routing.allowance import Allowance
 from shoal.routing.seen import Seen
 from shoal.routing.semiprobabilistic_messages import Gone, Near, Spread
 from shoal.stack.host import LOCAL, Host, NodeId
@@ -43,7 +44,8 @@ class HorizonTable:
     Iteration follows insertion order everywhere, so that a run does not depend on hashing.
     """
 
-    def __init__(self, host: Host | None = None) -> None:
+    def __init__(self, host: Host | None = None, allowance: Allowance | None = None) -> None:
+        self._allowance = allowance
         self._host = host
         """Makes the tables that match; without it, the filters do."""
         self._distances: dict[Filter, dict[Source, int]] = {}
@@ -81,6 +83,8 @@ class HorizonTable:
                 filters = {}
                 self._filters[source] = filters
             filters[filter] = None
+            if self._allowance is not None:
+                self._allowance.added(source, filter)
         matching = self._matching.get(distance)
         if matching is None:
             matching = filter.table() if self._host is None else self._host.table(filter)
@@ -106,6 +110,8 @@ class HorizonTable:
         if not filters:
             del self._filters[source]
         self._matching[before].remove(source, filter)
+        if self._allowance is not None:
+            self._allowance.removed(source, filter)
         if self.watcher is not None:
             self.watcher.entry(source, filter, before, -1)
         return True
@@ -164,6 +170,11 @@ class HorizonTable:
         filters = self._filters.get(source)
         return [] if filters is None else list(filters)
 
+    def has(self, source: Source, filter: Filter) -> bool:
+        """Whether there is an entry."""
+        distances = self._distances.get(filter)
+        return distances is not None and source in distances
+
     def sources(self, filter: Filter) -> list[Source]:
         """Where subscribers of this very filter are, in the order they came."""
         distances = self._distances.get(filter)
@@ -213,7 +224,8 @@ class HorizonRouting(Routing):
     def __init__(self, host: Host, horizon: int) -> None:
         super().__init__(host)
         self.horizon = horizon
-        self.table = HorizonTable(host)
+        self.allowance = Allowance(host)
+        self.table = HorizonTable(host, self.allowance if self.allowance.bounded else None)
         self.seen = Seen()
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -268,14 +280,26 @@ class HorizonRouting(Routing):
     def on_subscription(self, sender: NodeId, message: Message) -> None:
         """A subscriber at a distance beyond a link."""
         near = cast("Near", message)
-        if sender in self.neighbours and self.table.put(sender, near.filter, near.distance):
-            self.spread(near.filter)
+        if sender not in self.neighbours:
+            return
+        filter: Filter = near.filter
+        distance = near.distance
+        if self.allowance.bounded:
+            kept = self.table.has(sender, filter)
+            filter = self.allowance.announced(sender, filter, kept)
+            if filter == filter.everything() and sender in self.allowance.excess:
+                distance = 1
+        if self.table.put(sender, filter, distance):
+            self.spread(filter)
 
     def on_unsubscription(self, sender: NodeId, message: Message) -> None:
         """None beyond this link any more."""
         filter = cast("Gone", message).filter
-        if self.table.remove(sender, filter):
-            self.spread(filter)
+        gone: Filter | None = filter
+        if self.allowance.bounded:
+            gone = self.allowance.retracted(sender, filter, self.table.has(sender, filter))
+        if gone is not None and self.table.remove(sender, gone):
+            self.spread(gone)
 
     def spread(self, filter: Filter) -> None:
         """Bring what the neighbours were told about a filter up to date."""
@@ -292,11 +316,13 @@ class HorizonRouting(Routing):
     def next_hops(self, filter: Filter) -> list[NodeId]:
         """The neighbours towards the nearest subscribers; all of them if none is known."""
         near = [n for n in self.table.sources(filter) if n != LOCAL]
+        near += [n for n in self.allowance.excess if n not in near]
         return near or list(self.neighbours)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """As if the lost neighbour had unsubscribed from everything it brought."""
         self.neighbours.pop(neighbour, None)
+        self.allowance.forget(neighbour)
         for filter in self.table.filters_of(neighbour):
             self.table.remove(neighbour, filter)
             self.spread(filter)

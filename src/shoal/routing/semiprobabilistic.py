@@ -238,7 +238,8 @@ class SemiProbabilistic(HorizonRouting):
         """A neighbour has, or no longer has, this node as its only one."""
         leaf = cast("Leaf", message)
         if sender in self.neighbours:
-            self.table.put_leaf(sender, leaf.filters if leaf.alone else None)
+            known = leaf.alone and self.allowance.fits(leaf.filters)
+            self.table.put_leaf(sender, leaf.filters if known else None)
 
 
 register(

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mypy_extensions import mypyc_attr
 
 from shoal.content.cover_index import CoverIndex
+from shoal.routing.allowance import Allowance
 from shoal.routing.messages import Forward, Subscribe, Unsubscribe
 from shoal.routing.parameters import SubscriptionForwardingParameters
 from shoal.routing.seen import Seen
@@ -90,7 +91,8 @@ class SubscriptionForwarding(Routing):
         reconfiguration: Callable[[SubscriptionForwarding], ReconfigurationProtocol],
     ) -> None:
         super().__init__(host)
-        self.table = SubscriptionTable(host)
+        self.allowance = Allowance(host)
+        self.table = SubscriptionTable(host, self.allowance if self.allowance.bounded else None)
         self.remembers = parameters.announced
         self.covering = parameters.covering
         self.announced: dict[NodeId, dict[Filter, None]] = {}
@@ -161,13 +163,21 @@ class SubscriptionForwarding(Routing):
     def on_subscribe(self, sender: NodeId, message: Message) -> None:
         """SUB(p) from a neighbour; one that is no longer linked is not believed."""
         if sender in self.neighbours:
-            self.insert(sender, cast("Subscribe", message).filter)
+            filter: Filter = cast("Subscribe", message).filter
+            if self.allowance.bounded:
+                filter = self.allowance.announced(sender, filter, self.table.has(sender, filter))
+            self.insert(sender, filter)
 
     def on_unsubscribe(self, sender: NodeId, message: Message) -> None:
         """UNSUB(p) from a neighbour."""
         filter = cast("Unsubscribe", message).filter
-        if not self.reconfiguration.ignores_unsubscription(sender, filter):
-            self.delete(sender, filter)
+        if self.reconfiguration.ignores_unsubscription(sender, filter):
+            return
+        gone: Filter | None = filter
+        if self.allowance.bounded:
+            gone = self.allowance.retracted(sender, filter, self.table.has(sender, filter))
+        if gone is not None:
+            self.delete(sender, gone)
 
     def insert(self, source: NodeId, filter: Filter) -> None:
         """The SUB rule."""
@@ -317,7 +327,7 @@ class SubscriptionForwarding(Routing):
         And to one that it covers: of a subscription that was not told beyond a wider one, an event
         that matches the wider one must find the rest of the way.
         """
-        sources = dict.fromkeys(self.table.sources(filter))
+        sources = dict.fromkeys([*self.table.sources(filter), *self.allowance.excess])
         if self.covering:
             for other in [*self.cover_index.above(filter), *self.cover_index.below(filter)]:
                 if other.covers(filter) or filter.covers(other):
@@ -350,6 +360,7 @@ class SubscriptionForwarding(Routing):
     def drop_neighbour(self, neighbour: NodeId) -> None:
         """From now on it does not; what was told over the link is forgotten."""
         self.neighbours.pop(neighbour, None)
+        self.allowance.forget(neighbour)
         told = self.announced.pop(neighbour, None)
         if self.covering and told is not None:
             for filter in told:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from shoal.content.tables import FilterTable, ReadableTable, Source
+from shoal.routing.allowance import Allowance
 
 if TYPE_CHECKING:
     from shoal.content import Content, Filter
@@ -35,7 +36,8 @@ class SubscriptionTable:
     Iteration follows insertion order everywhere, so that a run does not depend on hashing.
     """
 
-    def __init__(self, host: Host | None = None) -> None:
+    def __init__(self, host: Host | None = None, allowance: Allowance | None = None) -> None:
+        self._allowance = allowance
         self._host = host
         """Makes the table that matches; without it, the first filter does."""
         self._sources: dict[Filter, tuple[Source, ...]] = {}
@@ -72,6 +74,8 @@ class SubscriptionTable:
             filters.append(filter)
             self._held[source] += 1
         self._matching.insert(source, filter)
+        if self._allowance is not None:
+            self._allowance.added(source, filter)
         if self.watcher is not None:
             self.watcher.added(source, filter)
         return True
@@ -88,6 +92,8 @@ class SubscriptionTable:
                 self._sources[filter] = tuple([other for other in sources if other != source])
         if self._matching is not None:
             self._matching.remove(source, filter)
+        if self._allowance is not None:
+            self._allowance.removed(source, filter)
         held = self._held[source] - 1
         if not held:
             del self._filters[source], self._held[source]

@@ -23,6 +23,7 @@ LOCAL: Final = -1
 """The source of a node's own subscriptions, where a neighbour's id would stand."""
 NEVER: Final = -1e9
 """A time before any other."""
+UNBOUNDED: Final = 1 << 60
 
 
 K = TypeVar("K")
@@ -55,6 +56,10 @@ class Host:
         self.seed = seed
         self.epoch = 0
         """Number of this start of the node; a later start has a larger one."""
+        self.neighbour_filters = UNBOUNDED
+        """Filters that one neighbour may announce; see :mod:`shoal.routing.allowance`."""
+        self.neighbour_filter_bytes = UNBOUNDED
+        """Bytes of these filters: their texts or, of those that unfold, their predicates."""
         self.watched = False
         """Whether ``note`` is listened to; ask before composing a note."""
 

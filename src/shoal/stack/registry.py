@@ -62,6 +62,8 @@ class Protocol:
     summary: str = ""
     warn: Callable[[Mapping[str, Any]], str | None] | None = None
     """Given all layers' parameters by kind: what is allowed but unwise, and why."""
+    agree: frozenset[str] = frozenset()
+    """Parameters that must be the same at all nodes; brokers that differ in one are not linked."""
 
 
 _registry: dict[tuple[Kind, str], Protocol] = {}
@@ -77,6 +79,7 @@ def register(
     provides: Iterable[str] = (),
     summary: str = "",
     warn: Callable[[Mapping[str, Any]], str | None] | None = None,
+    agree: Iterable[str] = (),
 ) -> Protocol:
     """Make a protocol known by name.
 
@@ -91,9 +94,13 @@ def register(
                 f"{kind} '{name}' names an unknown capability '{capability}'; "
                 f"one of: {', '.join(CAPABILITIES)}"
             )
+    for name_ in sorted(set(agree) - set(parameters.__struct_fields__)):
+        raise StackError(f"{kind} '{name}' has no parameter '{name_}' to agree on")
     if not summary and make.__doc__:
         summary = make.__doc__.strip().splitlines()[0]
-    protocol = Protocol(kind, name, make, parameters, needs, provides, summary, warn)
+    protocol = Protocol(
+        kind, name, make, parameters, needs, provides, summary, warn, frozenset(agree)
+    )
     known = _registry.get((kind, name))
     if known is not None and _origin(known.make) != _origin(make):
         raise StackError(
