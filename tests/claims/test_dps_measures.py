@@ -100,7 +100,22 @@ def test_a_leader_that_did_not_create_its_group_is_seen() -> None:
     right = [group(0, 0, "x > 2", coleaders=[1], members=[1]), group(1, 0, "x > 2", coleaders=[1])]
     assert dps_cases.wrong_roles(run([*joined, *right])) == 0
     usurped = [group(1, 1, "x > 2", members=[0]), group(0, 1, "x > 2")]
-    assert dps_cases.wrong_roles(run([*joined, *usurped])) == 1
+    assert dps_cases.wrong_roles(run([*joined, *usurped])) == 2
+    merged = note(1, "joined", "x x > 2", 1, 1.0)  # created twice; who created it first leads
+    assert dps_cases.wrong_roles(run([joined[0], merged, *right])) == 0
+    assert dps_cases.wrong_roles(run([joined[0], merged, *usurped])) == 2
+
+
+def test_a_leader_that_does_not_know_its_group_is_seen() -> None:
+    joined = [note(n, "joined", "x x > 2", 0, float(n)) for n in range(4)]
+    staff = [group(0, 0, "x > 2", coleaders=[1, 2], members=[1, 2, 3])]
+    staff += [group(n, 0, "x > 2", coleaders=[1, 2], members=[3 - n, 3]) for n in (1, 2)]
+    member = group(3, 0, "x > 2", coleaders=[1, 2])
+    assert dps_cases.wrong_roles(run([*joined, *staff, member])) == 0
+    blind = group(2, 0, "x > 2", coleaders=[1, 2], members=[1])
+    assert dps_cases.wrong_roles(run([*joined, *staff[:2], blind, member])) == 1
+    nosy = group(3, 0, "x > 2", coleaders=[1, 2], members=[1])
+    assert dps_cases.wrong_roles(run([*joined, *staff, nosy])) == 1
 
 
 def test_a_second_copy_is_seen() -> None:
@@ -122,6 +137,8 @@ def test_an_event_that_slips_past_a_new_group_is_seen() -> None:
     assert dps_traces.passed_while_blocked(run(TREE, create, created, late)) == 0
     assert dps_traces.passed_while_blocked(run(TREE, create, created, early)) == 1
     assert dps_traces.groups_created_twice(run(TREE, create, created, created)) == 1
+    elsewhere = sent(2.0, 1, 0, Created("x", "", "x > 4", Contact(1), True))
+    assert dps_traces.groups_created_twice(run(TREE, create, created, elsewhere)) == 0
 
 
 def test_a_subscription_in_a_message_is_seen() -> None:

@@ -211,11 +211,16 @@ def test_everything_in_one_go_is_everything_one_by_one(ran: Ran) -> None:
         assert together == ran.values(name)
 
 
-def test_large_runs_are_gathered_a_few_at_a_time(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_many_batches_is_measured_as_a_whole(ran: Ran, spark: SparkSession) -> None:
     asked = [Question("changes_off_path", {}, frozenset({"small"}))]
     at_once = measure_all(ran.plan, ran.tables, asked).sort_by("seed").to_pylist()
-    monkeypatch.setattr(compute, "ROWS_AT_A_TIME", 20)
-    parts = measure_all(ran.plan, ran.tables, asked).sort_by("seed").to_pylist()
+    most = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(most)
+    spark.conf.set(most, "7")
+    try:
+        parts = measure_all(ran.plan, ran.tables, asked).sort_by("seed").to_pylist()
+    finally:
+        spark.conf.set(most, before or "")
     assert len(parts) == len(ran.runs)
     assert sorted(map(str, parts)) == sorted(map(str, at_once))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from shoal.content import AttributeFilter
 from shoal.content.normal import NormalForm
-from shoal.simulation.contents import WORKLOADS, Stock, dps
+from shoal.simulation.contents import WORKLOADS, Stock, dps, shuffled, word
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
@@ -38,6 +41,15 @@ def test_dps_matches_the_share_that_independent_predicates_give(
         drawn = dps(workload, seed=seed)
         shares.append(share(list(drawn.forms(300)), drawn.contents(100)))
     assert sum(shares) / len(shares) == pytest.approx(expected, rel=0.5)
+
+
+def test_a_filter_asks_for_a_letter_of_a_popular_word() -> None:
+    """Letters are drawn from the words that filters favour, so they are as uneven as these."""
+    (text,) = (a for a in dps(1).attributes if a.name == "text")
+    drawn = dps(1, attributes=(replace(text, equality=0.0, filter_zipf=3.0),))
+    letters = Counter(str(form) for form in drawn.forms(2_000))
+    favourite = word(int(shuffled(500, 1, "filters text")[0]))
+    assert sum(count for _, count in letters.most_common(len(set(favourite)))) > 1_600
 
 
 def test_selectivity_and_overlap_are_parameters() -> None:

@@ -134,6 +134,8 @@ def _shuffled(order: int) -> list[tuple[int, str]]:
 
 _LEVELS = 6
 _PAIRS = 200
+_PUBLISHERS = 40
+"""Nodes that never subscribe: like a newcomer, they enter the tree at a contact point."""
 
 
 def _concurrent() -> dict[str, Any]:
@@ -151,10 +153,10 @@ def _concurrent() -> dict[str, Any]:
         at, newcomer = begin + 10.0 * pair, len(chain) + pair
         wanted = f"a > {pair % _LEVELS} AND b = {pair}"
         subscribe = {"at": at, "node": newcomer, "do": "subscribe", "filters": [wanted]}
-        publisher = len(chain) + (pair + _PAIRS // 2) % _PAIRS
+        publisher = len(chain) + _PAIRS + pair % _PUBLISHERS
         event = {"at": at, "node": publisher, "do": "publish", "attributes": {"a": 9, "b": pair}}
         script += [subscribe, event]
-    nodes, end = len(chain) + _PAIRS, begin + 10.0 * _PAIRS + 100.0
+    nodes, end = len(chain) + _PAIRS + _PUBLISHERS, begin + 10.0 * _PAIRS + 100.0
     return merged({**POPULATION, "workload": {"script": script}}, {"nodes": nodes, "duration": end})
 
 

@@ -111,7 +111,7 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Textual:
-    """An attribute that holds words; a filter asks for one, or for a letter in it."""
+    """An attribute that holds words; a filter asks for one, or for a letter of one."""
 
     name: str
     equality: float = 0.5
@@ -172,12 +172,12 @@ class Dps(ContentWorkload):
         equal = drawn("equality") < attribute.equality
         at = self._place(attribute, drawn("value"), attribute.filter_zipf, "filters")
         if isinstance(attribute, Textual):
-            letters = (drawn("letter") * 26).astype(np.int64)
-            for value, is_equal, letter in zip(at, equal, letters.tolist(), strict=True):
+            for value, is_equal, which in zip(at, equal, drawn("letter").tolist(), strict=True):
+                text = word(int(value))
                 yield (
-                    Text(attribute.name, among=(word(int(value)),))
+                    Text(attribute.name, among=(text,))
                     if is_equal
-                    else Text(attribute.name, contains=(LETTERS[letter],))
+                    else Text(attribute.name, contains=(text[int(which * len(text))],))
                 )
             return
         if self.domain:

@@ -35,6 +35,8 @@ class Case(NamedTuple):
 
 
 CASES: dict[str, Case] = {}
+PLAN = "plan"
+"""The table that says of which experiments and variants a run is."""
 
 
 def case(
@@ -64,18 +66,18 @@ class Wanted(NamedTuple):
 
 
 def evaluate(
-    batches: Iterator[pa.RecordBatch], wanted: Mapping[str, Sequence[Wanted]], schema: pa.Schema
+    batches: Iterable[pa.RecordBatch], wanted: Mapping[str, Sequence[Wanted]], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Spark's side of it: rows of runs with their tables in, rows of values out."""
+    """Spark's side of it: sorted rows of runs in, rows of values out, one run at a time."""
     import pyarrow as pa
 
     import shoal.pipeline.measure.compute  # noqa: F401  # a worker has not registered the cases yet
 
-    for batch in batches:
+    for tables in _run_by_run(batches):
+        planned = tables.pop(PLAN)
+        run = Run(json.loads(planned[0]["configuration"]), tables)
         rows: list[dict[str, Any]] = []
-        for place in range(batch.num_rows):
-            (row,) = batch.slice(place, 1).to_pylist()  # one at a time: a run may be large
-            run = Run(json.loads(row["configuration"]), row)
+        for row in planned:  # several experiments may have the same run
             about = {name: row[name] for name in ("experiment", "variant", "seed")}
             for want in wanted[row["experiment"]]:
                 outcome = CASES[want.name].function(run, **want.parameters)
@@ -85,6 +87,25 @@ def evaluate(
                     for x, value in points  # type: ignore[union-attr]  # not single
                 ]
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _run_by_run(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, list[Any]]]:
+    """The rows of each run by table; a run may go on in the next batch."""
+    current = None
+    tables: dict[str, list[Any]] = {}
+    for batch in batches:
+        keys = zip(batch["run_id"].to_pylist(), batch["table"].to_pylist(), strict=True)
+        start = 0
+        for (run, table), same in itertools.groupby(keys):
+            length = sum(1 for _ in same)
+            if run != current:
+                if current is not None:
+                    yield tables
+                current, tables = run, {}
+            tables.setdefault(table, []).extend(batch[table].slice(start, length).to_pylist())
+            start += length
+    if current is not None:
+        yield tables
 
 
 def _single(outcome: Outcome) -> bool:

@@ -34,7 +34,7 @@ import shoal.pipeline.measure.trees  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row, measure_key
-from shoal.pipeline.measure.cases import CASES, Wanted, evaluate, find_case
+from shoal.pipeline.measure.cases import CASES, PLAN, Wanted, evaluate, find_case
 from shoal.pipeline.measure.registry import (
     TIDY,
     Asked,
@@ -63,8 +63,6 @@ SCHEMA = pa.schema(
     ]
 )
 AT_A_TIME = 3
-ROWS_AT_A_TIME = 500_000
-"""Rows that a task gathers, about: they are in Java's memory until their runs are whole."""
 Part: TypeAlias = Callable[[], "DataFrame"]
 """Puts together what answers some of the questions."""
 _DDL = "measure string, experiment string, variant string, x double, seed bigint, value double"
@@ -263,7 +261,11 @@ def _of(plan: DataFrame, experiments: Iterable[str]) -> DataFrame:
 
 
 def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFrame:
-    """The measures that look at one run at a time."""
+    """The measures that look at one run at a time.
+
+    All that they need of a run comes to one worker, row after row: Spark sorts it, on disk if it
+    must, and no more than one run is ever in memory.
+    """
     wanted: dict[str, list[Wanted]] = {}
     needed: dict[str, set[str]] = {}
     """Per table the experiments of which a case reads it."""
@@ -275,17 +277,26 @@ def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFr
             want = Wanted(question.key, question.measure, dict(question.parameters))
             wanted.setdefault(experiment, []).append(want)
     done = tables["runs"].where("status = 'done'").select("run_id")
-    runs = planned = _of(plan, wanted).join(done, "run_id")
-    tasks = 1 + sum(tables[name].count() for name in needed) // ROWS_AT_A_TIME
+    runs = _of(plan, wanted).join(done, "run_id")
+    rows = _packed(PLAN, runs.select("run_id", "configuration", *TIDY[:-1]))
     for name, experiments in sorted(needed.items()):
-        ids = _of(planned, experiments).select("run_id").distinct()
-        rows = with_rows(ids, tables[name])
-        if tasks > 1:
-            rows = rows.repartition(tasks, "run_id")
-        columns = [column for column in rows.columns if column != "run_id"]
-        gathered = rows.groupBy("run_id").agg(F.collect_list(F.struct(*columns)).alias(name))
-        runs = runs.join(gathered, "run_id", "left")
-    return runs.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
+        ids = _of(runs, experiments).select("run_id").distinct()
+        rows = rows.unionByName(
+            _packed(name, with_rows(ids, tables[name])), allowMissingColumns=True
+        )
+    together = rows.repartition("run_id").sortWithinPartitions("run_id", "table", "place")
+    return together.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
+
+
+def _packed(name: str, rows: DataFrame) -> DataFrame:
+    """Rows of a table as one column of that name, so that those of several tables can be sorted."""
+    columns = [column for column in rows.columns if column != "run_id"]
+    return rows.select(
+        "run_id",
+        F.lit(name).alias("table"),
+        F.monotonically_increasing_id().alias("place"),
+        F.struct(*columns).alias(name),
+    )
 
 
 def to_rows(values: pa.Table) -> Iterator[Row]:

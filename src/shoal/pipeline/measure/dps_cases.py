@@ -33,13 +33,18 @@ class Forest:
             if note["what"] == "joined"
         ]
         """When, who, its leader and the group, in order."""
-        self.leaders: dict[Key, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
-        self.members: dict[Key, list[int]] = defaultdict(list)
+        self.leaders: dict[Key, list[tuple[int, dict[str, Any]]]] = {}
+        self.members: dict[Key, list[int]] = {}
         for node, leader, group in self.rows:
             key = (group["attribute"], group["text"])
-            self.members[key].append(node)
+            self.members.setdefault(key, []).append(node)
             if node == leader:
-                self.leaders[key].append((node, group))
+                self.leaders.setdefault(key, []).append((node, group))
+
+    def owners(self) -> dict[str, list[int]]:
+        """Per tree the nodes that lead its root."""
+        led = {name: self.leaders.get((name, ""), []) for name in self.labels()}
+        return {name: [node for node, _ in some] for name, some in led.items()}
 
     def labels(self) -> dict[str, list[Label]]:
         """Per tree the labels of its groups."""
@@ -73,31 +78,29 @@ def _key(joined: str) -> Key:
 @case("notes", unit="groups")
 def doubled_groups(run: Run) -> Value:
     """Groups of the same label beyond the first."""
-    return sum(len(leaders) - 1 for leaders in Forest(run).leaders.values())
+    return sum(len(leaders) - 1 for leaders in run.seen_as(Forest).leaders.values())
 
 
 @case("notes", unit="trees")
 def doubled_trees(run: Run) -> Value:
     """Attributes that do not have exactly one tree and one owner."""
-    forest = Forest(run)
-    return sum(1 for name in forest.labels() if len(forest.leaders[name, ""]) != 1)
+    return sum(1 for owners in run.seen_as(Forest).owners().values() if len(owners) != 1)
 
 
 @case("notes", unit="trees")
 def wrong_owners(run: Run) -> Value:
     """Trees whose owner is not the first that joined a group of theirs."""
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     first: dict[str, int] = {}
     for _, node, _, (attribute, _) in forest.joined:
         first.setdefault(attribute, node)
-    owners = {name: [node for node, _ in forest.leaders[name, ""]] for name in forest.labels()}
-    return sum(owners[name] != [first[name]] for name in owners)
+    return sum(owners != [first[name]] for name, owners in forest.owners().items())
 
 
 @case("notes", unit="edges")
 def wrong_edges(run: Run) -> Value:
     """Edges that are no immediate inclusions."""
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     labels = forest.labels()
     wrong = 0
     for attribute, above, text in forest.edges():
@@ -114,7 +117,7 @@ def wrong_edges(run: Run) -> Value:
 @case("notes", unit="edges")
 def wrong_closest(run: Run) -> Value:
     """Equalities that are not below the closest "greater than" that includes them."""
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     labels = forest.labels()
     wrong = 0
     for attribute, above, text in forest.edges():
@@ -132,7 +135,7 @@ def wrong_closest(run: Run) -> Value:
 def wrong_members(run: Run) -> Value:
     """Memberships by a label that the subscription does not have."""
     wrong = 0
-    for _, _, group in Forest(run).rows:
+    for _, _, group in run.seen_as(Forest).rows:
         for text in group["filters"]:
             wrong += (group["attribute"], group["text"]) not in set().union(*_offers(text))
     return wrong
@@ -147,7 +150,7 @@ def _offers(text: str) -> list[set[Key]]:
 def joined_otherwise_than_once(run: Run) -> Value:
     """Subscriptions that are not in exactly one tree; with OR, in one for each disjunct."""
     joins: dict[tuple[int, str], list[Key]] = defaultdict(list)
-    for node, _, group in Forest(run).rows:
+    for node, _, group in run.seen_as(Forest).rows:
         for text in group["filters"]:
             joins[node, text].append((group["attribute"], group["text"]))
     wrong = 0
@@ -164,9 +167,11 @@ def subscriptions(run: Run) -> dict[tuple[int, str], None]:
 
 
 @case("notes", unit="subscriptions")
-def subscriptions_made(run: Run) -> Value:
-    """Subscriptions of each node; -1 if nodes differ."""
+def subscriptions_made(run: Run, which: str = "each") -> Value:
+    """Subscriptions of each node, -1 if nodes differ; or of all nodes."""
     made = Counter(n["node"] for n in run.notes if n["what"] == "subscribed")
+    if which == "all":
+        return made.total()
     counts = set(made.values())
     return counts.pop() if len(counts) == 1 and len(made) == run.configuration["nodes"] else -1
 
@@ -174,7 +179,7 @@ def subscriptions_made(run: Run) -> Value:
 @case("notes", unit="share")
 def duplicate_creations(run: Run) -> Value:
     """Groups created though one with the label was there, of all that were created."""
-    created = Counter(key for _, node, leader, key in Forest(run).joined if node == leader)
+    created = Counter(key for _, node, leader, key in run.seen_as(Forest).joined if node == leader)
     roots = [key for key in created if not key[1]]
     for key in roots:
         del created[key]
@@ -184,7 +189,7 @@ def duplicate_creations(run: Run) -> Value:
 @case("notes", unit="share")
 def groups_reachable(run: Run) -> Value:
     """Groups that pointers to live nodes lead to from the owners, of all there are."""
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     here = {(node, group["attribute"], group["text"]): group for node, _, group in forest.rows}
     reached = {key for key in here if not key[2]}
     ahead = list(reached)
@@ -204,7 +209,7 @@ def groups_reachable(run: Run) -> Value:
 @case("notes", unit="trees")
 def trees_not_entered(run: Run) -> Value:
     """Trees that events should have entered by their attributes and did not, and the reverse."""
-    exist = Forest(run).labels()
+    exist = run.seen_as(Forest).labels()
     entered: dict[tuple[int, int], set[str]] = defaultdict(set)
     wanted: dict[tuple[int, int], set[str]] = {}
     for note in run.notes:
@@ -226,7 +231,7 @@ def wrong_views(run: Run) -> Value:
     """Views that are longer than K, out of order, or missing for a successor."""
     most = run.configuration["routing"]["view"]
     wrong = 0
-    for node, leader, group in Forest(run).rows:
+    for node, leader, group in run.seen_as(Forest).rows:
         views = [group["predview"], *group["succviews"].values()] if node == leader else []
         wrong += sum(1 for view in views if len(view) > most or not _ordered(group, view))
         wrong += sum(1 for text, view in group["succviews"].items() if view[0][0] != text)
@@ -244,31 +249,25 @@ def _ordered(group: dict[str, Any], view: list[list[Any]]) -> bool:
 
 @case("notes", unit="nodes")
 def wrong_roles(run: Run) -> Value:
-    """Members that hold views for leaders only, and leaders that did not join in their turn.
+    """Nodes that play another role in their group than their turn gives them.
 
-    The creator of a group leads it, and the next K_c that join are its co-leaders. Where groups of
-    one label were merged, one of their creators leads, and has as many co-leaders.
+    The creator of a group leads it, and the next K_c that join are its co-leaders. These know the
+    whole group; other members know them, and nobody else.
     """
     kept = run.configuration["routing"]["coleaders"]
-    wrong = 0
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     joiners = forest.joiners()
-    creators: dict[Key, set[int]] = defaultdict(set)
-    for _, node, leader, key in forest.joined:
-        if node == leader:
-            creators[key].add(node)
-    for (attribute, text), leaders in forest.leaders.items():
-        for node, group in leaders if text else ():
-            first, *others = joiners[attribute, text]
-            if len(creators[attribute, text]) > 1:
-                most = min(kept, len(forest.members[attribute, text]) - 1)
-                wrong += node not in creators[attribute, text] or len(group["coleaders"]) != most
-            else:
-                wrong += node != first or set(group["coleaders"]) != set(others[:kept])
+    wrong = 0
     for node, leader, group in forest.rows:
-        leads = node == leader or node in group["coleaders"]
-        wrong += not leads and bool(group["members"] or group["predview"] or group["succviews"])
-        wrong += len(group["coleaders"]) > kept
+        key = (group["attribute"], group["text"])
+        if not key[1]:
+            continue  # a root has no members, but a staff of leaders below it
+        first, *others = joiners[key]
+        staff = {first, *others[:kept]}
+        right = leader == first and {leader, *group["coleaders"]} == staff
+        whole = set(forest.members[key]) - {node, leader} if node in staff else set()
+        views = bool(group["predview"] or group["succviews"]) and node not in staff
+        wrong += not right or set(group["members"]) != whole or views
     return wrong
 
 
@@ -276,7 +275,7 @@ def wrong_roles(run: Run) -> Value:
 def neighbours_kept(run: Run) -> Value:
     """Distinct nodes that a node keeps in its views, on average."""
     kept: dict[int, set[int]] = defaultdict(set)
-    for node, leader, group in Forest(run).rows:
+    for node, leader, group in run.seen_as(Forest).rows:
         named = {leader, *group["coleaders"], *group["known"]}
         named |= {pointer[1] for pointer in group["predview"]}
         named |= {pointer[1] for view in group["succviews"].values() for pointer in view}
@@ -287,26 +286,26 @@ def neighbours_kept(run: Run) -> Value:
 @case("notes", unit="0 or 1")
 def is_below(run: Run, above: str, text: str, attribute: str = "a") -> Value:
     """Whether a group has another one as its predecessor."""
-    return int((attribute, above, text) in Forest(run).edges())
+    return int((attribute, above, text) in run.seen_as(Forest).edges())
 
 
 @case("notes", unit="nodes")
 def group_size(run: Run, text: str, attribute: str = "a") -> Value:
     """Members of a group."""
-    return len(Forest(run).members[attribute, text])
+    return len(run.seen_as(Forest).members.get((attribute, text), ()))
 
 
 @case("notes", unit="node")
 def group_leader(run: Run, text: str, attribute: str = "a") -> Value:
     """The leader of a group; -1 if there are none or several."""
-    leaders = Forest(run).leaders[attribute, text]
+    leaders = run.seen_as(Forest).leaders.get((attribute, text), ())
     return leaders[0][0] if len(leaders) == 1 else -1
 
 
 @case("notes", unit="nodes")
 def coleaders_known(run: Run, text: str, attribute: str = "a") -> Value:
     """Co-leaders that every member of a group knows of, the same ones; -1 if these differ."""
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     known = {
         (leader, *sorted(group["coleaders"]))
         for _, leader, group in forest.rows
@@ -318,7 +317,7 @@ def coleaders_known(run: Run, text: str, attribute: str = "a") -> Value:
 @case("notes", unit="edges")
 def wrong_one_sided(run: Run) -> Value:
     """Edges of a tree of ``>``, ``<`` and ``=`` that are not the only ones its labels allow."""
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     labels = forest.labels()
     wrong = 0
     for attribute, above, text in forest.edges():

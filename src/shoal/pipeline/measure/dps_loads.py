@@ -27,7 +27,7 @@ def _busiest(run: Run, way: str, since: float) -> dict[float, int]:
 @case("notes", "loads", unit="share")
 def busiest_is_owner(run: Run, way: str = "in", since: float = 0.0) -> Value:
     """Time bins in which the busiest node is the owner of a tree, of all."""
-    owners = {node for (_, text), led in Forest(run).leaders.items() if not text for node, _ in led}
+    owners = {node for some in run.seen_as(Forest).owners().values() for node in some}
     busiest = _busiest(run, way, since)
     return sum(node in owners for node in busiest.values()) / len(busiest) if busiest else None
 
@@ -35,7 +35,7 @@ def busiest_is_owner(run: Run, way: str = "in", since: float = 0.0) -> Value:
 @case("notes", "loads", unit="share")
 def busiest_leads_largest(run: Run, since: float = 0.0) -> Value:
     """Time bins in which the node that sends most leads a group that no other exceeds in size."""
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     ahead = list(reversed(forest.joined))
     sizes: Counter[tuple[str, str]] = Counter()
     leaders: dict[tuple[str, str], int] = {}
@@ -57,7 +57,7 @@ def busiest_leads_largest(run: Run, since: float = 0.0) -> Value:
 def early_joiners_load(run: Run) -> Value:
     """Spearman's correlation of what nodes sent with how late they joined their groups."""
     turns: dict[int, list[int]] = defaultdict(list)
-    for joiners in Forest(run).joiners().values():
+    for joiners in run.seen_as(Forest).joiners().values():
         for turn, node in enumerate(joiners):
             turns[node].append(turn)
     sent: Counter[int] = Counter()

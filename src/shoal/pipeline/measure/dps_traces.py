@@ -47,7 +47,7 @@ def repeated_copies(run: Run) -> Value:
     generic = run.configuration["routing"]["traversal"] == "generic"
     copies = Counter(
         (*said["event"], said["attribute"], said["at"], row["target"])
-        for row, said in _events(run)
+        for row, said in run.seen_as(_events)
         if not (generic and said["direction"] == START)
     )
     return sum(count - 1 for count in copies.values())
@@ -73,7 +73,7 @@ def passed_while_blocked(run: Run) -> Value:
     if not spans:
         return None
     passed = 0
-    for row, said in _events(run):
+    for row, said in run.seen_as(_events):
         group = said["came"] if said["direction"] == DOWN else None
         for since, until in spans.get((row["source"], said["attribute"], group or ""), ()):
             passed += group is not None and since < row["time"] < until
@@ -82,26 +82,20 @@ def passed_while_blocked(run: Run) -> Value:
 
 @case("messages", unit="groups")
 def groups_created_twice(run: Run) -> Value:
-    """Groups that were created again below a predecessor that had them already."""
-    created: set[tuple[int, str, str]] = set()
-    twice = 0
-    for row in run.messages:
-        if row["kind"] not in ("created", "left"):
-            continue
-        said = fields(row["content"])
-        group = (row["target"], said["attribute"], said["text"])
-        if row["kind"] == "left":
-            created.discard(group)  # it has moved below another one
-        elif "accepted=True" in row["content"]:
-            twice += group in created
-            created.add(group)
-    return twice
+    """Groups that were created more than once below the same predecessor."""
+    created = Counter(
+        (row["target"], said["attribute"], said["at"], said["text"])
+        for row in run.messages
+        if row["kind"] == "created" and "accepted=True" in row["content"]
+        for said in [fields(row["content"])]
+    )
+    return created.total() - len(created)
 
 
 @case("messages", "notes", unit="messages")
 def subscriptions_told(run: Run) -> Value:
     """Messages that hold a whole subscription; one that is a label cannot be told from it."""
-    labels = {text for _, text in Forest(run).leaders}
+    labels = {text for _, text in run.seen_as(Forest).leaders}
     whole = [text for _, text in subscriptions(run) if text not in labels]
     if not whole:
         return None
@@ -112,7 +106,7 @@ def subscriptions_told(run: Run) -> Value:
 @case("messages", "notes", unit="groups")
 def disturbed_afar(run: Run, since: float, levels: int = 3) -> Value:
     """Groups with changes after a crash that are not within K levels of the crashed node's."""
-    forest = Forest(run)
+    forest = run.seen_as(Forest)
     crashed = [n["node"] for n in run.notes if n["what"] == "node down" and n["time"] >= since]
     theirs = {key for _, node, _, key in forest.joined if node in crashed}
     above = {(attribute, text): (attribute, up) for attribute, up, text in forest.edges()}
