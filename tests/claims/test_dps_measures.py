@@ -118,6 +118,15 @@ def test_a_leader_that_does_not_know_its_group_is_seen() -> None:
     assert dps_cases.wrong_roles(run([*joined, *staff, nosy])) == 1
 
 
+def test_a_group_that_is_created_again_is_seen() -> None:
+    created = [note(n, "joined", "x x > 2", n, 10.0 * n) for n in range(3)]
+    other = note(3, "joined", "x x > 9", 3, 20.0)
+    member = note(3, "joined", "x x > 2", 0, 20.0)
+    made = run([*TREE, *created, other, member])
+    assert dps_cases.duplicate_creations(made) == 0.5
+    assert dps_cases.duplicate_creations(made, since=5.0) == pytest.approx(2 / 3)
+
+
 def test_a_second_copy_is_seen() -> None:
     inside = PublishGroup(EVENT, "x", "x > 2", "x > 2", DOWN, 2, 0)
     way_in = Publish(EVENT, "x", "x > 2", "", START, 1)

@@ -177,13 +177,18 @@ def subscriptions_made(run: Run, which: str = "each") -> Value:
 
 
 @case("notes", unit="share")
-def duplicate_creations(run: Run) -> Value:
-    """Groups created though one with the label was there, of all that were created."""
-    created = Counter(key for _, node, leader, key in run.seen_as(Forest).joined if node == leader)
-    roots = [key for key in created if not key[1]]
-    for key in roots:
-        del created[key]
-    return 1 - len(created) / sum(created.values()) if created else None
+def duplicate_creations(run: Run, since: float = 0.0) -> Value:
+    """Groups created though one with the label was there, of all that were created since a time."""
+    seen: set[Key] = set()
+    created = again = 0
+    for time, node, leader, key in run.seen_as(Forest).joined:
+        if node != leader or not key[1]:
+            continue  # a root is no group that a subscriber asks for
+        if time >= since:
+            created += 1
+            again += key in seen
+        seen.add(key)
+    return again / created if created else None
 
 
 @case("notes", unit="share")
