@@ -471,3 +471,29 @@ def test_what_is_on_its_way_over_a_link_that_is_dropped_arrives() -> None:
             assert got == sent
 
     run(story())
+
+
+@pytest.mark.parametrize("routing", ["subscription-forwarding", "semi-probabilistic"])
+def test_what_a_neighbour_wants_no_longer_when_it_is_back_is_forgotten(routing: str) -> None:
+    """Its filters stay in the tables while it is away, and all of them until it is whole again."""
+
+    async def story() -> None:
+        links = {"name": "links", "reconnect": (0.02, 0.5), "look": 0.25}
+        settings: dict[str, Any] = {"overlay": links, "routing": {"name": routing}, **QUICK}
+
+        def table() -> set[tuple[int, str]]:
+            return {(node, text) for node, text, _ in first.status(True).table or ()}
+
+        async with Broker(Settings(name="1", **settings)) as first:
+            second = await Broker(Settings(name="2", links=(first.address,), **settings)).start()
+            stays, goes = (AttributeFilter(f"a{n} = 1") for n in range(2))
+            for filter in (stays, goes):
+                second.listen_to(filter, lambda event: None)
+            await until(lambda: table() == {(2, stays.text), (2, goes.text)}, "it is announced")
+            await second.drain()
+            assert table() == {(2, stays.text), (2, goes.text)}
+            async with Broker(Settings(name="2", links=(first.address,), **settings)) as again:
+                again.listen_to(stays, lambda event: None)
+                await until(lambda: table() == {(2, stays.text)}, "what is gone is forgotten")
+
+    run(story())

@@ -19,16 +19,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from shoal.live.messages import Bye, Leave
 from shoal.live.waves import Waves
 from shoal.live.wire import encode
-from shoal.routing.messages import Subscribe, Unsubscribe
 from shoal.stack import Layer
 
 if TYPE_CHECKING:
-    from shoal.content import Filter
     from shoal.live.broker import Broker
     from shoal.stack import Message, NodeId
 
@@ -48,8 +46,6 @@ class Held:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.announced: set[Filter] = set()
-        """Filters that the neighbour has announced since its return."""
         self.events: deque[tuple[Message, int]] = deque()
         self._bytes = 0
 
@@ -218,12 +214,6 @@ class Departures:
         held.keep(message)
         return True
 
-    def announced(self, node: NodeId, message: Any) -> None:
-        """A neighbour that was away announces what its side wants."""
-        held = self.absent.get(node)
-        if held is not None and isinstance(message, Subscribe):
-            held.announced.add(message.filter)
-
     def release(self, node: NodeId) -> None:
         """See :class:`~shoal.stack.host.Host`."""
         held = self.absent.pop(node, None)
@@ -237,12 +227,6 @@ class Departures:
                 log.warning("%d events kept for node %d are lost", len(messages), node)
             self.waves.lost(node)
             return
-        routing = broker.layers.routing
-        table = getattr(routing, "table", None)
-        if Unsubscribe in routing.handlers() and table is not None:
-            for filter in list(table.filters_of(node)):
-                if filter not in held.announced:  # nobody there wants it any more
-                    routing.receive(node, Unsubscribe(filter))
         for message in messages:
             broker.host.send(node, message)
         self.waves.returned(node)

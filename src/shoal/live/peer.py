@@ -128,8 +128,6 @@ class Peer:
                 self.last_beat = message
         if broker.recording is not None:
             broker.recording.received(message)
-        if broker.departures.absent:
-            broker.departures.announced(self.node, message)
         broker.layers.receive(self.node, message)
         if not broker.departures.whole:
             broker.departures.look_whole()

@@ -365,7 +365,10 @@ class Configured(Overlay):
             self.link_down(node)
 
     def _forget_absent(self, node: NodeId) -> None:
-        self.absent.pop(node).timer.cancel()
+        absent = self.absent.pop(node)
+        absent.timer.cancel()
+        if absent.linked:
+            self.link_renewed(node)
         self.host.release(node)
 
     def describe(self) -> dict[str, object]:

@@ -226,6 +226,8 @@ class HorizonRouting(Routing):
         self.horizon = horizon
         self.allowance = Allowance(host)
         self.table = HorizonTable(host, self.allowance if self.allowance.bounded else None)
+        self.doubted: dict[NodeId, dict[Filter, None]] = {}
+        """Filters that a neighbour announced before it was away, and not since it is back."""
         self.seen = Seen()
 
     def handlers(self) -> dict[type[Message], Handler]:
@@ -289,6 +291,8 @@ class HorizonRouting(Routing):
             filter = self.allowance.announced(sender, filter, kept)
             if filter == filter.everything() and sender in self.allowance.excess:
                 distance = 1
+        if sender in self.doubted:
+            self.doubted[sender].pop(filter, None)
         if self.table.put(sender, filter, distance):
             self.spread(filter)
 
@@ -319,10 +323,26 @@ class HorizonRouting(Routing):
         near += [n for n in self.allowance.excess if n not in near]
         return near or list(self.neighbours)
 
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """From now on this neighbour takes part; if it did so already, it was away meanwhile."""
+        if neighbour in self.neighbours:
+            self.doubted[neighbour] = dict.fromkeys(self.table.filters_of(neighbour))
+            self.allowance.forget(neighbour)
+        self.neighbours[neighbour] = None
+
+    def link_renewed(self, neighbour: NodeId) -> None:
+        """As if the neighbour had unsubscribed from what it did not announce again."""
+        self.remove_entries(neighbour, list(self.doubted.pop(neighbour, {})))
+
+    def remove_entries(self, neighbour: NodeId, filters: list[Filter]) -> None:
+        """Remove filters of a neighbour, and tell the others what follows from that."""
+        for filter in filters:
+            self.table.remove(neighbour, filter)
+            self.spread(filter)
+
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """As if the lost neighbour had unsubscribed from everything it brought."""
         self.neighbours.pop(neighbour, None)
         self.allowance.forget(neighbour)
-        for filter in self.table.filters_of(neighbour):
-            self.table.remove(neighbour, filter)
-            self.spread(filter)
+        self.doubted.pop(neighbour, None)
+        self.remove_entries(neighbour, self.table.filters_of(neighbour))

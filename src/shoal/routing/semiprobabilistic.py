@@ -213,7 +213,7 @@ class SemiProbabilistic(HorizonRouting):
             self.alone = False
             for only in self.neighbours:
                 self.host.send(only, Leaf(False))
-        self.neighbours[neighbour] = None
+        super().link_up(neighbour, reconfiguration)
         self.told[neighbour] = {}
         for filter in self.table.filters():
             self._announce(neighbour, filter, self.table.nearest(filter, self.horizon)[1])

@@ -96,6 +96,8 @@ class SubscriptionForwarding(Routing):
         self.remembers = parameters.announced
         self.covering = parameters.covering
         self.announced: dict[NodeId, dict[Filter, None]] = {}
+        self.doubted: dict[NodeId, dict[Filter, None]] = {}
+        """Filters that a neighbour announced before it was away, and not since it is back."""
         self.cover_index = CoverIndex()
         """With ``covering``, every filter that is in the table or announced over a link."""
         self.seen = Seen()
@@ -166,6 +168,8 @@ class SubscriptionForwarding(Routing):
             filter: Filter = cast("Subscribe", message).filter
             if self.allowance.bounded:
                 filter = self.allowance.announced(sender, filter, self.table.has(sender, filter))
+            if sender in self.doubted:
+                self.doubted[sender].pop(filter, None)
             self.insert(sender, filter)
 
     def on_unsubscribe(self, sender: NodeId, message: Message) -> None:
@@ -350,8 +354,16 @@ class SubscriptionForwarding(Routing):
         """Left to the reconfiguration protocol."""
         self.reconfiguration.link_replaced(old, near, far, reconfiguration)
 
+    def link_renewed(self, neighbour: NodeId) -> None:
+        """As if the neighbour had unsubscribed from what it did not announce again."""
+        for filter in self.doubted.pop(neighbour, {}):
+            self.delete(neighbour, filter)
+
     def add_neighbour(self, neighbour: NodeId) -> None:
-        """From now on this neighbour takes part."""
+        """From now on this neighbour takes part; if it did so already, it was away meanwhile."""
+        if neighbour in self.neighbours:
+            self.doubted[neighbour] = dict.fromkeys(self.table.filters_of(neighbour))
+            self.allowance.forget(neighbour)
         self.neighbours[neighbour] = None
         self.announced[neighbour] = {}
         if self.table.watcher is not None:
@@ -361,6 +373,7 @@ class SubscriptionForwarding(Routing):
         """From now on it does not; what was told over the link is forgotten."""
         self.neighbours.pop(neighbour, None)
         self.allowance.forget(neighbour)
+        self.doubted.pop(neighbour, None)
         told = self.announced.pop(neighbour, None)
         if self.covering and told is not None:
             for filter in told:

@@ -7,7 +7,8 @@ Layers call their neighbours in the stack directly:
 from                    to                    calls
 ======================  ====================  ====================================================
 overlay                 routing               ``link_up``, ``link_down``, ``link_replaced``,
-                                              ``parent_changed``: these four and no others
+                                              ``link_renewed``, ``parent_changed``: these five
+                                              and no others
 overlay, recovery       routing               ``filters``, ``filters_from``, ``next_hops``
 routing                 recovery              ``seen``, ``arrived``
 recovery                routing               ``known_filters``, ``linked``
@@ -217,6 +218,12 @@ class Routing(Layer):
         Routings that do not use the association ignore it.
         """
 
+    def link_renewed(self, neighbour: NodeId) -> None:
+        """A neighbour that was linked twice, since it was away, has announced all that it wants.
+
+        What it announced before the second ``link_up``, and not again since, it no longer wants.
+        """
+
     def parent_changed(self, parent: NodeId) -> None:
         """On a rooted overlay: the neighbour towards the root is another one (LOCAL: none)."""
 
@@ -225,8 +232,8 @@ class Routing(Layer):
 class Overlay(Layer):
     """Who are my neighbours? Opens and closes connections, and makes links of some of them.
 
-    Its four methods ``link_up``, ``link_down``, ``link_replaced`` and ``parent_changed`` are the
-    only way in which a routing hears of links.
+    Its methods ``link_up``, ``link_down``, ``link_replaced``, ``link_renewed`` and
+    ``parent_changed`` are the only way in which a routing hears of links.
     """
 
     def __init__(self, host: Host, routing: Routing) -> None:
@@ -256,6 +263,10 @@ class Overlay(Layer):
     ) -> None:
         """Say which link stands in for a lost one; see :meth:`Routing.link_replaced`."""
         self.routing.link_replaced(old, near, far, reconfiguration)
+
+    def link_renewed(self, neighbour: NodeId) -> None:
+        """Say that a neighbour is back, and all its side is; see :meth:`Routing.link_renewed`."""
+        self.routing.link_renewed(neighbour)
 
     def parent_changed(self, parent: NodeId) -> None:
         """Say which neighbour lies towards the root (LOCAL: none)."""

@@ -146,6 +146,10 @@ class Tap(Routing):
         """Pass on."""
         self.routing.parent_changed(parent)
 
+    def link_renewed(self, neighbour: NodeId) -> None:
+        """Pass on."""
+        self.routing.link_renewed(neighbour)
+
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """Pass on."""
         self.routing.link_up(neighbour, reconfiguration)
