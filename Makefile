@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= out
-# Tests of one file stay on one core, and so do all files that share the Spark session (tests/conftest.py).
-TWO_CORES := --numprocesses 2 --dist loadgroup
+# A file's tests share what they have set up. Files are taken in the order of tests/conftest.py.
+# Three at a time: those of live brokers mostly wait.
+TWO_CORES := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 SOURCES := $(shell find src benchmarks -name __pycache__ -prune -o -name '*.egg-info' -prune -o -type f -print)
 

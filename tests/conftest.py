@@ -20,31 +20,36 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")  # an example may take as long as the machine needs
 
 LONG = (
-    # Spark, and whole programs run as a user runs them.
-    "tests/pipeline/",
     "tests/claims/",
     "tests/docs/",
-    "tests/cli/test_cli_commands.py",
-    "tests/cli/test_cli_chaos.py",
-    "tests/live/test_commands.py",
-    "tests/live/test_faults.py",
-    "tests/live/test_lstree_live.py",
-    "tests/live/test_virtual.py::test_many",
+    "tests/chaos/",
+    "tests/test_installing.py",
+    "tests/content/index/",
     "tests/live/test_dps_faults.py",
+    "tests/live/test_faults.py",
+    "tests/live/test_chaos.py",
+    "tests/simulation/dataplane/",
+    "tests/pipeline/",
+    "tests/live/test_rolling_restart.py",
+    "tests/live/test_commands.py",
     "tests/live/test_recording.py",
+    "tests/live/test_lstree_live.py",
+    "tests/live/test_cycles.py",
     "tests/live/test_operating.py",
     "tests/live/test_dhtree_live.py",
-    # Histories by the thousand, and kernels compiled for every case.
-    "tests/chaos/",
-    "tests/simulation/dataplane/",
+    "tests/cli/test_cli_commands.py",
+    "tests/cli/test_cli_chaos.py",
     "tests/simulation/test_importers.py",
+    "tests/live/test_virtual.py::test_many",
     "tests/live/test_hostile.py::test_8000_mutated_frames_crash_nothing",
-    "tests/content/index/",
     "tests/overlay/test_reference_tree.py::test_every_set",
     "tests/overlay/test_chord.py::test_whatever",
     "tests/overlay/test_dhtree.py::test_whatever",
 )
-"""The start of the names of all tests that take long; the rest needs less than two minutes."""
+"""The start of the names of all tests that take long, the longest files first.
+
+They are started in this order, so that no core waits for the other at the end.
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,15 +58,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, if asked to; say which tests belong on the same core."""
-    on_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
-    for item in items:
-        together = "spark" if item.path in on_spark else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(together))
+    """Begin with what takes long; leave it out, if asked to."""
+    rank = {item: _rank(item.nodeid) for item in items}
     if config.getoption("--quick"):
-        long = [item for item in items if item.nodeid.startswith(LONG)]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.nodeid.startswith(LONG)]
+        config.hook.pytest_deselected(items=[item for item in items if rank[item] < len(LONG)])
+        items[:] = [item for item in items if rank[item] == len(LONG)]
+    items.sort(key=rank.__getitem__)
+
+
+def _rank(name: str) -> int:
+    """The place in ``LONG`` of a test; behind all for one that is not named there."""
+    return next((i for i, start in enumerate(LONG) if name.startswith(start)), len(LONG))
 
 
 @pytest.fixture(scope="session")
