@@ -9,7 +9,7 @@ import pytest
 
 from shoal.content import AttributeFilter
 from shoal.content.normal import NormalForm
-from shoal.simulation.contents import WORKLOADS, Stock, dps, shuffled, word
+from shoal.simulation.contents import WORKLOADS, Stock, dictionary_word, dps, shuffled
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
@@ -43,12 +43,21 @@ def test_dps_matches_the_share_that_independent_predicates_give(
     assert sum(shares) / len(shares) == pytest.approx(expected, rel=0.5)
 
 
+def test_words_are_distinct_and_spelt_with_common_letters() -> None:
+    words = [dictionary_word(number) for number in range(20_000)]
+    assert len(set(words)) == len(words)
+    letters = Counter("".join(words))
+    assert len(letters) == 26
+    assert 0.1 < letters["e"] / letters.total() < 0.16
+    assert letters["z"] / letters.total() < 0.01
+
+
 def test_a_filter_asks_for_a_letter_of_a_popular_word() -> None:
     """Letters are drawn from the words that filters favour, so they are as uneven as these."""
     (text,) = (a for a in dps(1).attributes if a.name == "text")
     drawn = dps(1, attributes=(replace(text, equality=0.0, filter_zipf=3.0),))
     letters = Counter(str(form) for form in drawn.forms(2_000))
-    favourite = word(int(shuffled(500, 1, "filters text")[0]))
+    favourite = dictionary_word(int(shuffled(500, 1, "filters text")[0]))
     assert sum(count for _, count in letters.most_common(len(set(favourite)))) > 1_600
 
 

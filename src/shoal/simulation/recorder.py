@@ -107,6 +107,7 @@ class Recorder:
         self.keeps_loads = "loads" in tables
         self.keeps_reach = "reach" in tables
         self.observes = self.keeps_loads or self.keeps_reach
+        self.keeps_routes = "routes" in tables
         self.up: list[Any] = []
         """Per node something while it is up, None while it is not."""
         self.loads: array[int] = array("q")
@@ -348,6 +349,8 @@ class Recorder:
 
     def stopped(self, why: str, copies: int, hops: int, deterministic: int) -> None:
         """Copies of an event go no further."""
+        if not self.keeps_routes:
+            return
         key = (self.kernel.now // self.bin_ns, why)
         before = self.routes.get(key, (0, 0, 0))
         self.routes[key] = (before[0] + copies, before[1] + hops, before[2] + deterministic)

@@ -93,9 +93,11 @@ class Epidemic(Publishing):
                 node.host.stopped(event, "filtered at sender", hops, hops)
                 continue
             down = Publish(event, attribute, below, text, DOWN, hops + 1)
-            nodes = tuple(p for p in successor.view if p.text == below)
-            for pointer in _some(nodes or successor.view, node.next_level, bits >> 13):
-                node.send(pointer.contact, down)
+            nodes = successor.nearest()
+            size = len(nodes)
+            first = (bits >> 13) % size if size > node.next_level else 0
+            for turn in range(min(size, node.next_level)):
+                node.send(nodes[(first + turn) % size].contact, down)
 
     # Views
 

@@ -46,6 +46,17 @@ class Successor:
         self.told: Branch | None = None
         self.taken: Branch | None = None
         """Branch, as another node told it, that this one was last taken from."""
+        self._nearest: tuple[Pointer, ...] = ()
+        self._nearest_of: tuple[Pointer, ...] = ()
+
+    def nearest(self) -> tuple[Pointer, ...]:
+        """The pointers of the view that lead into the group itself; all if there are none."""
+        view = self.view
+        if self._nearest_of is not view:
+            text = self.label.text
+            self._nearest = tuple([p for p in view if p.text == text]) or view
+            self._nearest_of = view
+        return self._nearest
 
     def branch(self) -> Branch:
         """The successor as a message carries it."""
