@@ -382,19 +382,20 @@ class Dps(Routing):
 
     def _sample_known(self, group: Group) -> None:
         """A leader's partial view: a random part of all members."""
-        contacts = [member.contact for member in group.members.values()]
-        if len(contacts) > self.groupview:
-            bits = self.draw()
-            size = len(contacts)
-            chosen: dict[NodeId, Contact] = {}
-            step = 0
-            while len(chosen) < self.groupview and step < 4 * self.groupview:
-                one = contacts[bits % size]
-                chosen[one.node] = one
-                bits = bits // size if bits >= size else self.draw()
-                step += 1
-            contacts = list(chosen.values())
-        group.known = tuple(contacts)
+        members = list(group.members.values())
+        size = len(members)
+        if size <= self.groupview:
+            group.known = tuple([member.contact for member in members])
+            return
+        bits = self.draw()
+        chosen: dict[NodeId, Contact] = {}
+        step = 0
+        while len(chosen) < self.groupview and step < 4 * self.groupview:
+            one = members[bits % size].contact
+            chosen[one.node] = one
+            bits = bits // size if bits >= size else self.draw()
+            step += 1
+        group.known = tuple(chosen.values())
 
     def take_state(self, group: Group, state: State) -> None:
         """A group as its leader, or another member, knows it."""

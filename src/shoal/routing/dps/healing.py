@@ -24,7 +24,6 @@ from shoal.routing.dps.messages import (
     BeatAnswer,
     Branch,
     Leader,
-    Membership,
     Pointer,
     Report,
     ReportAnswer,
@@ -76,7 +75,8 @@ class Healing:
                 beats.setdefault(group.leader.node, []).append(group)
         for leader, groups in beats.items():
             self.beats.setdefault(leader, now)
-            node.send(groups[0].leader, Beat(node.host.contact(), tuple(map(_membership, groups))))
+            held = tuple([group.membership() for group in groups])
+            node.send(groups[0].leader, Beat(node.host.contact(), held))
         if self.beats or self.reports:
             node.later(node.timeout, self.check)
 
@@ -84,7 +84,7 @@ class Healing:
         """Beat to a group's leader at once."""
         node = self.node
         self.beats.setdefault(group.leader.node, node.host.now())
-        node.send(group.leader, Beat(node.host.contact(), (_membership(group),)))
+        node.send(group.leader, Beat(node.host.contact(), (group.membership(),)))
         node.later(node.timeout, self.check)
 
     def report(self, group: Group) -> None:
@@ -305,7 +305,3 @@ class Healing:
                 group.add(promoted)
                 made.append(promoted.branch())
         self.node.leadership.changed(group, tuple(made), (successor.label.text,))
-
-
-def _membership(group: Group) -> Membership:
-    return Membership(group.label.attribute, group.text, bool(group.filters))

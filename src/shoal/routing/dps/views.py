@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.routing.dps.labels import ROOT, Label
-from shoal.routing.dps.messages import Branch, Pointer
+from shoal.routing.dps.messages import Branch, Membership, Pointer
 
 if TYPE_CHECKING:
     from shoal.content import Filter
@@ -110,6 +110,16 @@ class Group:
         """State that a regular member last received."""
         self.rounds = 0
         """Signs of life since this group's place was last looked up."""
+        self._membership: Membership | None = None
+
+    def membership(self) -> Membership:
+        """This node's part in the group as a beat carries it."""
+        subscribed = bool(self.filters)
+        said = self._membership
+        if said is None or said.subscribed != subscribed:
+            said = Membership(self.label.attribute, self.label.text, subscribed)
+            self._membership = said
+        return said
 
     @property
     def text(self) -> str:
