@@ -83,6 +83,13 @@ def test_what_became_of_the_orphans(run: Run) -> None:
     assert overlays.share_of_small_areas(run) == 1.0
 
 
+def test_a_link_counts_for_the_node_that_joins_not_for_the_one_that_came_since() -> None:
+    slow = STORY.replace("2.1 attached 2 0 join", "3.05 attached 2 0 join")
+    assert overlays.links_per_join(told(slow, [])) == 1
+    twice = slow + "9.9 attached 2 0 join G 0.1\n"
+    assert overlays.links_per_join(told(twice, [])) == 2
+
+
 def test_an_orphan_far_from_its_grandparent_has_a_large_area() -> None:
     far = STORY.replace("9.7 attached 3 4 lost D 0.5", "9.7 attached 3 2 lost G 0.5")
     run = told(far.replace("9.5 attached 4 0", "9.5 attached 4 2"), [(0, 2), (2, 4), (2, 3)])

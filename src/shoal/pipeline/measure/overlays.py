@@ -44,12 +44,14 @@ class Played:
         self.up: set[int] = set()
         self.failures: list[Failure] = []
         self.joins: list[int] = []
-        """Links that each node made before the next change, for nodes that came one at a time."""
+        """Links that each life of a node made by joining."""
         self.reattached: list[tuple[str, float]] = []
         """Strategy and delay of every orphan's attachment."""
         self.cycles = 0
         self.roots = 0
         """Nodes that declared themselves root after they had lost a parent."""
+        self._life: dict[int, int] = {}
+        """Per node the place of its last life in ``joins``."""
         self._children: dict[int, set[int]] = {}
         self._of: dict[int, Failure] = {}
         """Per orphan the failure that made it one."""
@@ -61,6 +63,7 @@ class Played:
         node, what = int(note["node"]), note["what"]
         if what == "node up":
             self.up.add(node)
+            self._life[node] = len(self.joins)
             self.joins.append(0)
         elif what == "node down":
             self._down(node, float(note["time"]))
@@ -100,8 +103,8 @@ class Played:
             self.reattached.append((strategy, took))
             if self.failures:
                 self.failures[-1].links += 1
-        if cause == "join" and self.joins:
-            self.joins[-1] += 1
+        if cause == "join" and node in self._life:
+            self.joins[self._life[node]] += 1
         failure = self._of.pop(node, None)
         if failure is not None:
             failure.left.discard(node)
