@@ -2,7 +2,7 @@
 
 Messages out of band arrive in any order, late, or never. Connections are FIFO, but each end learns
 at any time what became of one, and may take a working one for broken. Timers fire in any order.
-Nodes crash and live again. :meth:`Adversary.settle` then plays fair until all is quiet.
+Nodes leave, crash and live again. :meth:`Adversary.settle` then plays fair until all is quiet.
 """
 
 from __future__ import annotations
@@ -97,9 +97,13 @@ class Life(Host):
 class Adversary:
     """A few nodes, and everything that is about to happen to them."""
 
-    def __init__(self, seed: int, nodes: int, parameters: dict[str, Any]) -> None:
+    def __init__(
+        self, seed: int, nodes: int, parameters: dict[str, Any], kind: bool = False
+    ) -> None:
         self.seed = seed
         self.random = Random(seed)
+        self.kind = kind
+        """Messages mostly arrive before timers fire, so that nodes that leave hand over."""
         self.now = 0.0
         self.protocol = find("overlay", "lstree")
         self.parameters = validate(self.protocol, {"heartbeat": 0, "recolour": 60.0, **parameters})
@@ -119,13 +123,14 @@ class Adversary:
     def step(self) -> None:
         """One thing happens; afterwards the promises hold."""
         acts: list[tuple[float, list[Any], Callable[[int, list[Any]], None]]] = [
-            (12, self.letters, self.letter),
-            (12, self.busy_ends(), self.word),
+            (24 if self.kind else 12, self.letters, self.letter),
+            (30 if self.kind else 12, self.busy_ends(), self.word),
             (6, self.requests, self.request),
-            (4, self.armed(), self.fire),
+            (0.7 if self.kind else 4, self.armed(), self.fire),
             (1, [n for n in range(len(self.epochs)) if n not in self.lives], self.start),
-            (0.25, list(self.lives), self.crash),
-            (0.4, self.open_ends(), self.suspect),
+            (0.1 if self.kind else 0.25, list(self.lives), self.crash),
+            (0.7 if self.kind else 0.25, list(self.lives), self.leave),
+            (0.1 if self.kind else 0.4, self.open_ends(), self.suspect),
             (1, self.letters, self.lose),
             (1, self.letters, self.duplicate),
         ]
@@ -133,6 +138,7 @@ class Adversary:
         ((_, things, act),) = self.random.choices(able, [weight for weight, _, _ in able])
         self.now += self.random.random() * 0.05
         act(self.random.randrange(len(things)), things)
+        self.bury()
         self.check()
 
     def letter(self, at: int, things: list[Any]) -> None:
@@ -241,6 +247,18 @@ class Adversary:
         for connection in list(life.connections.values()):
             self.end(life, connection)
 
+    def leave(self, at: int, things: list[Any]) -> None:
+        """A node is stopped in good order, some of them twice."""
+        life = self.lives[things[at]]
+        self.log.append(f"stop {life.node}")
+        life.overlay.stop()
+
+    def bury(self) -> None:
+        """Nodes that were stopped and have closed their connections are no more."""
+        for node, life in list(self.lives.items()):
+            if life.overlay.stopping and not life.overlay.heard:
+                self.crash(0, [node])
+
     def open_ends(self) -> list[tuple[Life, Connection]]:
         return [
             (life, connection)
@@ -280,6 +298,7 @@ class Adversary:
                 assert overlay.parent not in overlay.children, self.story(f"{life.node}: both")
                 assert not overlay.root
             linked = {n for n, child in overlay.children.items() if child.attached}
+            linked |= overlay._parting.keys()
             assert linked <= overlay.heard.keys(), self.story(f"children of {life.node}")
             assert overlay.neighbours.keys() == linked | ({overlay.parent} - {LOCAL})
             parent = self.parent(life)
@@ -293,6 +312,25 @@ class Adversary:
                 assert parent.node not in seen, self.story(f"a cycle through {parent.node}")
                 seen.add(parent.node)
                 parent = self.parent(parent)
+        self.check_links()
+
+    def check_links(self) -> None:
+        """Links that both ends have form no cycle."""
+        tree: dict[NodeId, NodeId] = {}
+
+        def top(node: NodeId) -> NodeId:
+            while node in tree:
+                node = tree[node]
+            return node
+
+        for a, life in self.lives.items():
+            for b in life.overlay.neighbours:
+                far = self.lives.get(b)
+                if a > b or far is None or a not in far.overlay.neighbours:
+                    continue
+                if life.connections.get(b) is far.connections.get(a) is not None:
+                    assert top(a) != top(b), self.story(f"a cycle of links through {a}-{b}")
+                    tree[top(a)] = top(b)
 
     def story(self, what: str) -> str:
         return f"seed {self.seed}: {what}\n" + "\n".join(self.log[-40:])
@@ -315,6 +353,7 @@ class Adversary:
                 if things:
                     self.now += 0.001
                     act(self.random.randrange(len(things)), things)
+                    self.bury()
                     self.check()
                     break
             else:
@@ -323,6 +362,7 @@ class Adversary:
                 if timers[next_one].due > end:
                     return
                 self.fire(next_one, timers)
+                self.bury()
                 self.check()
 
     def roots(self) -> list[NodeId]:

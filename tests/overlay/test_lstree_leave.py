@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from adversary import Adversary, Connection, Life
 
+from shoal.overlay.handover_messages import Flush, Flushed, Leaving, Moved, Settled
+from shoal.overlay.lstree_member import Child
+from shoal.overlay.lstree_messages import Attach, Heir, ParentRequest, Ping, Regional, Welcome
 from shoal.simulation import parse_config, simulate
+from shoal.stack import LOCAL, Contact, Message
 
 NODES = 24
 START, EVERY, LEAVES = 6.0, 1.5, 10
@@ -66,3 +71,141 @@ def test_nodes_that_leave_one_by_one_lose_no_event(seed: int) -> None:
     what = [note["value"].split()[0] for note in notes if note["what"] == "attached"]
     assert what.count("leave") >= LEAVES // 2, "children were handed over"
     assert "lost" not in what, "and nobody was an orphan"
+
+
+# A small world: 0 is root, 1 its child, 2 and 3 are children of 1; 9 is a stranger, but connected.
+
+RED = (2, 5, 0)
+LINKS = ((0, 1), (1, 2), (1, 3))
+
+
+def world() -> dict[int, Life]:
+    made = Adversary(1, 10, {})
+    for depth, node in enumerate((0, 1, 2, 3, 9)):
+        life = made.lives[node] = Life(made, node, 0)
+        life.overlay.colour, life.overlay.depth = RED, float(depth)
+    made.lives[0].overlay.root = True
+    for a, b in (*LINKS, (1, 9), (0, 9)):
+        above, below = made.lives[a], made.lives[b]
+        connection = Connection(above, below)
+        connection.open.update((a, b))
+        above.connections[b] = below.connections[a] = connection
+        above.overlay.heard[b] = below.overlay.heard[a] = 0.0
+        if (a, b) in LINKS:
+            child = above.overlay.children[b] = Child(Contact(b), 0, 1)
+            child.attached = True
+            below.overlay.parent, below.overlay.parent_depth = a, above.overlay.depth
+            below.overlay.ancestors = (Contact(a),)
+            above.overlay.neighbours[b] = None
+            below.overlay.neighbours[a] = None
+    return made.lives
+
+
+def sent(a: Life, b: int) -> list[Message]:
+    """What has been sent to a node and has not been looked at."""
+    queue = a.connections[b].queues[b]
+    found = list(queue)
+    queue.clear()
+    return found
+
+
+FORGED = [
+    Flush((9,), 7, True),
+    Flushed((1,), 7),
+    Flushed((2, 1), 7),
+    Moved(0, 7),
+    Settled(),
+    Leaving(),
+    Heir(),
+    Welcome(1),
+]
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=repr)
+def test_a_stranger_cannot_speak_for_a_parent_or_a_child(forged: Message) -> None:
+    lives = world()
+    middle = lives[1].overlay
+    middle.stop()
+    middle.receive(2, Moved(0, 7))
+    for node in (0, 2, 3, 9):
+        sent(lives[1], node)
+    middle.receive(9, forged)
+    assert middle.parent == 0
+    assert not middle.root
+    assert list(middle.neighbours) == [0, 2, 3]
+    assert 2 in middle._parting
+    assert not any(sent(lives[1], node) for node in (0, 2, 3))
+
+
+def test_a_child_cannot_end_what_another_is_handed() -> None:
+    lives = world()
+    middle = lives[1].overlay
+    middle.stop()
+    middle.receive(2, Moved(0, 7))
+    middle.receive(3, Flushed((1,), 7))
+    assert 2 in middle._parting, "events for 2 may still be on their way"
+    middle.receive(0, Flushed((1,), 7))
+    assert 2 not in middle._parting
+
+
+@pytest.mark.parametrize(
+    "lie", [Attach(1), Regional(RED, 0.0, (), ()), Moved(0, 8), Welcome(1), Heir()], ids=repr
+)
+def test_a_child_that_moves_and_lies_is_parted_from_all_the_same(lie: Message) -> None:
+    lives = world()
+    middle = lives[1].overlay
+    middle.stop()
+    middle.receive(2, Moved(0, 7))
+    middle.receive(2, lie)
+    for timer in reversed(lives[1].world.timers):
+        if timer.on and timer.life is lives[1]:
+            timer.callback()
+    assert 2 not in middle.neighbours
+
+
+def test_a_child_that_settles_again_and_again_is_flushed_for_once() -> None:
+    lives = world()
+    middle = lives[1].overlay
+    middle.stop()
+    middle.receive(2, Moved(0, 7))
+    sent(lives[1], 0)
+    for _ in range(100):
+        middle.receive(2, Settled())
+    assert sent(lives[1], 0) == [Flush((1,), 7, True)]
+
+
+def test_a_root_that_stops_joins_no_other_tree() -> None:
+    """It would have two parents when its heir speaks up."""
+    lives = world()
+    root = lives[0].overlay
+    root.stop()
+    assert Heir() in sent(lives[0], 1)
+    root.receive(9, Ping(Contact(9), (3, 9, 0)))
+    root.merge()
+    root.grow()
+    assert root.search is None
+    assert root.colour == RED
+
+
+def test_an_heir_that_stops_itself_is_replaced() -> None:
+    lives = world()
+    middle = lives[1].overlay
+    middle.parent, middle.root = LOCAL, True
+    middle.stop()
+    assert sent(lives[1], 2) == [Heir()]
+    middle.receive(2, Leaving())
+    assert sent(lives[1], 3) == [Heir()]
+    middle.receive(3, Leaving())
+    assert sent(lives[1], 2) == sent(lives[1], 3) == [], "nobody is left who stays"
+
+
+def test_a_node_moves_again_only_when_the_last_move_is_over() -> None:
+    lives = world()
+    leaf = lives[2].overlay
+    leaf.siblings = (Contact(3),)
+    leaf.leaving = 9
+    leaf.receive(1, Leaving())
+    assert not lives[2].world.letters
+    leaf._left()
+    ((to, _, request),) = lives[2].world.letters
+    assert (to, type(request)) == (3, ParentRequest)

@@ -34,6 +34,22 @@ def test_no_history_makes_a_cycle(instance: str) -> None:
             world.step()
 
 
+@pytest.mark.parametrize("instance", INSTANCES[:5])
+def test_nodes_that_leave_while_others_leave_fail_or_join_make_no_cycle(instance: str) -> None:
+    """A link has one meaning: nobody is parent, child or one to be handed over at once."""
+    handed_over = 0
+    for seed in range(60):
+        world = Adversary(
+            *(seed + 1_000 * INSTANCES.index(instance), 3 + seed % 7),
+            {"instance": instance, "max_degree": 3 if seed % 2 else 5},
+            kind=True,
+        )
+        for _ in range(400):
+            world.step()
+        handed_over += sum("Settled" in line for line in world.log)
+    assert handed_over > 20
+
+
 @pytest.mark.parametrize("instance", [*INSTANCES, "AG"])
 def test_left_in_peace_it_is_one_tree(instance: str) -> None:
     for seed in range(12):

@@ -47,6 +47,8 @@ class Parting:
         self.number = number
         self.parent = parent
         self.timer = timer
+        self.settled = False
+        """The child has said that it is served by its new parent."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -97,6 +99,10 @@ class Handover(Overlay):
     def on_leaving(self, sender: NodeId, message: Message) -> None:
         """The parent stops: move to another one, while it still sends events."""
         raise NotImplementedError
+
+    def comes_from_above(self, sender: NodeId) -> bool:
+        """Whether a node is the parent, or was when something was sent up to it."""
+        return sender in self.heard and sender in (self.parent, self.leaving)
 
     def complete(self) -> bool:
         """A node that moves is not cut off."""
@@ -161,7 +167,8 @@ class Handover(Overlay):
     def on_settled(self, sender: NodeId, message: Message) -> None:
         """SETTLED: the child is served by its new parent; flush what is on its way to this node."""
         parting = self._parting.get(sender)
-        if parting is not None:
+        if parting is not None and not parting.settled:
+            parting.settled = True
             self._climb(Flush((self.host.node,), parting.number, True))
 
     def _part(self, child: NodeId) -> None:
@@ -174,8 +181,8 @@ class Handover(Overlay):
         repair = Reconfiguration(parting.number)
         self.link_down(child, repair)
         self.link_replaced(child, parting.parent, child, repair)
-        del self.heard[child]
-        self.host.close(child)
+        if self.heard.pop(child, None) is not None:
+            self.host.close(child)
         self._stop_at_last()
 
     # A node that stops
@@ -203,9 +210,9 @@ class Handover(Overlay):
     # Up to the root and back
 
     def on_flush(self, sender: NodeId, message: Message) -> None:
-        """Up behind all that was sent up; the top of the tree sends it back."""
+        """A child's: up behind all that was sent up; the top of the tree sends it back."""
         flush = cast("Flush", message)
-        if sender in self.heard and flush.path[-1] == sender:
+        if sender in self.child_nodes() and flush.path[-1] == sender:
             self._climb(Flush((*flush.path, self.host.node), flush.request, flush.waits))
 
     def _climb(self, flush: Flush) -> None:
@@ -220,9 +227,9 @@ class Handover(Overlay):
             self.host.send(self.parent, flush)
 
     def on_flushed(self, sender: NodeId, message: Message) -> None:
-        """Back down, behind all that was sent down."""
+        """Back down, behind all that was sent down; from anybody else it is made up."""
         flushed = cast("Flushed", message)
-        if sender in self.heard and flushed.path[-1] == self.host.node:
+        if self.comes_from_above(sender) and flushed.path[-1] == self.host.node:
             self._flushed(flushed.path, flushed.request)
 
     def _flushed(self, path: tuple[int, ...], number: int) -> None:

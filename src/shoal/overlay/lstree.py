@@ -143,13 +143,15 @@ class LSTree(Leaver):
         if not self.root and self._growing is not None:
             self._growing.cancel()
             self._growing = None
+        if self.stopping:
+            return
         if self.root and self.host.now() - self._coloured >= self.parameters.recolour:
             self._recolour()
         self.merge()
 
     def merge(self) -> None:
         """A root asks the nodes that it knows whether they are of another tree."""
-        if self.root and self.search is None and self.merges:
+        if self.root and self.search is None and self.merges and not self.stopping:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
             kept = list(self.known.remembered.values())
             for _ in range(min(TRIES, len(kept))):
@@ -160,7 +162,7 @@ class LSTree(Leaver):
 
     def sighted(self, contact: Contact, colour: Colour) -> None:
         """A node of a tree that this one can join: the root is to ask it."""
-        if not self.merges or not precedes(self.colour, colour):
+        if not self.merges or self.stopping or not precedes(self.colour, colour):
             return
         if self.root:
             if self.search is None:

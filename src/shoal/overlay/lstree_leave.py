@@ -44,6 +44,10 @@ class Leaver(Searcher):
         """The child that is to be root in this node's place."""
         self._accepted: Accept | None = None
         """Answer of the node that a move leads to, until it is welcome there."""
+        self._predecessor = NOBODY
+        """The root that made this node its heir."""
+        self._stops = NOBODY
+        """A parent that stops, until this node looks for another one."""
 
     # A node that stops
 
@@ -58,11 +62,17 @@ class Leaver(Searcher):
         if self.parent != LOCAL:
             self.hand_over()
         elif self.root and children and self.colour[0] < LONGEST:
-            self._heir = children[0]
-            self.host.send(self._heir, Heir())
+            self._name_heir()
             self.host.after(self.timeout, self.close_all)
         else:
             self.close_all()
+
+    def _name_heir(self) -> None:
+        """The first child that stays is to be root in this node's place."""
+        staying = [node for node in self.child_nodes() if node not in self.departing]
+        self._heir = staying[0] if staying else NOBODY
+        if staying:
+            self.host.send(self._heir, Heir())
 
     def close_all(self) -> None:
         """Tell all neighbours that this node is gone."""
@@ -81,8 +91,15 @@ class Leaver(Searcher):
         child.attached = True
         self.children[sender] = child
         self.parent = LOCAL
+        self._predecessor = sender
         self.parent_changed(LOCAL)
         self.be_root(sender, "heir")
+
+    def comes_from_above(self, sender: NodeId) -> bool:
+        """See :class:`~shoal.overlay.handover.Handover`."""
+        return super().comes_from_above(sender) or (
+            sender == self._predecessor and sender in self.children
+        )
 
     def on_regional(self, sender: NodeId, message: Message) -> None:
         """The heir's first news make it the parent; otherwise as usual."""
@@ -103,11 +120,31 @@ class Leaver(Searcher):
     # Its children
 
     def on_leaving(self, sender: NodeId, message: Message) -> None:
-        """LEAVING: look for another parent, while this one still sends events."""
-        if sender == self.parent and not self.stopping and self.search is None:
-            self.search = Search("leave", self.host.now(), sender, self.next_repair())
+        """LEAVING: look for another parent, while this one still sends events.
+
+        A child that stops cannot be heir.
+        """
+        if sender == self.parent:
+            self._stops = sender
+            self._move_away()
+        elif sender in self.children:
+            self.departing.add(sender)
+            if sender == self._heir:
+                self._name_heir()
+
+    def _move_away(self) -> None:
+        """Look for another parent in place of one that stops, one move at a time."""
+        if self._stops == NOBODY or self.stopping or self.leaving != NOBODY:
+            return
+        stops, self._stops = self._stops, NOBODY
+        if stops == self.parent and self.search is None:
+            self.search = Search("leave", self.host.now(), stops, self.next_repair())
             self.search.why = "it stops"
             self._ask_next()
+
+    def _left(self) -> None:
+        super()._left()
+        self._move_away()
 
     def move_to(self, search: Search, accept: Accept) -> None:
         """Ask the new parent to make its end of the link."""
@@ -125,7 +162,11 @@ class Leaver(Searcher):
         self._accepted = None
         if search.timer is not None:
             search.timer.cancel()
-        if not can_connect(self.colour, self.depth, accept.colour, accept.depth):
+        child = self.children.get(sender)
+        if child is not None and not child.attached:
+            self._forget_child(sender)  # it had asked this node, before it accepted it
+        safe = can_connect(self.colour, self.depth, accept.colour, accept.depth)
+        if not safe or sender in self.children:
             self._answered(search, "no longer safe")
             self._ask_next()
             return

@@ -102,6 +102,12 @@ class Member(Handover):
         """Neighbours; a root, and a node that searches, keep a place for a parent."""
         return len(self.children) + 1
 
+    def tied(self, node: NodeId) -> bool:
+        """Whether a link is, or is about to be, on the connection to a node."""
+        if node == self.parent or node == self.leaving:
+            return True
+        return node in self.children or node in self._parting
+
     def on_request(self, sender: NodeId, message: Message) -> None:
         """PARENTREQUEST: step 4 of the protocol."""
         request = cast("ParentRequest", message)
@@ -120,6 +126,8 @@ class Member(Handover):
         reason = "self" if sender == self.node else ""
         if sender == self.parent or self.stopping:
             reason = "colour"  # an old request: by now it is ahead of this node
+        elif sender == self.leaving:
+            reason = "busy"  # this node's link from it is to go first
         candidates: tuple[Contact, ...] = ()
         if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
             lower, reason = self._lowered(request)
@@ -213,7 +221,7 @@ class Member(Handover):
         if sender not in self.heard:
             return
         if child is None or child.attached or child.request != attach.request:
-            if child is None:
+            if not self.tied(sender):
                 self.host.send(sender, Drop())
                 self._close(sender)
             return
@@ -245,6 +253,7 @@ class Member(Handover):
     def _forget_child(self, node: NodeId) -> None:
         """A node is no child any more, nor one to be."""
         child = self.children.pop(node)
+        self.departing.discard(node)
         if child.timer is not None:
             child.timer.cancel()
         if child.attached:
@@ -277,8 +286,7 @@ class Member(Handover):
         """The parent's news; a node that is none is told so."""
         data = cast("Regional", message)
         if sender != self.parent:
-            strange = sender not in self.children and sender != self.leaving
-            if strange and sender in self.heard:
+            if sender in self.heard and not self.tied(sender):
                 self.host.send(sender, Leave())
                 self._close(sender)
             return

@@ -112,7 +112,7 @@ class Searcher(Member):
         search.candidate = None
         if candidate is not None:
             node = candidate.node
-            if node in self.heard and node != self.parent and node not in self.children:
+            if node in self.heard and not self.tied(node):
                 self.host.send(node, Leave(search.request))
                 self._close(node)
 
@@ -175,9 +175,9 @@ class Searcher(Member):
         return entries[place:] + entries[:place]
 
     def _is_new(self, search: Search, contact: Contact) -> bool:
-        """Whether a node was not asked before, and may be: one's own children need not be."""
+        """Whether a node was not asked before, and may be: one that is linked need not be."""
         node = contact.node
-        if node >= 0 and (node == self.node or node == search.lost or node in self.children):
+        if node >= 0 and (node == self.node or node == search.lost or self.tied(node)):
             return False
         return key_of(contact) not in search.asked and len(search.asked) < ASKED
 
@@ -309,7 +309,7 @@ class Searcher(Member):
         if late or sender in self.children:
             if sender != self.parent:
                 self.host.send(sender, Leave(accept.request))
-                if sender not in self.children:
+                if not self.tied(sender):
                     self._close(sender)
             return
         assert search is not None
@@ -394,7 +394,7 @@ class Searcher(Member):
     def _meet(self) -> None:
         """Try the nodes to begin with again, and nobody else."""
         self._retry = None
-        if self.root and self.search is None:
+        if self.root and self.search is None and not self.stopping:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
             self.search.meeting = True
             self._ask_next()
