@@ -13,11 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import shoal.simulation.dataplane.plane  # noqa: F401  # registers the rules
+from shoal.content import Event
+from shoal.routing import Flooding, Forward
 from shoal.simulation.config import parse_config
-from shoal.simulation.dataplane.plane import KINDS
+from shoal.simulation.dataplane.forwarding import RULES, Forwarding
+from shoal.simulation.dataplane.mirror import NeighbourTap
+from shoal.simulation.dataplane.rules import kernel
+from shoal.simulation.dataplane.state import NEIGHBOUR
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.run import RunResult, simulate
-from shoal.stack import Host, Recovery, Routing, StackError, registry
+from shoal.stack import Host, NodeId, Recovery, Routing, StackError, registry
 from shoal.stack.registry import Choice, NoParameters, build, protocols
 
 TABLES = ["publications", "deliveries", "traffic", "routes", "links", "repairs", "messages"]
@@ -235,7 +241,50 @@ def test_memory_grows_as_needed() -> None:
 def test_every_routing_on_arrays_is_one_of_those_compared() -> None:
     made = {p.make: p.name for p in protocols("routing")}
     compared = {*TREE_ROUTINGS, "flooding", "semi-probabilistic", "adaptive"}
-    assert {made[kind] for kind in KINDS} == compared
+    assert {made[kind] for kind in RULES} == compared
+
+
+class Thrifty(Flooding):
+    """Passes an event on to the first neighbour only."""
+
+    def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
+        if self.table.match(event.content):
+            self.deliver(event, hops)
+        for neighbour in [n for n in self.neighbours if n != sender][:1]:
+            self.host.send(neighbour, Forward(event, hops + 1))
+
+
+@kernel(inline="always")
+def first_one(  # type: ignore[no-untyped-def]  # numba infers the types
+    picks, slots, rule, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
+    node, sender, event, hops, deterministic,
+):  # fmt: skip  # as all rules have it
+    chosen = 0
+    for k in range(slots):
+        if chosen < 1 and link[node, k, NEIGHBOUR] != sender:
+            picks[chosen] = k
+            chosen += 1
+    return chosen, 0
+
+
+def test_a_routing_brings_its_rule_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else in the simulator knows of it."""
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+    registry.register("routing", "thrifty", Thrifty, needs={"links"})
+    rule = Forwarding("thrifty", first_one, NeighbourTap, remembers=True, tables=False)
+    monkeypatch.setitem(RULES, Thrifty, rule)
+    run = {
+        "nodes": 30,
+        "duration": 2.0,
+        "topology": {"name": "reconfigured-graph", "degree": 4, "interval": 0.05},
+        "routing": {"name": "thrifty"},
+        "workload": {"publish_rate": 5.0, "subscribers": 1.0},
+    }
+    both(run)
+    arrays = result(run, "arrays")
+    assert isinstance(arrays, RunResult)
+    missed = arrays.tables["publications"].to_pydict()
+    assert 0 < sum(missed["received"]) < sum(missed["owed"]), "some are reached, not all"
 
 
 class Repeating(Recovery):

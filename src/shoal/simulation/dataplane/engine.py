@@ -1,7 +1,8 @@
 """Advances all events in flight up to the next control event. Compiled, cached on disk.
 
 Messages are handled in the order (instant, number of posting), as the object kernel does. One
-function, because every call that passes arrays costs as much as handling a message.
+function, because every call that passes arrays costs as much as handling a message. It is compiled
+once for each rule of forwarding, whose choice of links becomes a part of it.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -9,17 +10,19 @@ function, because every call that passes arrays costs as much as handling a mess
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
-from shoal.routing import adaptive, semiprobabilistic
+from shoal.routing.adaptive import LONGEST
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.rules import (
     INDEX,
     ZERO,
     bit_of,
-    choose_links,
     count_in_component,
-    direction_matches,
     drop_top,
     is_lost,
     kernel,
@@ -27,25 +30,27 @@ from shoal.simulation.dataplane.rules import (
     overlap,
     push,
     receivers_of,
-    rounds_up,
     wants,
 )
 
-WHOLE, LONGEST = semiprobabilistic.WHOLE, adaptive.LONGEST
+if TYPE_CHECKING:
+    from shoal.simulation.dataplane.forwarding import Forwarding
+
 NEVER = 1 << 62
-PARENT = -1
-"""Stands for the parent among the chosen slots."""
+PARENT = s.PARENT
+
+choose: Any = None
+REMEMBERS = FLOODS = SAYS_STOPPED = False
+"""What a rule puts in the place of these when ``_advance`` is compiled for it."""
 
 
-@kernel
-def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_end):
+def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_end):
     """Handle all before (until, until_order); stop early at the end of a bin or of memory."""
-    kind, tree, owes_publisher = rule.kind, rule.tree, rule.owes_publisher
+    tree, owes_publisher = rule.tree, rule.owes_publisher
     transmission, usual, plain = rule.transmission, rule.usual, rule.plain
     keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
     watches, watched, before = rule.watches, state.nodes.watched, state.events.before
     last = state.nodes.last
-    remembers = kind in (s.FLOODING, s.SEMI_PROBABILISTIC)
     nodes, channels, events = state.nodes, state.channels, state.events
     limits, parent = nodes.limits, nodes.parent
     link, leaf = nodes.link, nodes.leaf
@@ -76,7 +81,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     target = np.int64(0)
     copies = 0
     copy_hops = copy_deterministic = np.int64(0)
-    straight = kind == s.FLOODING and plain and not tree and not keeps_messages
+    straight = FLOODS and plain and not tree and not keeps_messages
     status = s.DONE
     clock = now[s.NOW]
     latest = clock
@@ -181,7 +186,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
             else:
                 handled += 1
                 taken = True
-                if remembers:
+                if REMEMBERS:
                     bit = bit_of(node)
                     own = np.int64(place_of[event]) & INDEX
                     if seen[own, node >> 6] & bit:
@@ -238,37 +243,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
         chosen = 0
         known = 0
         count = limits[node, s.SLOTS]
-        if kind == s.SEMI_PROBABILISTIC:
-            may_follow = deterministic < rule.ttl_deterministic
-            may_guess = hops - deterministic < rule.ttl_probabilistic
-            if hops < rule.ttl and not (rule.either and not (may_follow and may_guess)):
-                fanout = np.int64(limits[node, s.PUBLISHER_FANOUT if sender < 0 else s.FANOUT])
-                links = fanout // WHOLE
-                if fanout % WHOLE:
-                    links += rounds_up(draws, event, node, fanout % WHOLE)
-                chosen, known = choose_links(
-                    picks, count, link, leaf, leaf_mask, mask, bits, limits[node, s.HORIZON],
-                    links, draws, node, sender, event, may_follow, may_guess,
-                )  # fmt: skip  # as it is defined
-            if watches:
-                watched[node, s.SENT_COPIES] += chosen
-            if chosen == 0:
-                now[s.ENDS] += 1
-                now[s.ENDS + 1] += hops
-                now[s.ENDS + 2] += deterministic
-        elif kind in (s.TABLE_FORWARDING, s.HIERARCHICAL_FORWARDING):
-            above = np.int64(-1)
-            if kind == s.HIERARCHICAL_FORWARDING:
-                above = np.int64(parent[node, 0])
-                if above >= 0 and above != sender:
-                    picks[chosen] = PARENT
-                    chosen += 1
-            for k in range(count):
-                near = link[node, k, s.NEIGHBOUR]
-                if near not in (sender, above) and direction_matches(mask, node, k, 0, bits, event):
-                    picks[chosen] = k
-                    chosen += 1
-        elif straight:
+        if straight:
             # Flooding as most of its messages meet it, which is most of what there is to do.
             at = clock + usual
             sure = at < certain
@@ -303,10 +278,16 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 ring_what[place, 3] = 0
                 tail += 1
         else:
-            for k in range(count):
-                if link[node, k, s.NEIGHBOUR] != sender:
-                    picks[chosen] = k
-                    chosen += 1
+            chosen, known = choose(
+                picks, count, rule, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
+                node, sender, event, hops, deterministic,
+            )  # fmt: skip  # as rules define it
+            if watches:
+                watched[node, s.SENT_COPIES] += chosen
+            if SAYS_STOPPED and chosen == 0:
+                now[s.ENDS] += 1
+                now[s.ENDS + 1] += hops
+                now[s.ENDS + 2] += deterministic
 
         # Send.
         own = np.int64(place_of[event]) & INDEX
@@ -358,7 +339,7 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
                 ):  # fmt: skip  # who asks, then for what
                     lost += 1
                     continue
-            if remembers and at < certain:  # nothing can happen to its link on the way
+            if REMEMBERS and at < certain:  # nothing can happen to its link on the way
                 if visited[own, word] & bit:
                     handled += 1
                     duplicates[target] += 1
@@ -411,3 +392,25 @@ def advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_en
     now[s.DUPLICATES + 1] = copy_hops
     now[s.DUPLICATES + 2] = copy_deterministic
     return status
+
+
+_compiled: dict[str, Any] = {}
+
+
+def advance_for(rule: Forwarding) -> Any:
+    """The compiled ``_advance`` of a rule; see there for its arguments."""
+    if rule.name not in _compiled:
+        # As globals, a rule's parts are constants for the compiler, and its choice is put inline.
+        # (As free variables they would be too; but what closes over kernels is not found on disk.)
+        parts = {
+            "choose": rule.choose,
+            "REMEMBERS": rule.remembers,
+            "FLOODS": rule.floods,
+            "SAYS_STOPPED": rule.says_stopped,
+        }
+        name = f"advance_{rule.name}"
+        made = FunctionType(_advance.__code__, {**globals(), **parts}, name)
+        made.__qualname__ = name  # under which it is kept on disk
+        source = Path(rule.choose.py_func.__code__.co_filename).read_text()
+        _compiled[rule.name] = kernel(made, also=(source, rule.constants))
+    return _compiled[rule.name]

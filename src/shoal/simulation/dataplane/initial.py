@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoal.routing import Adaptive
 from shoal.routing.adaptive import SETTLED
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.kernel import NANOSECONDS
 from shoal.stack.chance import key_of
 
 if TYPE_CHECKING:
+    from shoal.simulation.dataplane.forwarding import Forwarding
     from shoal.simulation.network import Network
     from shoal.simulation.recorder import Recorder
     from shoal.simulation.workload import Workload
@@ -23,7 +23,12 @@ UNLIMITED = 1 << 30
 
 
 def make_rule(
-    kind: int, routing: Routing, network: Network, recorder: Recorder, sample: Message, seed: int
+    forwarding: Forwarding,
+    routing: Routing,
+    network: Network,
+    recorder: Recorder,
+    sample: Message,
+    seed: int,
 ) -> s.Rule:
     """What is the same for every event of a run."""
 
@@ -32,7 +37,6 @@ def make_rule(
 
     transmission = int(sample.size() * network.ns_per_byte)
     return s.Rule(
-        kind=kind,
         tree=network.acyclic,
         owes_publisher=recorder.owes_publisher,
         ttl=getattr(routing, "ttl", UNLIMITED),
@@ -44,22 +48,22 @@ def make_rule(
         transmission=transmission,
         usual=transmission + network.delay,
         plain=transmission == 0,
-        watches=isinstance(routing, Adaptive),
+        watches=forwarding.watches,
         keeps_deliveries=recorder.keeps_deliveries,
         keeps_messages=recorder.keeps_messages,
     )
 
 
-def make_state(rule: s.Rule, routing: Routing, nodes: int, workload: Workload) -> s.State:
+def make_state(
+    rule: s.Rule, tables: bool, routing: Routing, nodes: int, workload: Workload
+) -> s.State:
     """The arrays before anything has happened."""
     wanted = [number for _, _, number, _ in workload.by_number()]
     patterns = 1 + max(int(workload.numbers.max(initial=0)), *wanted, 0)
     node_words, pattern_words = s.words(nodes), s.pattern_words(patterns)
-    levels = max(1, getattr(routing, "farthest", 1))
+    levels = max(1, getattr(routing, "farthest", 1)) if tables else 0
     events = len(workload.times)
     slots = 8
-    if rule.kind in (s.EVENT_FORWARDING, s.FLOODING):
-        levels = 0
     made = s.make_nodes(nodes, slots, levels, pattern_words)
     if not getattr(routing, "leaf_rule", False):
         made = made._replace(leaf_mask=np.zeros((nodes, slots, 0), np.uint64))

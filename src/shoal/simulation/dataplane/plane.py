@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.content import Event, Patterns
-from shoal.routing import (
-    Adaptive,
-    AdvertisementForwarding,
-    EventForwarding,
-    Flooding,
-    Forward,
-    HierarchicalForwarding,
-    SemiProbabilistic,
-    SubscriptionForwarding,
-)
-from shoal.routing.semiprobabilistic_messages import Spread
 from shoal.simulation.channels import Channel
-from shoal.simulation.dataplane import engine, reach
-from shoal.simulation.dataplane import state as s
-from shoal.simulation.dataplane.initial import make_rule, make_state
-from shoal.simulation.dataplane.mirror import (
-    AdaptiveTap,
-    HierarchyTap,
-    Mirror,
-    NeighbourTap,
-    SemiProbabilisticTap,
-    Tap,
-    Tapping,
-    table_tap,
+from shoal.simulation.dataplane import (  # some of them to register their rules
+    engine,
+    flooding,  # noqa: F401
+    reach,
+    semiprobabilistic,  # noqa: F401
+    tables,  # noqa: F401
 )
+from shoal.simulation.dataplane import state as s
+from shoal.simulation.dataplane.forwarding import RULES
+from shoal.simulation.dataplane.initial import make_rule, make_state
+from shoal.simulation.dataplane.mirror import Mirror, Tap
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Kernel
@@ -42,34 +29,7 @@ from shoal.stack import Message
 
 if TYPE_CHECKING:
     from shoal.simulation.workload import Workload
-    from shoal.stack.layer import Routing
     from shoal.stack.registry import Stack
-
-
-class Kind(NamedTuple):
-    """How a routing's events are forwarded on arrays."""
-
-    rule: int
-    tap: Tapping
-    message: Any
-    """Makes the message that objects would send: of an event, hops, deterministic hops, and the
-    event that it carries along."""
-
-
-def _forward(event: Event, hops: int, deterministic: int, before: Event | None) -> Forward:
-    return Forward(event, hops)
-
-
-KINDS: dict[type[Routing], Kind] = {
-    EventForwarding: Kind(s.EVENT_FORWARDING, NeighbourTap, _forward),
-    Flooding: Kind(s.FLOODING, NeighbourTap, _forward),
-    SubscriptionForwarding: Kind(s.TABLE_FORWARDING, table_tap, _forward),
-    AdvertisementForwarding: Kind(s.TABLE_FORWARDING, table_tap, _forward),
-    HierarchicalForwarding: Kind(s.HIERARCHICAL_FORWARDING, HierarchyTap, _forward),
-    SemiProbabilistic: Kind(s.SEMI_PROBABILISTIC, SemiProbabilisticTap, Spread),
-    Adaptive: Kind(s.SEMI_PROBABILISTIC, AdaptiveTap, Spread),
-}
-"""The routings that have a rule on arrays; a subclass has not, unless it is listed."""
 
 
 def why_not(
@@ -79,7 +39,7 @@ def why_not(
     if network.connections is not None:
         return "nodes build their overlay themselves, on objects"
     node = network.nodes[0]
-    if node is None or type(node.routing) not in KINDS:
+    if node is None or type(node.routing) not in RULES:
         return f"routing '{stack.routing.name}' has no rule on arrays"
     if stack.recovery is not None:
         return f"recovery '{stack.recovery.name}' works on the objects of events"
@@ -100,17 +60,20 @@ class DataPlane(Plane):
         self.workload = workload
         assert network.nodes[0] is not None
         routing = network.nodes[0].routing
-        self.kind = KINDS[type(routing)]
-        self.sample: Message = self.kind.message(Event(0, 0, Patterns(())), 1, 0, None)
-        self.rule = make_rule(self.kind.rule, routing, network, recorder, self.sample, seed)
-        self.mirror = Mirror(make_state(self.rule, routing, len(network.hosts), workload))
+        self.forwarding = RULES[type(routing)]
+        self._advance_events = engine.advance_for(self.forwarding)
+        self.sample: Message = self.forwarding.message(Event(0, 0, Patterns(())), 1, 0, None)
+        self.rule = make_rule(self.forwarding, routing, network, recorder, self.sample, seed)
+        self.mirror = Mirror(
+            make_state(self.rule, self.forwarding.tables, routing, len(network.hosts), workload)
+        )
         self.due = int(workload.times[0]) if len(workload.times) else engine.NEVER
         """When the earliest event in flight arrives or is published."""
         self.kernel.orders = {}
         network.plane = self
         for node in network.nodes:
             assert node is not None
-            node.put_before_routing(self.kind.tap(self.mirror, node.routing))
+            node.put_before_routing(self.forwarding.tap(self.mirror, node.routing))
 
     # What the network tells
 
@@ -201,7 +164,7 @@ class DataPlane(Plane):
             state = self.mirror.state
             number = self.due // bin_ns
             end = (number + 1) * bin_ns
-            status = engine.advance(self.rule, state, until, order, number, end)
+            status = self._advance_events(self.rule, state, until, order, number, end)
             self.due = int(state.now[s.DUE])
             self._flush(state)
             if status == s.DONE:
@@ -226,7 +189,7 @@ class DataPlane(Plane):
             recorder.events_sent(
                 self.sample, counts[s.SENT], counts[s.MISROUTED], counts[s.REACHED]
             )
-        if self.rule.kind == s.SEMI_PROBABILISTIC:
+        if self.forwarding.says_stopped:
             for why, at in (("duplicate", s.DUPLICATES), ("end", s.ENDS)):
                 if counts[at]:
                     recorder.stopped(why, *counts[at : at + 3])
@@ -240,7 +203,7 @@ class DataPlane(Plane):
         times = state.logs.message_time[:count].tolist()
         for time, row in zip(times, state.logs.message[:count].tolist(), strict=True):
             channel, event, hops, deterministic = row
-            message = self.kind.message(
+            message = self.forwarding.message(
                 self._event(event),
                 hops,
                 deterministic,

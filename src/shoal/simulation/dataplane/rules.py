@@ -1,7 +1,7 @@
-"""The parts of the forwarding rules on arrays, compiled into the loop that uses them.
+"""What the loop over events and the rules of forwarding share, compiled into whoever uses it.
 
-Each is the same rule as a routing has on objects, message for message. Arrays are passed one by one
-and never as rows: every row would be an object of its own to count references to.
+Arrays are passed one by one and never as rows: every row would be an object of its own to count
+references to.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -15,15 +15,13 @@ import numpy as np
 
 from shoal.content.compiled import compiler
 from shoal.routing.adaptive import LONGEST
-from shoal.routing.semiprobabilistic import ROUNDING, WHOLE
-from shoal.simulation.dataplane import state as s
 from shoal.simulation.draws import mix_words
 from shoal.stack.chance import FIRST, GAMMA, SECOND
 
 kernel = compiler(
     Path(__file__).parent,
     ("engine", "rules", "state", "changes", "reach", "../draws"),
-    *(WHOLE, ROUNDING, LONGEST, GAMMA, FIRST, SECOND),
+    *(LONGEST, GAMMA, FIRST, SECOND),
 )
 
 mix = kernel(mix_words)
@@ -32,7 +30,6 @@ _S11, _S32 = np.uint64(11), np.uint64(32)
 INDEX = 0x7FFF_FFFF
 """Masks an index: what is known not to be negative needs no code for counting from the end."""
 ZERO, ONE = np.uint64(0), np.uint64(1)
-_WHOLE, _ROUNDING = WHOLE, np.uint64(ROUNDING)
 
 
 @kernel
@@ -93,88 +90,6 @@ def direction_matches(mask, node, k, level, bits, event):
             | (mask[node, k, level, w + 3] & bits[event, w + 3])
         )
     return common != ZERO
-
-
-@kernel(inline="always")
-def leaf_wants(leaf_mask, node, k, bits, event):
-    """Whether a leaf wants the event."""
-    common = ZERO
-    for w in range(leaf_mask.shape[2]):
-        common |= leaf_mask[node, k, w] & bits[event, w]
-    return common != ZERO
-
-
-@kernel(inline="always")
-def draw_some(picks, start, count, room, word):
-    """Fisher-Yates on ``picks[start:start + count]``, as ``Chance.sample`` does it."""
-    for i in range(room):
-        j = i + below(mix(mix(word ^ np.uint64(i))), count - i)
-        held = picks[start + i]
-        picks[start + i] = picks[start + j]
-        picks[start + j] = held
-
-
-@kernel
-def rounds_up(draws, event, node, rest):
-    """Whether an event uses one link more at a node whose fanout has this rest of a link."""
-    word = mix(mix(draws[event] ^ np.uint64(node)) ^ _ROUNDING)
-    return np.int64(below(mix(word), _WHOLE) < rest)
-
-
-@kernel(inline="always")
-def choose_links(
-    picks, slots, link, leaf, leaf_mask, mask, bits, horizon, room, draws, node, sender, event,
-    may_follow, may_guess,
-):  # fmt: skip  # what it sees, then what it is asked
-    """The semi-probabilistic choice: slots in ``picks``; how many, and how many by subscription.
-
-    ``picks`` holds the chosen in its first half, and what is left to choose from in its second.
-    """
-    base = link.shape[1]
-    left = 0
-    chosen = 0
-    next_door = may_follow and horizon > 0
-    for k in range(slots):
-        if link[node, k, s.NEIGHBOUR] != sender and (
-            leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
-        ):
-            if next_door and direction_matches(mask, node, k, 0, bits, event):
-                picks[chosen] = k
-                chosen += 1
-            else:
-                picks[base + left] = k
-                left += 1
-    if may_follow:
-        for level in range(1, horizon):
-            if chosen >= room:
-                break
-            group = 0
-            kept = 0
-            for i in range(left):
-                slot = np.int64(picks[base + i]) & INDEX
-                if direction_matches(mask, node, slot, level, bits, event):
-                    picks[chosen + group] = slot
-                    group += 1
-                else:
-                    picks[base + kept] = slot
-                    kept += 1
-            if group > room - chosen:
-                word = mix(mix(draws[event] ^ np.uint64(node)) ^ np.uint64(level + 1))
-                draw_some(picks, chosen, group, room - chosen, word)
-                group = room - chosen
-            left = kept
-            chosen += group
-    known = chosen
-    if may_guess and known < room:
-        wish = room - known
-        if left > wish:
-            word = mix(mix(draws[event] ^ np.uint64(node)) ^ ZERO)
-            draw_some(picks, base, left, wish, word)
-            left = wish
-        for i in range(left):
-            picks[chosen + i] = picks[base + i]
-        chosen += left
-    return chosen, known
 
 
 @kernel(inline="always")

@@ -18,10 +18,8 @@ Ints: TypeAlias = npt.NDArray[np.int32]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Reals: TypeAlias = npt.NDArray[np.float64]
 
-(EVENT_FORWARDING, FLOODING, TABLE_FORWARDING, HIERARCHICAL_FORWARDING, SEMI_PROBABILISTIC) = range(
-    5
-)
-"""The forwarding rules."""
+PARENT = -1
+"""Stands for the parent among the chosen slots."""
 
 DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
 """Why ``advance`` returned: nothing left to do, end of a time bin, no room, a broken promise."""
@@ -34,7 +32,6 @@ ALL_OF_THEM, UNPUBLISHED = -1, -2
 class Rule(NamedTuple):
     """What does not change during a run."""
 
-    kind: int
     tree: bool
     owes_publisher: bool
     ttl: int

@@ -1,0 +1,209 @@
+"""Semi-probabilistic and adaptive routing on arrays: subscriptions nearby first, then chance."""
+
+# mypy: disable-error-code="no-untyped-def, assignment"
+# Numba infers the types of kernels; annotations would say less than the names do.
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shoal.routing import Adaptive, SemiProbabilistic
+from shoal.routing.adaptive import Observed
+from shoal.routing.horizon import HorizonWatcher
+from shoal.routing.semiprobabilistic import ROUNDING, WHOLE
+from shoal.routing.semiprobabilistic_messages import Spread
+from shoal.simulation.dataplane import changes
+from shoal.simulation.dataplane import state as s
+from shoal.simulation.dataplane.forwarding import Forwarding, forwards
+from shoal.simulation.dataplane.mirror import Mirror, NeighbourTap, pattern_number
+from shoal.simulation.dataplane.rules import INDEX, ZERO, below, direction_matches, kernel, mix
+from shoal.stack.host import NodeId
+from shoal.stack.layer import Reconfiguration
+
+if TYPE_CHECKING:
+    from shoal.content import Filter
+
+_ROUNDING = np.uint64(ROUNDING)
+
+
+@kernel(inline="always")
+def leaf_wants(leaf_mask, node, k, bits, event):
+    """Whether a leaf wants the event."""
+    common = ZERO
+    for w in range(leaf_mask.shape[2]):
+        common |= leaf_mask[node, k, w] & bits[event, w]
+    return common != ZERO
+
+
+@kernel(inline="always")
+def draw_some(picks, start, count, room, word):
+    """Fisher-Yates on ``picks[start:start + count]``, as ``Chance.sample`` does it."""
+    for i in range(room):
+        j = i + below(mix(mix(word ^ np.uint64(i))), count - i)
+        held = picks[start + i]
+        picks[start + i] = picks[start + j]
+        picks[start + j] = held
+
+
+@kernel(also=(WHOLE, ROUNDING))
+def rounds_up(draws, event, node, rest):
+    """Whether an event uses one link more at a node whose fanout has this rest of a link."""
+    word = mix(mix(draws[event] ^ np.uint64(node)) ^ _ROUNDING)
+    return np.int64(below(mix(word), WHOLE) < rest)
+
+
+@kernel(inline="always")
+def choose(
+    picks, slots, rule, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
+    node, sender, event, hops, deterministic,
+):  # fmt: skip  # what it sees, then what it is asked
+    """The semi-probabilistic choice: how many slots, and how many of them by subscription.
+
+    ``picks`` holds the chosen in its first half, and what is left to choose from in its second.
+    """
+    may_follow = deterministic < rule.ttl_deterministic
+    may_guess = hops - deterministic < rule.ttl_probabilistic
+    if hops >= rule.ttl or (rule.either and not (may_follow and may_guess)):
+        slots = 0
+        may_follow = may_guess = False
+    horizon = limits[node, s.HORIZON]
+    fanout = np.int64(limits[node, s.PUBLISHER_FANOUT if sender < 0 else s.FANOUT])
+    room = fanout // WHOLE
+    if fanout % WHOLE:
+        room += rounds_up(draws, event, node, fanout % WHOLE)
+    base = link.shape[1]
+    left = 0
+    chosen = 0
+    next_door = may_follow and horizon > 0
+    for k in range(slots):
+        if link[node, k, s.NEIGHBOUR] != sender and (
+            leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
+        ):
+            if next_door and direction_matches(mask, node, k, 0, bits, event):
+                picks[chosen] = k
+                chosen += 1
+            else:
+                picks[base + left] = k
+                left += 1
+    if may_follow:
+        for level in range(1, horizon):
+            if chosen >= room:
+                break
+            group = 0
+            kept = 0
+            for i in range(left):
+                slot = np.int64(picks[base + i]) & INDEX
+                if direction_matches(mask, node, slot, level, bits, event):
+                    picks[chosen + group] = slot
+                    group += 1
+                else:
+                    picks[base + kept] = slot
+                    kept += 1
+            if group > room - chosen:
+                word = mix(mix(draws[event] ^ np.uint64(node)) ^ np.uint64(level + 1))
+                draw_some(picks, chosen, group, room - chosen, word)
+                group = room - chosen
+            left = kept
+            chosen += group
+    known = chosen
+    if may_guess and known < room:
+        wish = room - known
+        if left > wish:
+            word = mix(mix(draws[event] ^ np.uint64(node)) ^ ZERO)
+            draw_some(picks, base, left, wish, word)
+            left = wish
+        for i in range(left):
+            picks[chosen + i] = picks[base + i]
+        chosen += left
+    return chosen, known
+
+
+class HorizonMirror(HorizonWatcher):
+    """For semi-probabilistic routing: patterns by distance, leaves, limits of the choice."""
+
+    def __init__(self, mirror: Mirror, routing: SemiProbabilistic) -> None:
+        self.mirror = mirror
+        self.routing = routing
+        self.node = routing.host.node
+        self.tuned()
+
+    def entry(self, source: NodeId, filter: Filter, before: int, now: int) -> None:
+        """See :class:`HorizonWatcher`."""
+        number = pattern_number(filter)
+        if before > 0:
+            self.mirror.change(changes.CLEAR, self.node, source, before - 1, number)
+        if now > 0:
+            self.mirror.change(changes.PUT, self.node, source, now - 1, number)
+
+    def leaf(self, neighbour: NodeId, filters: tuple[Filter, ...] | None) -> None:
+        """See :class:`HorizonWatcher`."""
+        self.mirror.change(changes.IS_LEAF, self.node, neighbour, filters is not None)
+        for filter in filters or ():
+            self.mirror.change(changes.LEAF_WISH, self.node, neighbour, pattern_number(filter))
+
+    def tuned(self) -> None:
+        """See :class:`HorizonWatcher`."""
+        routing = self.routing
+        self.mirror.change(
+            changes.LIMITS, self.node, routing.follows, routing.fanout(False), routing.fanout(True)
+        )
+
+
+class SemiProbabilisticTap(NeighbourTap):
+    """For semi-probabilistic routing, where links to use are a share of the links there are."""
+
+    def __init__(self, mirror: Mirror, routing: SemiProbabilistic) -> None:
+        super().__init__(mirror, routing)
+        self.watcher = HorizonMirror(mirror, routing)
+        routing.table.watcher = self.watcher
+
+    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """One more slot."""
+        super().link_up(neighbour, reconfiguration)
+        self.watcher.tuned()
+
+    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """One slot fewer."""
+        super().link_down(neighbour, reconfiguration)
+        self.watcher.tuned()
+
+
+class WatchedOnArrays(Observed):
+    """What an adaptive node observes, as the arrays count it."""
+
+    def __init__(self, mirror: Mirror, node: NodeId) -> None:
+        super().__init__()
+        self.mirror = mirror
+        self.node = node
+
+    def look(self) -> None:
+        """See :class:`Observed`."""
+        counts: list[int] = self.mirror.state.nodes.watched[self.node].tolist()
+        self.sent, self.wanted, self.missed = counts
+
+
+class AdaptiveTap(SemiProbabilisticTap):
+    """For adaptive routing, which learns what the arrays observe."""
+
+    def __init__(self, mirror: Mirror, routing: Adaptive) -> None:
+        super().__init__(mirror, routing)
+        routing.observed = WatchedOnArrays(mirror, self.node)
+
+
+def _rule(tap: type[SemiProbabilisticTap], watches: bool) -> Forwarding:
+    return Forwarding(
+        "semi_probabilistic",
+        choose,
+        tap,
+        Spread,
+        remembers=True,
+        says_stopped=True,
+        watches=watches,
+        constants=(WHOLE, ROUNDING),
+    )
+
+
+forwards(SemiProbabilistic, _rule(SemiProbabilisticTap, watches=False))
+forwards(Adaptive, _rule(AdaptiveTap, watches=True))
