@@ -388,3 +388,15 @@ def test_24_brokers_that_start_in_any_order_are_soon_one_tree(spread: float) -> 
             world.kill([world.by_place()[2]])
 
     in_virtual_time(story)
+
+
+def test_brokers_far_from_each_other_find_together() -> None:
+    """With 0.8 s there and back, a request is answered long after its first timeout."""
+
+    async def story(world: World) -> None:
+        await world.grow(8)
+        await asyncio.sleep(60.0)
+        assert [tree_of(broker).root for broker in world.brokers].count(True) == 1
+
+    with VirtualLoop(delay=0.4) as loop:
+        loop.run(story(World(loop)))

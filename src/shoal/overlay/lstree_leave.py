@@ -16,7 +16,7 @@ from typing import cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.handover import NOBODY
-from shoal.overlay.lstree_caches import Search
+from shoal.overlay.lstree_caches import Search, key_of
 from shoal.overlay.lstree_member import Child
 from shoal.overlay.lstree_messages import (
     Accept,
@@ -29,7 +29,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import LONGEST, can_connect, precedes
 from shoal.overlay.lstree_search import Searcher
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Message
 
@@ -42,6 +42,8 @@ class Leaver(Searcher):
         super().__init__(host, parameters, routing)
         self._heir = NOBODY
         """The child that is to be root in this node's place."""
+        self._heirless: Timer | None = None
+        """Closes all connections if the heir does not answer."""
         self._accepted: Accept | None = None
         """Answer of the node that a move leads to, until it is welcome there."""
         self._predecessor = NOBODY
@@ -63,7 +65,7 @@ class Leaver(Searcher):
             self.hand_over()
         elif self.root and children and self.colour[0] < LONGEST:
             self._name_heir()
-            self.host.after(self.timeout, self.close_all)
+            self._heirless = self.host.after(self.timeout, self.close_all)
         else:
             self.close_all()
 
@@ -106,6 +108,8 @@ class Leaver(Searcher):
         data = cast("Regional", message)
         if sender == self._heir and sender in self.children and precedes(self.colour, data.colour):
             self._heir = NOBODY
+            if self._heirless is not None:
+                self._heirless.cancel()
             child = self.children.pop(sender)
             self.root = False
             self.parent = sender
@@ -140,16 +144,27 @@ class Leaver(Searcher):
         if stops == self.parent and self.search is None:
             self.search = Search("leave", self.host.now(), stops, self.next_repair())
             self.search.why = "it stops"
+            for contact in self.known.remembered.values():
+                self.search.sighted[key_of(contact)] = contact
             self._ask_next()
 
     def _left(self) -> None:
         super()._left()
         self._move_away()
 
+    def _nobody(self, search: Search) -> None:
+        """Nobody accepts: candidates may be slow or busy, so try again until the parent is gone."""
+        super()._nobody(search)
+        if search.cause == "leave":
+            self._stops = search.lost
+            self.host.after(self.parameters.request_timeout, self._move_away)
+
     def move_to(self, search: Search, accept: Accept) -> None:
         """Ask the new parent to make its end of the link."""
         self._accepted = accept
-        search.timer = self.host.after(self.parameters.request_timeout, self._unanswered)
+        # It is there and has a connection, but what it announces before its answer may be long.
+        search.timer = self.host.after(self.timeout, self._unanswered)
+        self.expect_link(accept.parent.node)
         self.host.send(accept.parent.node, Attach(accept.request, search.repair, True))
 
     def on_welcome(self, sender: NodeId, message: Message) -> None:
@@ -166,8 +181,9 @@ class Leaver(Searcher):
         if child is not None and not child.attached:
             self._forget_child(sender)  # it had asked this node, before it accepted it
         safe = can_connect(self.colour, self.depth, accept.colour, accept.depth)
-        if not safe or sender in self.children:
-            self._answered(search, "no longer safe")
+        few = self.expects_link(sender)
+        if not safe or not few or sender in self.children:
+            self._answered(search, "no longer safe" if few else "announces too much")
             self._ask_next()
             return
         old = self.parent
@@ -177,5 +193,6 @@ class Leaver(Searcher):
         self.link_down(old, repair)
         self.link_up(sender, repair)
         self.parent_changed(sender)
+        self.handle_early(sender)
         self._leave(old, sender, repair)
         self.attached(search, sender)

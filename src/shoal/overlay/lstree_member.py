@@ -176,9 +176,7 @@ class Member(Handover):
         contact = request.requester
         child = Child(contact, request.epoch, request.request)
         self.children[contact.node] = child
-        child.timer = self.host.after(
-            2 * self.parameters.request_timeout, lambda: self._give_up(contact.node, child)
-        )
+        child.timer = self.host.after(self.timeout, lambda: self._give_up(contact.node, child))
         if contact.node in self.heard:
             self._tell_accepted(child)
         else:
@@ -230,9 +228,9 @@ class Member(Handover):
             child.timer.cancel()
             child.timer = None
         repair = None if attach.repair < 0 else Reconfiguration(attach.repair)
-        if attach.moves:  # it must hear of the link before what goes over it
-            self.host.send(sender, Welcome(attach.request))
         self.link_up(sender, repair)
+        if attach.moves:  # behind what this node announces, so that the child can route at once
+            self.host.send(sender, Welcome(attach.request))
         self.push()
 
     def on_leave(self, sender: NodeId, message: Message) -> None:
@@ -366,6 +364,7 @@ class Member(Handover):
 
     def gone(self, peer: NodeId, why: str) -> None:
         """There is no connection to a node any more."""
+        self.forget_early(peer)
         if peer == self.leaving:
             self._left()
         elif peer in self._parting:

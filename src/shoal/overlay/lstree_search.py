@@ -24,7 +24,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
-from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.host import LOCAL, Host, NodeId, Timer, remember
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
@@ -32,6 +32,10 @@ REPAIRS: Final = 2**20
 """Repairs of one node that have numbers of their own."""
 PER_LIFE: Final = 2**10
 """Of these, repairs of one life: the next one counts from where none of this life's can be."""
+OVERDUE: Final = 64
+"""Requests that were not answered in time and may still be."""
+CALM: Final = 0.9
+"""Factor by which an answer in time shortens the wait for the next ones."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -56,6 +60,12 @@ class Searcher(Member):
         self.outcome = ""
         """How it ended."""
         self._requests = 0
+        self._asked_at = 0.0
+        """When the latest request was sent."""
+        self._overdue: dict[int, float] = {}
+        """When those requests were sent that nobody answered in time."""
+        self.wait = parameters.request_timeout
+        """Seconds that an answer is waited for: longer where answers have come too late."""
         self._repairs = host.epoch * PER_LIFE
         self._coloured = 0.0
         """When this root took its colour."""
@@ -113,6 +123,7 @@ class Searcher(Member):
         if candidate is not None:
             node = candidate.node
             if node in self.heard and not self.tied(node):
+                self.forget_early(node)
                 self.host.send(node, Leave(search.request))
                 self._close(node)
 
@@ -219,7 +230,8 @@ class Searcher(Member):
         search.candidate = contact
         search.strategy = step
         search.request = self._requests
-        search.timer = self.host.after(self.parameters.request_timeout, self._unanswered)
+        self._asked_at = self.host.now()
+        search.timer = self.host.after(self.wait, self._unanswered)
         request = ParentRequest(
             *(self.me, self.host.epoch, self._requests, self.colour, self.depth),
             *(step == "M", step == "m" or step == "M"),
@@ -232,6 +244,7 @@ class Searcher(Member):
         if search is None or search.candidate is None:
             return
         self._answered(search, "no answer")
+        remember(self._overdue, search.request, self._asked_at, OVERDUE)
         search.silent += 1
         key = key_of(search.candidate)
         search.busy.pop(key, None)
@@ -240,6 +253,18 @@ class Searcher(Member):
             self.known.remember(search.candidate)
         self._ask_next()
 
+    def _learn(self, request: int) -> None:
+        """An answer has come: wait longer from now on if it was late, else somewhat less.
+
+        So nodes far from each other find together, and a liar delays nobody for long.
+        """
+        asked = self._overdue.pop(request, None)
+        if asked is not None:
+            self.wait = min(max(self.wait, 2 * (self.host.now() - asked)), self.timeout)
+        elif request == self._requests:
+            took = self.host.now() - self._asked_at
+            self.wait = max(self.parameters.request_timeout, 2 * took, CALM * self.wait)
+
     def _answered(self, search: Search, answer: str) -> None:
         assert search.candidate is not None
         search.trail.append((search.strategy, key_of(search.candidate), answer))
@@ -247,6 +272,7 @@ class Searcher(Member):
     def on_refuse(self, sender: NodeId, message: Message) -> None:
         """Steps 4 and 5, refused: the reason fills caches, and the search goes on."""
         refuse = cast("Refuse", message)
+        self._learn(refuse.request)
         search = self.search
         if search is None or search.candidate is None or refuse.request != search.request:
             return
@@ -300,6 +326,7 @@ class Searcher(Member):
         search = self.search
         if accept.parent.node != sender or sender not in self.heard:
             return
+        self._learn(accept.request)
         late = (
             search is None
             or search.candidate is None

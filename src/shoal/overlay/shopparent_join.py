@@ -82,6 +82,7 @@ class Joiner(Member):
     def _request(self, node: NodeId) -> None:
         self._draws += 1
         self.request = self._chance.below(2**31, self.host.node, self.host.epoch, self._draws)
+        self.expect_link(node)
         self.host.send(node, Join((self.host.node,), self.request, self.parent != LOCAL))
 
     def on_join(self, sender: NodeId, message: Message) -> None:
@@ -121,16 +122,20 @@ class Joiner(Member):
         if len(path) > 1 or not granted:
             self.host.send(node, Answer(path, request, moves, granted))
         elif node in self.heard and node != self.parent:
-            # Before the link is up: the child must hear of it before what goes over it.
-            self.host.send(node, Welcome(self.advertisement(node), request))
-            if node not in self.neighbours:
+            welcome = Welcome(self.advertisement(node), request)
+            if node in self.neighbours:
+                self.host.send(node, welcome)
+            else:
                 self.link_up(node, Reconfiguration(request) if moves else None)
+                # Behind what this node announces, so that the child can route at once.
+                self.host.send(node, welcome)
                 self._news()
 
     def on_welcome(self, sender: NodeId, message: Message) -> None:
         """The new parent has made its end of the link: leave the old one."""
         welcome = cast("Welcome", message)
-        if sender != self.joining or welcome.request != self.request:
+        asked = sender == self.joining and welcome.request == self.request
+        if not asked or not self.expects_link(sender):
             if sender != self.parent and sender in self.heard:
                 self.host.close(sender)
                 self._disconnected(sender)
@@ -147,6 +152,7 @@ class Joiner(Member):
         self.heard[sender] = self.host.now()
         self.link_up(sender, repair)
         self.parent_changed(sender)
+        self.handle_early(sender)
         if repair is not None:
             self._leave(old, sender, repair)
             self.moves += 1
@@ -180,6 +186,7 @@ class Joiner(Member):
         """A request was refused, or nobody answered: stay with the parent there is."""
         node = self.joining
         self._asked()
+        self.forget_early(node)
         if node in self.heard and node not in self.neighbours:
             self.host.close(node)
             del self.heard[node]
@@ -245,6 +252,7 @@ class Joiner(Member):
     def _disconnected(self, peer: NodeId) -> None:
         """There is no connection to a node any more, and so no link."""
         del self.heard[peer]
+        self.forget_early(peer)
         if peer == self.leaving:
             self._left()
             return

@@ -122,6 +122,8 @@ class SubscriptionForwarding(Routing):
     def receive(self, sender: NodeId, message: Any) -> None:
         """The usual messages do not take the way over the handlers."""
         kind = type(message)
+        if self.early and self.is_early(sender, message):
+            return
         if kind is Forward:
             self.forward(sender, message.event, message.hops)
         elif kind is Subscribe:

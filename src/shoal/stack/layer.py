@@ -20,7 +20,7 @@ if there is none
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 Handler: TypeAlias = Callable[[NodeId, Any], None]
 """Takes a message (of the type it is registered for) and the node it came from."""
+
+
+EARLY: Final = 2**18
+"""Messages at most that wait for one link: more than an honest neighbour has to announce."""
 
 
 def kept_by_host(sender: NodeId, message: Any) -> None:
@@ -131,6 +135,25 @@ class Routing(Layer):
         """Whether tree links move while events cross them, so that an event may come twice."""
         self.neighbours: dict[NodeId, None] = {}
         """Nodes that this one has a link to, in the order in which links were made."""
+        self.early: dict[NodeId, list[Message]] = {}
+        """Messages over links that the other end has made already, by node: an overlay names the
+        node, and hands them over (:meth:`Overlay.handle_early`) once the link is up here too."""
+
+    def receive(self, sender: NodeId, message: Any) -> None:
+        """See :class:`Layer`."""
+        if not self.early or not self.is_early(sender, message):
+            super().receive(sender, message)
+
+    def is_early(self, sender: NodeId, message: Message) -> bool:
+        """Whether a message has to wait for its link, and now does."""
+        waiting = self.early.get(sender)
+        if waiting is None:
+            return False
+        if len(waiting) < EARLY:
+            waiting.append(message)
+        else:  # the overlay finds that there is nothing, and takes the node for a bad one
+            del self.early[sender]
+        return True
 
     def publish(self, event: Event) -> None:
         """Bring an event of this node's application to all who want it."""
@@ -239,8 +262,29 @@ class Overlay(Layer):
     def __init__(self, host: Host, routing: Routing) -> None:
         super().__init__(host)
         self.routing = routing
+        self._receiver = routing
+        """The routing that handles messages, also where another object was put before it."""
         self.neighbours: dict[NodeId, None] = {}
         """The nodes that this one has a link to, in the order in which links were made."""
+
+    def expect_link(self, node: NodeId) -> None:
+        """A node is about to make its end of a link: what comes over it must wait for this end."""
+        self._receiver.early[node] = []
+
+    def expects_link(self, node: NodeId) -> bool:
+        """Whether all that came over such a link has waited; False if it was too much."""
+        return node in self._receiver.early
+
+    def forget_early(self, node: NodeId) -> None:
+        """The link to a node does not come about; events that it sent are not lost by that."""
+        for message in self._receiver.early.pop(node, ()):
+            if message.events():
+                self._receiver.receive(node, message)
+
+    def handle_early(self, neighbour: NodeId) -> None:
+        """Let the routing handle what came over a link before it was up at this end."""
+        for message in self._receiver.early.pop(neighbour, ()):
+            self._receiver.receive(neighbour, message)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """Make a link of the connection to a node."""
