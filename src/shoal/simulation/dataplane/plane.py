@@ -9,14 +9,11 @@ import numpy as np
 
 from shoal.content import Event, Patterns
 from shoal.simulation.channels import Channel
-from shoal.simulation.dataplane import (  # some of them to register their rules
-    engine,
-    flooding,  # noqa: F401
-    reach,
-    semiprobabilistic,  # noqa: F401
-    tables,  # noqa: F401
-)
+from shoal.simulation.dataplane import engine, reach
+from shoal.simulation.dataplane import flooding as _flooding  # noqa: F401  # registers its rules
+from shoal.simulation.dataplane import semiprobabilistic as _chance  # noqa: F401  # likewise
 from shoal.simulation.dataplane import state as s
+from shoal.simulation.dataplane import tables as _tables  # noqa: F401  # likewise
 from shoal.simulation.dataplane.forwarding import RULES
 from shoal.simulation.dataplane.initial import make_rule, make_state
 from shoal.simulation.dataplane.mirror import Mirror, Tap
