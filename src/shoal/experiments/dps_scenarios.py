@@ -189,6 +189,8 @@ GROWING = merged(
         "record": [*RECORD, "notes"],
     },
 )
+ZONES = {"workload": {"content": {"domain": 8}}}
+"""Another reading of what the paper leaves open: five ranges per attribute."""
 SCALABILITY = (
     Experiment(
         "growth",
@@ -198,6 +200,15 @@ SCALABILITY = (
         seeds=3,
         quick_seeds=3,
         quick=growing(100, 20.0),
+    ),
+    Experiment(
+        "growth-zones",
+        "The same with eight values",
+        merge(GROWING, ZONES),
+        {name: FOUR[name] for name in ("root leader", "root epidemic")},
+        seeds=3,
+        quick_seeds=3,
+        quick=merge(growing(100, 20.0), ZONES),
     ),
 )
 
@@ -224,6 +235,15 @@ LOAD = (
         seeds=3,
         quick_seeds=3,
         quick=SMALL,
+    ),
+    Experiment(
+        "load-zones",
+        "The same with eight values, so with few groups, each of which most nodes are in",
+        merge(LOADED, ZONES),
+        {name: FOUR[name] for name in ("root leader", "generic leader", "root epidemic")},
+        seeds=3,
+        quick_seeds=3,
+        quick={"nodes": 100},
     ),
     Experiment(
         "load-1000",
