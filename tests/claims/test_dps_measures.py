@@ -213,3 +213,34 @@ def test_a_picture_needs_groups() -> None:
 def test_a_report_is_no_event() -> None:
     """Fields are read of any message; only events are followed."""
     assert dps_traces.fields(str(Report("x", "x > 2", None)))["attribute"] == "x"  # type: ignore[arg-type]
+
+
+def test_what_nodes_have_to_do_bin_by_bin() -> None:
+    rows = [
+        {"time": time, "node": node, "sent": sent, "received": 10 * node, "requests": 1}
+        for time, loads in ((0.0, (4, 2, 1)), (10.0, (9, 3, 1)), (20.0, (13, 5)))
+        for node, sent in enumerate(loads)
+    ]
+    made = Run({**CONFIG, "nodes": 4}, {"loads": rows})
+    assert dps_loads.load(made) == (3 + 8 + 12) / 3
+    assert dps_loads.load(made, which="median", since=10.0) == (2 + 8) / 2
+    assert dps_loads.load(made, since=30.0) is None
+    growth = {"way": "out", "which": "max", "late": [10.0, 20.0]}
+    assert dps_loads.load_growth(made, **growth, early=[0.0, 10.0]) == 8 / 3
+    assert dps_loads.load_growth(made, **growth, early=[30.0, 40.0]) is None
+    assert dps_loads.load_over_time(made, way="in") == [(0.0, 20), (10.0, 20), (20.0, 10)]
+    assert dps_loads.imbalance(made, since=20.0) == 12 / 8
+    assert dps_loads.incoming_less_outgoing(made, since=20.0) == 10 - 12
+    assert dps_loads.load_gap(made) == (3 + 8 + 12) / (1 + 2 + 8)
+    assert dps_loads.nodes_at_end(made) == 50
+
+
+def test_the_worst_window_of_a_span() -> None:
+    rows = [
+        {"time": time, "owed": owed, "received": received}
+        for time, owed, received in ((10.0, 4, 1), (110.0, 4, 4), (190.0, 4, 2), (200.0, 0, 0))
+    ]
+    made = Run(CONFIG, {"reach": rows})
+    assert dps_loads.delivery_by_window(made) == [(0.0, 0.25), (100.0, 0.75), (200.0, None)]
+    assert dps_loads.least_delivery(made, 0.0, 300.0) == 0.25
+    assert dps_loads.least_delivery(made, 100.0, 300.0) == 0.75

@@ -1,27 +1,140 @@
-"""Measures of which DPS nodes are the busiest, and the arithmetic of section 5.1."""
+"""Measures of what DPS nodes have to do and what arrives, and the arithmetic of section 5.1."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
+from statistics import fmean, median
+from typing import TypeAlias
 
 import numpy as np
 
 from shoal.content import AttributeFilter
 from shoal.pipeline.judge.statistics import rank_correlation
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.dps_cases import Forest
+from shoal.pipeline.measure.registry import EVER
 from shoal.pipeline.measure.run_view import Run
+
+Bins: TypeAlias = dict[float, dict[int, int]]
+"""Messages per time bin and node."""
+PICK: Mapping[str, Callable[[Iterable[int]], float]] = {"max": max, "median": median, "mean": fmean}
+
+
+class Loads:
+    """Messages that nodes got and sent, those of their own requests apart, bin by bin."""
+
+    def __init__(self, run: Run) -> None:
+        self.ways: dict[str, Bins] = {"in": {}, "out": {}}
+        for row in run.loads:
+            time, node = row["time"], row["node"]
+            self.ways["in"].setdefault(time, {})[node] = row["received"]
+            self.ways["out"].setdefault(time, {})[node] = row["sent"] - row["requests"]
+
+    def of(self, way: str, which: str, since: float = 0.0, until: float = EVER) -> list[float]:
+        """The load of the most loaded, the median or the mean node, per bin of a span."""
+        bins = sorted(self.ways[way].items())
+        return [PICK[which](b.values()) for time, b in bins if _between(time, since, until)]
+
+
+def _between(time: float, since: float, until: float) -> bool:
+    return since - 1e-6 <= time < until - 1e-6
+
+
+def _ratio(above: Value, below: Value) -> Value:
+    return above / below if above is not None and below else None
+
+
+@case("loads", unit="messages")
+def load(
+    run: Run, way: str = "out", which: str = "max", since: float = 0.0, until: float = EVER
+) -> Value:
+    """Messages of the most loaded, median or mean node in a time bin, on average over a span."""
+    return mean(run.seen_as(Loads).of(way, which, since, until))
+
+
+@case("loads", unit="messages")
+def load_over_time(run: Run, way: str = "out", which: str = "max") -> list[tuple[float, Value]]:
+    """Messages of the most loaded, median or mean node, bin by bin; x is the time."""
+    loads = run.seen_as(Loads)
+    times = [round(time, 6) for time in sorted(loads.ways[way])]
+    return list(zip(times, loads.of(way, which), strict=True))
+
+
+@case("loads", unit="ratio")
+def load_growth(
+    run: Run, way: str, which: str, early: tuple[float, float], late: tuple[float, float]
+) -> Value:
+    """The load of a late span divided by that of an early one."""
+    of = run.seen_as(Loads).of
+    return _ratio(mean(of(way, which, *late)), mean(of(way, which, *early)))
+
+
+@case("loads", unit="ratio")
+def imbalance(run: Run, way: str = "out", since: float = 0.0) -> Value:
+    """The most loaded node's messages divided by the mean, on average over time bins."""
+    of = run.seen_as(Loads).of
+    bins = zip(of(way, "max", since), of(way, "mean", since), strict=True)
+    return mean(most / usual for most, usual in bins if usual)
+
+
+@case("loads", unit="messages")
+def incoming_less_outgoing(run: Run, which: str = "max", since: float = 0.0) -> Value:
+    """How much more the node that receives most receives than the one that sends most sends."""
+    of = run.seen_as(Loads).of
+    bins = zip(of("in", which, since), of("out", which, since), strict=True)
+    return mean(into - out for into, out in bins)
+
+
+@case("loads", unit="ratio")
+def load_gap(run: Run, way: str = "out", since: float = 0.0, until: float = EVER) -> Value:
+    """The most loaded node's messages divided by the median node's."""
+    of = run.seen_as(Loads).of
+    return _ratio(sum(of(way, "max", since, until)), sum(of(way, "median", since, until)))
+
+
+@case("loads", unit="%")
+def nodes_at_end(run: Run) -> Value:
+    """Nodes that are up in the last time bin, of all."""
+    bins = run.seen_as(Loads).ways["out"]
+    return 100 * len(bins[max(bins)]) / int(run.configuration["nodes"]) if bins else None
+
+
+# What arrives
+
+
+def _windows(run: Run, window: float) -> list[tuple[float, Value]]:
+    owed: Counter[float] = Counter()
+    received: Counter[float] = Counter()
+    for row in run.reach:
+        start = row["time"] // window * window
+        owed[start] += row["owed"]
+        received[start] += row["received"]
+    return [(start, _ratio(received[start], owed[start])) for start in sorted(owed)]
+
+
+@case("reach", unit="share")
+def delivery_by_window(run: Run, window: float = 100.0) -> list[tuple[float, Value]]:
+    """Deliveries made of those owed to nodes that did not crash first; x is the time."""
+    return _windows(run, window)
+
+
+@case("reach", unit="share")
+def least_delivery(run: Run, since: float, until: float, window: float = 100.0) -> Value:
+    """The worst of a span's windows: deliveries made of those owed to nodes that did not crash."""
+    windows = _windows(run, window)
+    shares = [share for at, share in windows if _between(at, since, until) and share is not None]
+    return min(shares, default=None)
+
+
+# Who is the busiest
 
 
 def _busiest(run: Run, way: str, since: float) -> dict[float, int]:
     """Per time bin the node with the most messages of that way."""
-    most: dict[float, tuple[int, int]] = {}
-    for row in run.loads:
-        load = row["received"] if way == "in" else row["sent"] - row["requests"]
-        if row["time"] >= since and load > most.get(row["time"], (-1, -1))[0]:
-            most[row["time"]] = (load, row["node"])
-    return {time: node for time, (_, node) in most.items()}
+    bins = run.seen_as(Loads).ways[way]
+    return {time: max(b, key=b.__getitem__) for time, b in bins.items() if time >= since}
 
 
 @case("notes", "loads", unit="share")

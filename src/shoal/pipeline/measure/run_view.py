@@ -51,6 +51,7 @@ class Run:
         self.deliveries: list[Row] = tables.get("deliveries") or []
         self.publications: list[Row] = tables.get("publications") or []
         self.loads: list[Row] = tables.get("loads") or []
+        self.reach: list[Row] = tables.get("reach") or []
 
     def seen_as(self, view: Callable[[Run], T]) -> T:
         """What a class makes of this run: once for all measures that are asked of it."""
