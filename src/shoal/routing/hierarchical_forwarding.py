@@ -44,12 +44,8 @@ class HierarchicalForwarding(SubscriptionForwarding):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Up to the parent in any case, down where it is wanted."""
-        if self.moving and not self.seen.add(event.publisher, event.sequence):
+        if not self.first_arrival(sender, event):
             return
-        if self.recovery is not None:
-            self.recovery.seen(event, sender)
-        if self.watching is not None:
-            self.watching.routed(event)
         onward = Forward(event, hops + 1)
         parent = self.parent
         if parent != sender and parent in self.neighbours:

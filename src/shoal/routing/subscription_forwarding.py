@@ -46,7 +46,7 @@ class ReconfigurationProtocol:
     """How tables follow the tree. A protocol is one file in ``routing/reconfiguration``.
 
     It acts through its routing: ``add_neighbour``, ``drop_neighbour``, ``announce_table``,
-    ``delete``, ``take`` and ``withdraw``.
+    ``delete``, ``add_entry``, ``remove_entry`` and ``withdraw``.
     """
 
     def __init__(self, routing: SubscriptionForwarding) -> None:
@@ -139,12 +139,8 @@ class SubscriptionForwarding(Routing):
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""
-        if self.moving and not self.seen.add(event.publisher, event.sequence):
+        if not self.first_arrival(sender, event):
             return
-        if self.recovery is not None:
-            self.recovery.seen(event, sender)
-        if self.watching is not None:
-            self.watching.routed(event)
         onward: Forward | None = None
         for source in self.table.match(event.content):
             if source == LOCAL:
@@ -153,6 +149,16 @@ class SubscriptionForwarding(Routing):
                 if onward is None:
                     onward = Forward(event, hops + 1)
                 self.host.send(source, onward)
+
+    def first_arrival(self, sender: NodeId, event: Event) -> bool:
+        """Whether an event is here for the first time; if so the other layers see it."""
+        if self.moving and not self.seen.add(event.publisher, event.sequence):
+            return False
+        if self.recovery is not None:
+            self.recovery.seen(event, sender)
+        if self.watching is not None:
+            self.watching.routed(event)
+        return True
 
     # Subscriptions
 
@@ -188,15 +194,15 @@ class SubscriptionForwarding(Routing):
     def insert(self, source: NodeId, filter: Filter) -> None:
         """The SUB rule."""
         before = self.table.sources(filter)
-        if self.put(source, filter):
-            self.spread(filter, source, before)
+        if self.add_entry(source, filter):
+            self.propagate(filter, source, before)
 
     def delete(self, source: NodeId, filter: Filter) -> None:
         """The UNSUB rule."""
-        if self.take(source, filter):
+        if self.remove_entry(source, filter):
             self.withdraw(filter, source)
 
-    def put(self, source: NodeId, filter: Filter) -> bool:
+    def add_entry(self, source: NodeId, filter: Filter) -> bool:
         """Add an entry and tell nobody; False if it was there."""
         if not self.table.add(source, filter):
             return False
@@ -206,7 +212,7 @@ class SubscriptionForwarding(Routing):
             self.host.note("entry added", source, str(filter))
         return True
 
-    def take(self, source: NodeId, filter: Filter) -> bool:
+    def remove_entry(self, source: NodeId, filter: Filter) -> bool:
         """Remove an entry and tell nobody; False if it was not there."""
         if not self.table.remove(source, filter):
             return False
@@ -225,7 +231,7 @@ class SubscriptionForwarding(Routing):
                 return
         self.cover_index.discard(filter)
 
-    def spread(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
+    def propagate(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
         """Tell those who do not know that somebody on this side wants it, except ``source``."""
         for neighbour in self.concerned(source, before):
             self.announce(neighbour, filter)

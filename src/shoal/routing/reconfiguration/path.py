@@ -147,7 +147,7 @@ class ReconfigurationPath(ReconfigurationProtocol):
         first, last = at == 0, at == len(rec.head) - 1
         onward = rec.tail[0] if last else rec.head[at + 1]
         for filter in rec.delete:
-            routing.take(sender, filter)
+            routing.remove_entry(sender, filter)
         if not first:
             routing.assume_announced(sender, rec.add)
         if last:
@@ -162,7 +162,7 @@ class ReconfigurationPath(ReconfigurationProtocol):
             self._overlap(onward)
         self.host.send(onward, Rec(rec.reconfiguration, rec.add, passed, rec.head, rec.tail))  # type: ignore[arg-type]  # wire union
         for filter in rec.add:
-            routing.put(onward, filter)
+            routing.add_entry(onward, filter)
         if not first:
             self.host.send(sender, RecAck(rec.reconfiguration))
 

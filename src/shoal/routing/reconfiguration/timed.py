@@ -54,7 +54,7 @@ class Timed(ReconfigurationProtocol):
         routing = self.routing
         filters = routing.table.filters_of(neighbour)
         for filter in filters:
-            routing.take(neighbour, filter)
+            routing.remove_entry(neighbour, filter)
         routing.drop_neighbour(neighbour)
         if not routing.neighbours:
             self._forget_pending()
