@@ -79,7 +79,7 @@ class Copies(Recovery):
             self.withheld += 1
             return False
         self.gossip_bytes += size
-        self.routing.tell(neighbour, message)
+        self.routing.send_to_neighbour(neighbour, message)
         return True
 
     def send_direct(self, node: NodeId, message: Message) -> None:

@@ -138,9 +138,9 @@ class Adaptive(SemiProbabilistic):
             before = self.published[0][1]
         self.published.append((now, event))
         self.seen.add(event.publisher, event.sequence)
-        self.take(LOCAL, Spread(event, 0, 0, before))
+        self.on_first_arrival(LOCAL, Spread(event, 0, 0, before))
 
-    def take(self, sender: NodeId, spread: Spread) -> None:
+    def on_first_arrival(self, sender: NodeId, spread: Spread) -> None:
         """Look whether what came before was missed, then do as usual."""
         event, before = spread.event, spread.before
         if self.table.match(event.content, 0):
@@ -154,7 +154,7 @@ class Adaptive(SemiProbabilistic):
                     self.observed.wanted += stands_for
                     if not self.got.has(before.publisher, before.sequence):
                         self.observed.missed += stands_for
-        super().take(sender, spread)
+        super().on_first_arrival(sender, spread)
 
     def choose(
         self, sender: NodeId, event: Event, hops: int, deterministic: int
@@ -199,7 +199,7 @@ class Adaptive(SemiProbabilistic):
         """Once in a period: learn what happened, tell the neighbours, and tune."""
         observed = self.observed
         observed.look()
-        seen = (observed.sent, self.announced, observed.wanted, observed.missed)
+        seen = (observed.sent, self.announcements, observed.wanted, observed.missed)
         sent, announced, wanted, missed = (seen[i] - self._looked[i] for i in range(4))
         self._looked = seen
         self.wanted += wanted
@@ -281,7 +281,7 @@ class Adaptive(SemiProbabilistic):
     def _set_horizon(self, horizon: int) -> None:
         self.horizon = horizon
         for filter in self.table.filters():
-            self.spread(filter)
+            self.announce_change(filter)
 
 
 register(

@@ -70,13 +70,13 @@ class AdvertisementForwarding(SubscriptionForwarding):
         if sender in self.neighbours:
             filter = cast("Advertise", message).filter
             kept = self.advertisements.has(sender, filter)
-            self._advertised(sender, self.advertising.announced(sender, filter, kept))
+            self._advertised(sender, self.advertising.admit(sender, filter, kept))
 
     def on_unadvertise(self, sender: NodeId, message: Message) -> None:
         """UNADV(a) from a neighbour."""
         filter = cast("Unadvertise", message).filter
         kept = self.advertisements.has(sender, filter)
-        gone = self.advertising.retracted(sender, filter, kept)
+        gone = self.advertising.retract(sender, filter, kept)
         if gone is not None:
             self._unadvertised(sender, gone)
 

@@ -39,19 +39,19 @@ class AirFlooding(EventForwarding):
     def publish(self, event: Event) -> None:
         """Transmit at once."""
         self.seen.first(event.id)
-        self.take(LOCAL, event, 0)
+        self.on_first_arrival(LOCAL, event, 0)
         self.host.broadcast(Forward(event, 1))
 
     def receive(self, sender: NodeId, message: Forward) -> None:
         """On first receipt, deliver if wanted and transmit a little later."""
         event = message.event
         if self.seen.first(event.id):
-            self.take(sender, event, message.hops)
+            self.on_first_arrival(sender, event, message.hops)
             wait = self.chance.uniform(event.publisher, event.sequence, self.host.node)
             onward = Forward(event, message.hops + 1)
             self.host.after(self.jitter * wait, partial(self.host.broadcast, onward))
 
-    def take(self, sender: NodeId, event: Event, hops: int) -> None:
+    def on_first_arrival(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here."""
         if self.recovery is not None:
             self.recovery.seen(event, sender)

@@ -64,7 +64,7 @@ class Allowance:
 
     # From the routing
 
-    def announced(self, neighbour: NodeId, filter: Filter, kept: bool) -> Filter:
+    def admit(self, neighbour: NodeId, filter: Filter, kept: bool) -> Filter:
         """The filter to keep for one that a neighbour announces: itself, or everything."""
         everything = filter.everything()
         if filter == everything:
@@ -78,7 +78,7 @@ class Allowance:
         self.excess[neighbour] += 1
         return everything
 
-    def retracted(self, neighbour: NodeId, filter: Filter, kept: bool) -> Filter | None:
+    def retract(self, neighbour: NodeId, filter: Filter, kept: bool) -> Filter | None:
         """The filter to remove for one that a neighbour retracts, if any."""
         everything = filter.everything()
         if filter == everything:

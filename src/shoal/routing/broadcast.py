@@ -38,7 +38,7 @@ class Broadcast(HorizonRouting):
     def __init__(self, host: Host, parameters: BroadcastParameters) -> None:
         super().__init__(host, parameters.horizon)
         self.threshold = parameters.threshold
-        self.told: dict[Filter, int] = {}
+        self.announced: dict[Filter, int] = {}
         """What was last transmitted about each filter."""
         self.chance = host.chance("rebroadcast")
         self.jitter = parameters.jitter
@@ -83,7 +83,7 @@ class Broadcast(HorizonRouting):
 
     # Subscriptions
 
-    def spread(self, filter: Filter) -> None:
+    def announce_change(self, filter: Filter) -> None:
         """Transmit how far the nearest subscriber is, if that is news.
 
         Neighbours hear their own subscriptions back, two hops farther. When a subscriber leaves,
@@ -91,11 +91,11 @@ class Broadcast(HorizonRouting):
         """
         near = self.table.nearest(filter, self.horizon)[1]
         if near >= 0:
-            if self.told.get(filter) != near + 1:
-                self.told[filter] = near + 1
+            if self.announced.get(filter) != near + 1:
+                self.announced[filter] = near + 1
                 self._transmit(Near(filter, near + 1))  # type: ignore[arg-type]  # wire union
-        elif filter in self.told:
-            del self.told[filter]
+        elif filter in self.announced:
+            del self.announced[filter]
             self._transmit(Gone(filter))  # type: ignore[arg-type]  # wire union
 
     def certain(self) -> bool:
@@ -107,7 +107,7 @@ class Broadcast(HorizonRouting):
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """Tell the new neighbour alone what the others have heard."""
         self.neighbours[neighbour] = None
-        for filter, distance in self.told.items():
+        for filter, distance in self.announced.items():
             self.host.send(neighbour, Near(filter, distance))  # type: ignore[arg-type]  # wire union
 
 

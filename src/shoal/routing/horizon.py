@@ -215,10 +215,10 @@ class HorizonTable:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class HorizonRouting(Routing):
-    """Takes each event once, and keeps a table of the subscribers around.
+    """Handles each event once, and has a table of the subscribers around.
 
     A routing adds how an event goes on (``pass_on``) and how neighbours are told of subscribers
-    (``spread``).
+    (``announce_change``).
     """
 
     def __init__(self, host: Host, horizon: int) -> None:
@@ -239,18 +239,18 @@ class HorizonRouting(Routing):
     def publish(self, event: Event) -> None:
         """The event's first node is its publisher."""
         self.seen.add(event.publisher, event.sequence)
-        self.take(LOCAL, Spread(event, 0, 0))
+        self.on_first_arrival(LOCAL, Spread(event, 0, 0))
 
     def on_event(self, sender: NodeId, message: Message) -> None:
         """On first arrival, deliver if wanted and pass on; drop any later copy."""
         spread = cast("Spread", message)
         event = spread.event
         if self.seen.add(event.publisher, event.sequence):
-            self.take(sender, spread)
+            self.on_first_arrival(sender, spread)
         else:
             self.host.stopped(event, "duplicate", spread.hops, spread.deterministic)
 
-    def take(self, sender: NodeId, spread: Spread) -> None:
+    def on_first_arrival(self, sender: NodeId, spread: Spread) -> None:
         """An event is here for the first time."""
         event = spread.event
         if self.recovery is not None:
@@ -277,7 +277,7 @@ class HorizonRouting(Routing):
 
     def changed_here(self, filter: Filter) -> None:
         """The application has begun or ceased to want this."""
-        self.spread(filter)
+        self.announce_change(filter)
 
     def on_subscription(self, sender: NodeId, message: Message) -> None:
         """A subscriber at a distance beyond a link."""
@@ -288,24 +288,24 @@ class HorizonRouting(Routing):
         distance = near.distance
         if self.allowance.bounded:
             kept = self.table.has(sender, filter)
-            filter = self.allowance.announced(sender, filter, kept)
+            filter = self.allowance.admit(sender, filter, kept)
             if filter == filter.everything() and sender in self.allowance.excess:
                 distance = 1
         if sender in self.doubted:
             self.doubted[sender].pop(filter, None)
         if self.table.put(sender, filter, distance):
-            self.spread(filter)
+            self.announce_change(filter)
 
     def on_unsubscription(self, sender: NodeId, message: Message) -> None:
         """None beyond this link any more."""
         filter = cast("Gone", message).filter
         gone: Filter | None = filter
         if self.allowance.bounded:
-            gone = self.allowance.retracted(sender, filter, self.table.has(sender, filter))
+            gone = self.allowance.retract(sender, filter, self.table.has(sender, filter))
         if gone is not None and self.table.remove(sender, gone):
-            self.spread(gone)
+            self.announce_change(gone)
 
-    def spread(self, filter: Filter) -> None:
+    def announce_change(self, filter: Filter) -> None:
         """Bring what the neighbours were told about a filter up to date."""
         raise NotImplementedError
 
@@ -338,7 +338,7 @@ class HorizonRouting(Routing):
         """Remove filters of a neighbour, and tell the others what follows from that."""
         for filter in filters:
             self.table.remove(neighbour, filter)
-            self.spread(filter)
+            self.announce_change(filter)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """As if the lost neighbour had unsubscribed from everything it brought."""

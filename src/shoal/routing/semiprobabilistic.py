@@ -76,9 +76,9 @@ class SemiProbabilistic(HorizonRouting):
         self.either = parameters.ttl_rule == "either"
         self.publisher = parameters.publisher
         self.leaf_rule = parameters.leaf_rule
-        self.told: dict[NodeId, dict[Filter, int]] = {}
+        self.announced: dict[NodeId, dict[Filter, int]] = {}
         """Per link, the distances announced over it."""
-        self.announced = 0
+        self.announcements = 0
         """(Un)subscriptions sent so far."""
         self.offered: dict[Filter, tuple[NodeId, int, int]] = {}
         """Per filter, what the neighbours were last told about it follows from this."""
@@ -166,7 +166,7 @@ class SemiProbabilistic(HorizonRouting):
         super().changed_here(filter)
         self._tell_leaf()
 
-    def spread(self, filter: Filter) -> None:
+    def announce_change(self, filter: Filter) -> None:
         """Bring what the neighbours were told about a filter up to date."""
         nearest = self.table.nearest(filter, self.horizon)
         if nearest == self.offered.get(filter, NOWHERE):
@@ -181,15 +181,15 @@ class SemiProbabilistic(HorizonRouting):
 
     def _announce(self, neighbour: NodeId, filter: Filter, distance: int) -> None:
         """Say how far the nearest subscriber on this side is (-1: nowhere), if that is news."""
-        told = self.told[neighbour]
+        told = self.announced[neighbour]
         if distance >= 0:
             if told.get(filter) != distance + 1:
                 told[filter] = distance + 1
-                self.announced += 1
+                self.announcements += 1
                 self.host.send(neighbour, Near(filter, distance + 1))  # type: ignore[arg-type]  # wire union
         elif filter in told:
             del told[filter]
-            self.announced += 1
+            self.announcements += 1
             self.host.send(neighbour, Gone(filter))  # type: ignore[arg-type]  # wire union
 
     def certain(self) -> bool:
@@ -214,14 +214,14 @@ class SemiProbabilistic(HorizonRouting):
             for only in self.neighbours:
                 self.host.send(only, Leaf(False))
         super().link_up(neighbour, reconfiguration)
-        self.told[neighbour] = {}
+        self.announced[neighbour] = {}
         for filter in self.table.filters():
             self._announce(neighbour, filter, self.table.nearest(filter, self.horizon)[1])
         self._tell_leaf()
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """As if the lost neighbour had unsubscribed from everything it brought."""
-        self.told.pop(neighbour, None)
+        self.announced.pop(neighbour, None)
         self.table.put_leaf(neighbour, None)
         super().link_down(neighbour, reconfiguration)
         self.alone = False

@@ -175,7 +175,7 @@ class SubscriptionForwarding(Routing):
         if sender in self.neighbours:
             filter: Filter = cast("Subscribe", message).filter
             if self.allowance.bounded:
-                filter = self.allowance.announced(sender, filter, self.table.has(sender, filter))
+                filter = self.allowance.admit(sender, filter, self.table.has(sender, filter))
             if sender in self.doubted:
                 self.doubted[sender].pop(filter, None)
             self.insert(sender, filter)
@@ -187,7 +187,7 @@ class SubscriptionForwarding(Routing):
             return
         gone: Filter | None = filter
         if self.allowance.bounded:
-            gone = self.allowance.retracted(sender, filter, self.table.has(sender, filter))
+            gone = self.allowance.retract(sender, filter, self.table.has(sender, filter))
         if gone is not None:
             self.delete(sender, gone)
 

@@ -202,7 +202,7 @@ class Routing(Layer):
         """The neighbours, in the order in which they were linked."""
         return list(self.neighbours)
 
-    def tell(self, neighbour: NodeId, message: Message) -> None:
+    def send_to_neighbour(self, neighbour: NodeId, message: Message) -> None:
         """Send a message of another layer to a neighbour, as this routing would its own."""
         self.host.send(neighbour, message)
 

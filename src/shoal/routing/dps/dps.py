@@ -269,7 +269,7 @@ class Dps(Routing):
         """The nodes that this one knows: it has no other neighbours."""
         return list(self.trees.peers)
 
-    def tell(self, neighbour: NodeId, message: Message) -> None:
+    def send_to_neighbour(self, neighbour: NodeId, message: Message) -> None:
         """Out of band, as everything here."""
         known = self.trees.peers.get(neighbour)
         self.host.send_direct(Contact(neighbour) if known is None else known[0], message)

@@ -102,7 +102,7 @@ class Tap(Routing):
 
     def publish(self, event: Event) -> None:
         """Deliver at home, and let the channel do the rest."""
-        self.routing.take(LOCAL, event, 0)
+        self.routing.on_first_arrival(LOCAL, event, 0)
         self.flooding.publish(event)
 
     def subscribe(self, filter: Filter) -> None:
