@@ -268,7 +268,7 @@ def test_ten_thousand_groups_under_one_parent() -> None:
     group = owner.groups["x", "x >= 0"]
     for number in range(10_000):
         branch = Branch(f"x = {number}", 1, Contact(3), (Pointer(f"x = {number}", Contact(3)),))
-        owner.leadership.take_branch(group, branch)
+        owner.leadership.adopt_branch(group, branch)
     chaos.step("subscribe 1 x >= 100")
     chaos.step("wait 0.5")
     made = chaos.routings()[1].groups["x", "x >= 100"]

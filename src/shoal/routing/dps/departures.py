@@ -89,7 +89,7 @@ class Departures:
             view = node.view_below(group)
             for branch in message.branches:
                 if message.dissolved and branch.text not in group.successors:
-                    self.node.leadership.take_branch(group, branch)
+                    self.node.leadership.adopt_branch(group, branch)
                     node.adopt(group, branch, view)
             self.node.leadership.changed(group, message.branches, (message.text,))
         if message.dissolved:

@@ -356,17 +356,17 @@ class Dps(Routing):
 
     def state(self, group: Group) -> State:
         """A group as a regular member knows it: leader and co-leaders."""
-        told = group.told
+        sent = group.sent_state
         if (
-            told is None
-            or told.coleaders is not group.coleaders
-            or told.leader is not group.leader
-            or told.term != group.term
+            sent is None
+            or sent.coleaders is not group.coleaders
+            or sent.leader is not group.leader
+            or sent.term != group.term
         ):
             attribute, text = group.label.attribute, group.text
-            told = State(attribute, text, group.term, group.leader, group.coleaders)
-            group.told = told
-        return told
+            sent = State(attribute, text, group.term, group.leader, group.coleaders)
+            group.sent_state = sent
+        return sent
 
     def epidemic_state(self, group: Group) -> State:
         """A group as a member in epidemic communication knows it: partial views."""
@@ -397,11 +397,11 @@ class Dps(Routing):
             step += 1
         group.known = tuple(chosen.values())
 
-    def take_state(self, group: Group, state: State) -> None:
+    def adopt_state(self, group: Group, state: State) -> None:
         """A group as its leader, or another member, knows it."""
-        if state is group.taken and state.coleaders is group.coleaders:
+        if state is group.adopted_state and state.coleaders is group.coleaders:
             return  # mostly nothing has changed
-        group.taken = None if self.epidemic else state
+        group.adopted_state = None if self.epidemic else state
         here = self.host.node
         if later(state.term, group.term):
             group.term = state.term
@@ -416,7 +416,7 @@ class Dps(Routing):
             group.predview = state.predview
             texts = {branch.text for branch in state.branches}
             for branch in state.branches:
-                self.leadership.take_branch(group, branch)
+                self.leadership.adopt_branch(group, branch)
             for text in [t for t in group.successors if t not in texts]:
                 del group.successors[text]
 

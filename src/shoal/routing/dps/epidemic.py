@@ -115,7 +115,7 @@ class Epidemic(Publishing):
         if hops and (bits >> 11) * (1.0 / (1 << 53)) * (1 + hops) >= 1:
             return
         known = group.known
-        self._take(group, members, branches, gone)
+        self._adopt_changes(group, members, branches, gone)
         message = GossipSub(
             group.label.attribute, group.text, members, branches[:64], gone[:64], hops + 1
         )
@@ -127,10 +127,10 @@ class Epidemic(Publishing):
         group = self.node.groups.get((message.attribute, message.at))
         if group is None:
             return
-        self._take(group, message.members, message.branches, message.gone)
+        self._adopt_changes(group, message.members, message.branches, message.gone)
         self.gossip_change(group, message.members, message.branches, message.gone, message.hops)
 
-    def _take(
+    def _adopt_changes(
         self,
         group: Group,
         members: tuple[Contact, ...],
@@ -149,7 +149,7 @@ class Epidemic(Publishing):
                 group.known = tuple(kept)
         if not node.leads(group):
             for branch in branches:
-                node.leadership.take_branch(group, branch)
+                node.leadership.adopt_branch(group, branch)
             for text in gone:
                 group.successors.pop(text, None)
 

@@ -167,7 +167,7 @@ class Healing:
             group = node.groups.get((state.attribute, state.text))
             if group is not None and group.leader.node == sender == state.leader.node:
                 group.suspects.clear()
-                node.take_state(group, state)
+                node.adopt_state(group, state)
         for state in message.denied:
             group = node.groups.get((state.attribute, state.text))
             if group is None or group.leader.node != sender or node.leads(group):

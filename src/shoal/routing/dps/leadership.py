@@ -250,15 +250,15 @@ class Leadership:
         for number in message.left:
             group.members.pop(number, None)
         for branch in message.branches:
-            self.take_branch(group, branch)
+            self.adopt_branch(group, branch)
         for text in message.gone:
             group.successors.pop(text, None)
         group.predview = message.predview
 
-    def take_branch(self, group: Group, branch: Branch) -> None:
+    def adopt_branch(self, group: Group, branch: Branch) -> None:
         """A successor, as another node knows it; one that cannot be below is ignored."""
         known = group.successors.get(branch.text)
-        if known is not None and known.taken is branch:
+        if known is not None and known.adopted_branch is branch:
             known.heard = self.node.host.now()
             return
         try:
@@ -272,7 +272,7 @@ class Leadership:
                 view = self._mixed(known.view, view)
             taken = Successor(theirs, branch.term, branch.leader, view, now)
             taken.placed = False
-            taken.taken = branch
+            taken.adopted_branch = branch
             group.add(taken)
 
     def _mixed(self, old: tuple[Pointer, ...], new: tuple[Pointer, ...]) -> tuple[Pointer, ...]:

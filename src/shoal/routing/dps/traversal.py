@@ -190,7 +190,7 @@ class Traversal:
             return
         group = Group(label(state.attribute, state.text), state.leader, state.term)
         self.node.add_group(group)
-        self.node.take_state(group, state)
+        self.node.adopt_state(group, state)
 
     # CREATE_GROUP
 
@@ -217,7 +217,7 @@ class Traversal:
             group = Group(label(*key), host.contact(), 1)
             group.predview = message.predview
             for branch in message.adopted:
-                self.node.leadership.take_branch(group, branch)
+                self.node.leadership.adopt_branch(group, branch)
             self.node.add_group(group)
         self.node.send(
             above.contact,

@@ -43,9 +43,9 @@ class Successor:
         """Text of another successor that this one belongs below; empty if there is none."""
         self.placed = True
         """True if it was compared with the successors that were there before."""
-        self.told: Branch | None = None
-        self.taken: Branch | None = None
-        """Branch, as another node told it, that this one was last taken from."""
+        self.sent_branch: Branch | None = None
+        self.adopted_branch: Branch | None = None
+        """Branch of another node's message that this one was last adopted from."""
         self._nearest: tuple[Pointer, ...] = ()
         self._nearest_of: tuple[Pointer, ...] = ()
 
@@ -60,16 +60,16 @@ class Successor:
 
     def branch(self) -> Branch:
         """The successor as a message carries it."""
-        told = self.told
+        sent = self.sent_branch
         if (
-            told is None
-            or told.leader is not self.leader
-            or told.pointers is not self.view
-            or told.term != self.term
+            sent is None
+            or sent.leader is not self.leader
+            or sent.pointers is not self.view
+            or sent.term != self.term
         ):
-            told = Branch(self.label.text, self.term, self.leader, self.view)
-            self.told = told
-        return told
+            sent = Branch(self.label.text, self.term, self.leader, self.view)
+            self.sent_branch = sent
+        return sent
 
 
 class Creation:
@@ -104,9 +104,9 @@ class Group:
         self.creations: dict[str, Creation] = {}
         self.waiting: list[Publish | FindGroup] = []
         """Events and requests that came while a successor was being created, in order."""
-        self.told: State | None = None
+        self.sent_state: State | None = None
         """State that the leader last sent to its members."""
-        self.taken: State | None = None
+        self.adopted_state: State | None = None
         """State that a regular member last received."""
         self.rounds = 0
         """Signs of life since this group's place was last looked up."""
