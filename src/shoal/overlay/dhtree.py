@@ -165,7 +165,7 @@ class DHTree(Linker):
         wanted = {*self.wanted, self.wanted_parent}
         changed = sorted((before ^ wanted) - {LOCAL})
         for node in changed:
-            self._tell(node)
+            self._send_change(node)
         self._answer_requests()
         if self.wanted_parent in (LOCAL, self.parent):
             self._withdraw()
@@ -178,10 +178,10 @@ class DHTree(Linker):
             self._attach_to(self.wanted_parent)
         for child in sorted(self.wanted.keys() ^ self.children.keys()):
             if child not in changed:
-                self._tell(child)
+                self._send_change(child)
             self._search_later()
 
-    def _tell(self, node: NodeId) -> None:
+    def _send_change(self, node: NodeId) -> None:
         """NEIGHBOURCHANGE."""
         if node in self.heard:
             self.host.send(node, NeighbourChange(node in self.neighbours))

@@ -187,23 +187,23 @@ class LSTree(Leaver):
         """Tell some nodes of some nodes, and see who is still there."""
         if self.colour != BLANK:
             told = self.known.some(self.parameters.references, self.dice.below(PLACES))
-            self._spread(Update((self.me, *told)))
+            self._send_update(Update((self.me, *told)))
         if self.parameters.pings:
             ping = Ping(self.me, self.colour)
             for contact in self.known.to_ping(self.parameters.pings):
                 self.host.send_direct(contact, ping)
 
-    def _spread(self, update: Update) -> None:
+    def _send_update(self, update: Update) -> None:
         for contact in self.known.some(self.fanout, self.dice.below(PLACES)):
             self.host.send_direct(contact, update)
 
     def on_update(self, sender: NodeId, message: Message) -> None:
-        """Take in what is told; pass it on perhaps."""
+        """Remember the nodes that it names; pass it on perhaps."""
         update = cast("Update", message)
         for contact in update.known:
             self.known.insert(contact)
         if self.dice.uniform() < self.repropagation:
-            self._spread(update)
+            self._send_update(update)
 
     def on_ping(self, sender: NodeId, message: Message) -> None:
         """Answer; a stranger's colour may be that of a tree to join."""

@@ -178,11 +178,11 @@ class Member(Handover):
         self.children[contact.node] = child
         child.timer = self.host.after(self.timeout, lambda: self._give_up(contact.node, child))
         if contact.node in self.heard:
-            self._tell_accepted(child)
+            self._send_accept(child)
         else:
             self.host.open(contact)
 
-    def _tell_accepted(self, child: Child) -> None:
+    def _send_accept(self, child: Child) -> None:
         """ACCEPT, over a connection: only so does it come from this life of this node."""
         known = self.known.some(self.parameters.references, self.dice.below(PLACES))
         accept = Accept(
@@ -203,7 +203,7 @@ class Member(Handover):
         self.heard[peer.node] = self.host.now()
         child = self.children.get(peer.node)
         if child is not None and not child.attached:
-            self._tell_accepted(child)
+            self._send_accept(child)
 
     def _give_up(self, node: NodeId, child: Child) -> None:
         """A node that was accepted does not attach."""

@@ -126,9 +126,9 @@ class Member(Handover):
         """Something that this node advertises may have changed: say so soon, not in a period."""
         if not self._telling:
             self._telling = True
-            self.host.after(self.collect, self._tell_news)
+            self.host.after(self.collect, self._advertise_news)
 
-    def _tell_news(self) -> None:
+    def _advertise_news(self) -> None:
         self._telling = False
         if self.rank < 0:
             return

@@ -27,13 +27,13 @@ PATIENCE: Final = 2
 class Spanning:
     """One node's position in the tree."""
 
-    def __init__(self, node: NodeId, tell: Callable[[NodeId, Position], None]) -> None:
+    def __init__(self, node: NodeId, send: Callable[[NodeId, Position], None]) -> None:
         self._node = node
-        self._tell = tell
-        self._told: dict[NodeId, Position | None] = {}
-        """Per neighbour, what it was told last."""
+        self._send = send
+        self._sent: dict[NodeId, Position | None] = {}
+        """Per neighbour, the position that was sent last."""
         self._heard: dict[NodeId, Position] = {}
-        """Per neighbour, what it said last."""
+        """Per neighbour, the position that it sent last."""
         self._doubts: dict[NodeId, int] = {}
         """Per neighbour, at how many looks in a row the link was redundant."""
         self.root = node
@@ -42,18 +42,18 @@ class Spanning:
 
     def up(self, neighbour: NodeId) -> None:
         """A link is there."""
-        self._told[neighbour] = None
+        self._sent[neighbour] = None
         self._announce()
 
     def down(self, neighbour: NodeId) -> None:
         """A link is gone."""
-        for known in (self._told, self._heard, self._doubts):
+        for known in (self._sent, self._heard, self._doubts):
             known.pop(neighbour, None)
         self._place()
 
     def heard(self, neighbour: NodeId, position: Position) -> None:
         """A neighbour says where it is."""
-        if neighbour in self._told:
+        if neighbour in self._sent:
             self._heard[neighbour] = position
             self._place()
 
@@ -69,11 +69,11 @@ class Spanning:
         self._announce()
 
     def _announce(self) -> None:
-        for neighbour, told in self._told.items():
+        for neighbour, told in self._sent.items():
             position = Position(self.root, self._distance, neighbour == self._parent)
             if position != told:
-                self._told[neighbour] = position
-                self._tell(neighbour, position)
+                self._sent[neighbour] = position
+                self._send(neighbour, position)
 
     def look(self) -> list[NodeId]:
         """Neighbours whose links close a cycle, found so at some looks in a row."""
