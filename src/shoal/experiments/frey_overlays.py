@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.experiments import frey_dhtree_scenarios as dhtree
-from shoal.experiments.frey_overlays_scenarios import EXPERIMENTS, FIVE, LABELS
+from shoal.experiments.frey_overlays_scenarios import EARLY, EXPERIMENTS, FIVE, LABELS
 from shoal.experiments.frey_scenarios import THESIS
-from shoal.pipeline.judge.claims import load_claims
+from shoal.pipeline.judge.claims import Claim, load_claims
+from shoal.pipeline.judge.readings import with_readings
 from shoal.pipeline.paper import Figure, Panel, Paper
 
 WITH_OVERCAST = (*FIVE, "Overcast+G")
@@ -86,12 +87,33 @@ FIGURES = (
     ),
 )
 
+
+def _stated(experiment: str, variant: str) -> tuple[str, str]:
+    """New roots look for other trees periodically, no sooner."""
+    return experiment, variant
+
+
+def _early(experiment: str, variant: str) -> tuple[str, str]:
+    """They also look a second after they became root."""
+    return EARLY if experiment == "catastrophic" else experiment, variant
+
+
+def _readings(claim: Claim) -> Claim:
+    """A claim on the catastrophe in both readings of when roots look for other trees."""
+    if "catastrophic" not in claim.experiments():
+        return claim
+    return with_readings(claim, {"roots look periodically": _stated, "also early": _early})
+
+
 PAPER = Paper(
     name="frey-overlays",
     title="Trees that build and heal themselves",
     citation=f"{THESIS} Part III, chapters 9 to 12.",
     experiments=(*EXPERIMENTS, *dhtree.PLACES, *dhtree.PROTOCOL),
-    claims=(*load_claims(Path(__file__).with_name("frey_overlays.claims.yaml")), *dhtree.CLAIMS),
+    claims=(
+        *map(_readings, load_claims(Path(__file__).with_name("frey_overlays.claims.yaml"))),
+        *dhtree.CLAIMS,
+    ),
     figures=FIGURES,
     variants={**LABELS, **dhtree.LABELS},
 )

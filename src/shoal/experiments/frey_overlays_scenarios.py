@@ -105,6 +105,8 @@ CATASTROPHIC = merge(
     },
 )
 """Measured a minute after the crash, before trees that are left apart merge periodically."""
+EARLY = "catastrophic-early"
+"""Experiment of the other reading: section 10.3.3 does not say when a new root first looks."""
 
 
 CUTS = [{"start": at, "end": at + 300.0, "share": 0.5} for at in range(1200, 4800, 600)]
@@ -154,6 +156,16 @@ EXPERIMENTS = (
         "A quarter of 10,000 nodes crash at once",
         CATASTROPHIC,
         chosen(*FIVE, "Overcast+G"),
+        quick={"nodes": 1_000},
+    ),
+    _ten(
+        EARLY,
+        "The same, with roots that look for other trees a second after they became root",
+        CATASTROPHIC,
+        {
+            name: merge(variant, {"overlay": {"early_merge": 1.0}})
+            for name, variant in chosen(*FIVE, "Overcast+G").items()
+        },
         quick={"nodes": 1_000},
     ),
     _three(
