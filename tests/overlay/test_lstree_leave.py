@@ -78,6 +78,16 @@ def test_nodes_that_leave_one_by_one_lose_no_event(seed: int, latency: Any) -> N
     assert "lost" not in what, "and nobody was an orphan"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_nodes_that_leave_together_lose_no_event(seed: int) -> None:
+    """The root is among them, and its heir, and whom their children ask: these name others."""
+    leaves = [[START + 0.03 * (node * 7 % LEAVES), node] for node in range(LEAVES)]
+    owed, made, notes = load(seed, leaves=leaves)
+    assert owed > 5000
+    assert made == owed
+    assert "lost" not in [n["value"].split()[0] for n in notes if n["what"] == "attached"]
+
+
 # A small world: 0 is root, 1 its child, 2 and 3 are children of 1; 9 is a stranger, but connected.
 
 RED = (2, 5, 0)

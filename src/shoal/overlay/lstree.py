@@ -25,7 +25,7 @@ from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.lstree_caches import Search, key_of
+from shoal.overlay.lstree_caches import SIGHTED, Search, key_of
 from shoal.overlay.lstree_leave import Leaver
 from shoal.overlay.lstree_member import PLACES, Member
 from shoal.overlay.lstree_messages import (
@@ -55,8 +55,6 @@ from shoal.stack.registry import register
 
 SIGHTINGS: Final = 1.0
 """Seconds within which a node passes on one sighting of another tree."""
-SIGHTED: Final = 64
-"""Sighted nodes that a search keeps at most: a child may make them up."""
 TRIES: Final = 2
 """Nodes that no longer answered which a root asks all the same when it looks for other trees."""
 

@@ -19,6 +19,8 @@ NAMED: Final = frozenset("RADU")
 """Strategies whose candidates one other node named: it may have made them up."""
 SILENT: Final = 16
 """Candidates without an answer after which a search asks no more of those."""
+SIGHTED: Final = 64
+"""Nodes of other trees, or around one that stops, that a search keeps: they may be made up."""
 ASKED: Final = 10_000
 """Candidates that one search asks."""
 
@@ -171,7 +173,7 @@ class Search:
         self.break_max: dict[Any, Contact] = {}
         self.break_min: dict[Any, Contact] = {}
         self.sighted: dict[Any, Contact] = {}
-        """Nodes of other trees that somebody has seen."""
+        """Nodes of other trees that somebody has seen, and nodes around candidates that stop."""
         self.asked: dict[Any, None] = {}
         """Everybody asked so far, with the limits in force."""
         self.silent = 0

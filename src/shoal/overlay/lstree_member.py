@@ -129,6 +129,8 @@ class Member(Handover):
         elif sender == self.leaving:
             reason = "busy"  # this node's link from it is to go first
         candidates: tuple[Contact, ...] = ()
+        if self.stopping:  # those around it may stay
+            candidates = (*self.ancestors[:1], *self._some_children())
         if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
             lower, reason = self._lowered(request)
         if not reason and self.colour[0] >= LONGEST and self.parent == LOCAL:

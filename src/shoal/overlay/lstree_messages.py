@@ -104,7 +104,7 @@ class Accept(Upkeep, frozen=True, tag="lstree accept"):
 
 
 class Refuse(Upkeep, frozen=True, tag="lstree refuse"):
-    """It may not, and why; a full candidate names children, a leaf its parent."""
+    """It may not, and why. Full candidates name children, leaves the parent, leaving ones both."""
 
     request: Count
     reason: Reason

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.lstree_caches import ASKED, NAMED, SILENT, Busy, Search, key_of
+from shoal.overlay.lstree_caches import ASKED, NAMED, SIGHTED, SILENT, Busy, Search, key_of
 from shoal.overlay.lstree_member import Member
 from shoal.overlay.lstree_messages import (
     Accept,
@@ -302,6 +302,9 @@ class Searcher(Member):
             search.break_min[key] = contact
             for named in refuse.candidates:
                 search.upstream[key_of(named)] = named
+        elif search.silent < SILENT:  # it stops, and names nodes around it
+            for named in refuse.candidates[: max(0, SIGHTED - len(search.sighted))]:
+                search.sighted[key_of(named)] = named
         self._ask_next()
 
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
