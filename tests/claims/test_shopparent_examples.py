@@ -159,7 +159,7 @@ def test_a_run_without_a_tree_is_not_drawn() -> None:
         ({"error": 3.0}, "error: expected `float` <= 1.0"),
         ({"moves": [{"at": 1.0}]}, "neither move nor fail"),
         ({"root": 99}, "there is no node 99"),
-        ({"connected_at": None, "range": 1.0}, "no tree spans them"),
+        ({"connected_at": 0.0, "range": 1.0}, "no tree spans them"),
         ({"numbers": [1.0], "events": 2, "window": [0, 1]}, "1 numbers for 2 events"),
     ],
 )
@@ -170,4 +170,26 @@ def test_a_bad_static_tree_is_refused_by_name(topology: dict[str, object], words
         "routing": {"name": "hierarchical-forwarding"},
     }
     with pytest.raises(StackError, match=words.replace("`", ".")):
+        simulate(parse_config(config))
+
+
+@pytest.mark.parametrize(
+    ("parents", "words"),
+    [
+        ([-1, -1, 1], "node 1 has the parent -1, but node 0 is the root"),
+        ([1, -1, 1], "node 0 has the parent 1, but node 0 is the root"),
+        ([-1, 0], "there are 2 parents for 3 nodes"),
+        ([-1, 0, 0], "the parent 0 of node 2 is none of its neighbours"),
+        ([-1, 0, 7], "the parent 7 of node 2 is none of its neighbours"),
+        ([-1, 2, 1], "the parents of node 1 lead in a circle"),
+    ],
+)
+def test_parents_that_are_no_tree_are_refused_by_name(parents: list[int], words: str) -> None:
+    topology = {"name": "static-tree", "range": 60.0, "places": [(0, 0), (50, 0), (100, 0)]}
+    config = {
+        "nodes": 3,
+        "topology": {**topology, "parents": parents},
+        "routing": {"name": "hierarchical-forwarding"},
+    }
+    with pytest.raises(StackError, match=words):
         simulate(parse_config(config))

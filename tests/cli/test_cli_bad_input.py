@@ -258,3 +258,42 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     done = subprocess.run(["sh", "-c", f"{shoal} | head -1"], capture_output=True, text=True)
     assert done.stdout.strip() == "topology"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--root=a", "--root=b"], "a tree has one root: give --root once"),
+        (["--root=a", '--set=overlay.heirs=["a"]'], "name each of root and heirs once"),
+        (["--root=two words"], "the name 'two words' cannot be used"),
+        (["--set=overlay.discovery=radio"], "brokers find each other by 'sampling'"),
+        (["--set=overlay.error=3"], "error: expected `float` <= 1.0"),
+        (["--set=overlay.receive=nan"], "receive: expected `float` >= 0.0"),
+        (["--set=overlay.timeout=0.5"], "timeout must be longer than period"),
+    ],
+)
+def test_brokers_that_would_make_no_shopparent_tree(
+    capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    stack = ["--overlay=shopparent", "--routing=hierarchical-forwarding"]
+    assert said in refuse(capsys, "broker", "--listen=127.0.0.1:0", *stack, *options)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("overlay.root=99", "there is no node 99; nodes are 0 to 5"),
+        ("overlay.heirs=[0]", "a tree has one root"),
+        ("overlay.error=3", "error: expected `float` <= 1.0"),
+        ("overlay.forward=nan", "forward: expected `float` >= 0.0"),
+        ("topology.interests.given=[[5,1]]", "ends before it starts; give [1, 5]"),
+        ("topology.places=[[0,0],[9,0],[0,9],[9,9],[5,5],[999,0]]", "the places are not connected"),
+        ("topology.range=1", "or connected_at = 0"),
+    ],
+)
+def test_radios_that_would_make_no_shopparent_tree(
+    capsys: pytest.CaptureFixture[str], setting: str, said: str
+) -> None:
+    stack = ["--topology=radio-range", "--overlay=shopparent", "--routing=hierarchical-forwarding"]
+    radio = ["--set=overlay.discovery=radio", "--set=overlay.overlap=axis", "--nodes=6"]
+    assert said in refuse(capsys, "simulate", *stack, *radio, f"--set={setting}")

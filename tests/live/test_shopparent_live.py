@@ -17,6 +17,7 @@ from shoal.live import Broker, LiveError
 from shoal.live.identity import node_id
 from shoal.live.processes import BrokerProcess, free_port
 from shoal.live.settings import differences, settings_from
+from shoal.live.virtual import VirtualLoop
 from shoal.overlay.shopparent import ShopParent
 from shoal.testing import QUICK
 
@@ -40,9 +41,14 @@ def overlay(broker: Broker) -> ShopParent:
 
 
 class Network:
-    """Brokers that each want one of two kinds of events, and what they got."""
+    """Brokers that each want one of two kinds of events, and what they got.
 
-    def __init__(self) -> None:
+    On sockets, or on a loop of virtual time.
+    """
+
+    def __init__(self, loop: VirtualLoop | None = None, **overlay: Any) -> None:
+        self.loop = loop
+        self.overlay = {**OVERLAY, **overlay}
         self.brokers: dict[int, Broker] = {}
         self.got: dict[int, list[int]] = {}
         self.sent: dict[str, list[int]] = {kind: [] for kind in KINDS}
@@ -52,11 +58,12 @@ class Network:
         raw: dict[str, Any] = {
             "name": str(node),
             **QUICK,
-            "overlay": OVERLAY,
+            "overlay": self.overlay,
             "routing": {"name": "hierarchical-forwarding"},
             **join,
         }
-        broker = await Broker(settings_from(raw)).start()
+        settings = settings_from(raw)
+        broker = await (Broker(settings).start() if not self.loop else self.loop.start(settings))
         self.brokers[node] = broker
         self.got[node] = []
         wanted = AttributeFilter(f"kind = '{self.kind(node)}' AND n >= 0")

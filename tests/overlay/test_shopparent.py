@@ -210,7 +210,7 @@ def test_a_node_says_what_it_forwards_for_others_and_what_shopping_saved() -> No
 
 
 LINE = [(0.0, 0.0), (50.0, 0.0), (100.0, 0.0)]
-APART = {"connected_at": None, "range": 60.0}
+APART = {"connected_at": 0.0, "range": 60.0}
 
 
 def line(**topology: Any) -> World:

@@ -70,7 +70,7 @@ def broker(
         ),
     ] = None,
     root: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="The broker at the root of a ShopParent tree (--set overlay.root=NAME).",
             metavar="NAME",
@@ -182,8 +182,12 @@ def broker(
             **raw.get("overlay", {}),
             "max_degree" if named == OVERLAY else "degree": degree,
         }
-    if root is not None:
-        raw["overlay"] = {**raw.get("overlay", {}), "root": root}
+    if root:
+        from shoal.live.errors import LiveError
+
+        if len(root) > 1:
+            raise LiveError("a tree has one root: give --root once; others may be its heirs")
+        raw["overlay"] = {**raw.get("overlay", {}), "root": root[0]}
     _logging(verbose)
     _runner()(_serve(raw))
 

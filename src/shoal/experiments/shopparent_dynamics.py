@@ -54,7 +54,7 @@ def _small(
     **topology: Any,
 ) -> Experiment:
     """A few radios, every message recorded; seeds differ in when nodes speak up."""
-    base = shopping(**placed(places, wants), connected_at=None, range=60.0, **topology)
+    base = shopping(**placed(places, wants), connected_at=0.0, range=60.0, **topology)
     return Experiment(
         name,
         title,

@@ -197,6 +197,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise StackError(
                 f"overlay '{overlay.name}' runs in a simulation only; one of: {', '.join(able)}"
             )
+        if self.overlay.get("discovery") == "radio":
+            raise StackError(
+                f"overlay '{self.overlay['name']}': discovery = 'radio' is for simulated radios; "
+                "brokers find each other by 'sampling'"
+            )
         if self.links and (overlay is None or overlay.name != "links"):
             raise StackError(
                 "fixed links are for overlay 'links'; give brokers to begin with as 'join'"

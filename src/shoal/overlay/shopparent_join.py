@@ -107,6 +107,8 @@ class Joiner(Member):
         if answer.path[-1] != self.host.node or sender not in self.heard:
             return
         if len(answer.path) > 1:
+            if sender not in (self.parent, self.leaving):
+                return  # nobody below may grant anything
             self._answer(answer.path[:-1], answer.request, answer.moves, answer.granted)
         elif sender == self.joining and answer.request == self.request:
             self._forget(sender)
@@ -195,8 +197,10 @@ class Joiner(Member):
 
     def _follow(self, advertise: Advertise) -> None:
         """Take over the parent's route; if it is another one, all below must know at once."""
-        if self.host.node not in [child.node for child in advertise.children]:
-            self.host.close(self.parent)  # the parent has expired this node
+        expired = self.host.node not in [child.node for child in advertise.children]
+        if expired or any(hop.node == self.host.node for hop in advertise.route):
+            # The parent has expired this node, or a liar has closed a cycle.
+            self.host.close(self.parent)
             self._disconnected(self.parent)
             return
         others = [child.wanted for child in advertise.children if child.node != self.host.node]

@@ -21,8 +21,8 @@ class ShopParentParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     root: Id = 0
     """The node that all events come from: its id or, live, the broker's name."""
     heirs: Literal["anyone"] | Annotated[tuple[Id, ...], msgspec.Meta(max_length=64)] = "anyone"
-    """Nodes that take the root's place when it is gone: the first of the list that is there, or, of
-    all nodes, the one with the smallest id. An empty list: nobody. Live, names do as well."""
+    """Nodes that take the root's place when it is gone: the first of the list that is there, or
+    the first of all whose patience ends. An empty list: nobody. Live, names do as well."""
     metric: Literal["NHOP", "OVHD", "COMBO", "RANDOM"] = "COMBO"
     """Hops to the root; overhead for the parent; their product; any parent, kept."""
     merge: Literal["union", "hull"] = "union"

@@ -85,8 +85,8 @@ class PlacementParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """Standard deviation of the nodes around their centre, in metres."""
     range: Metres = 80.0
     """R: nodes nearer than this hear each other."""
-    connected_at: Metres | None = 60.0
-    """The range at which a placement must be connected, if shorter than R; None: any will do."""
+    connected_at: Spread = 60.0
+    """The range at which a placement must be connected, if shorter than R; 0: any will do."""
     draw: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Use this very placement of those that are drawn, the same for all seeds."""
     places: tuple[tuple[float, float], ...] = ()
@@ -103,15 +103,14 @@ class PlacementParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 def places_of(parameters: PlacementParameters, nodes: int, seed: int) -> Places:
     """Where the nodes are; an error if they are not connected and should be."""
     must = parameters.connected_at
-    reach = parameters.range if must is None else min(must, parameters.range)
     if parameters.places:
         if len(parameters.places) != nodes:
             raise StackError(f"there are {len(parameters.places)} places for {nodes} nodes")
         places = np.array(parameters.places, np.float64)
-        if must is not None and not connected(nodes, edges_within(places, parameters.range)):
+        if must and not connected(nodes, edges_within(places, parameters.range)):
             raise StackError(
                 f"the places are not connected at a range of {parameters.range:g}; "
-                "give a longer range, or connected_at = null to run the parts by themselves"
+                "give a longer range, or connected_at = 0 to run the parts by themselves"
             )
         return places
     if nodes % parameters.clusters:
@@ -125,21 +124,21 @@ def places_of(parameters: PlacementParameters, nodes: int, seed: int) -> Places:
     )
     if parameters.draw is not None:
         return _drawn(shape, nodes, 0, parameters.draw)
-    return _connected(shape, nodes, seed, reach if must is not None else None)
+    return _connected(shape, nodes, seed, min(must, parameters.range))
 
 
 @lru_cache(maxsize=256)
 def _connected(
-    shape: tuple[int, float, float, float, float], nodes: int, seed: int, reach: float | None
+    shape: tuple[int, float, float, float, float], nodes: int, seed: int, reach: float
 ) -> Places:
-    """The first placement that is connected."""
+    """The first placement that is connected at a range; with 0, the first."""
     for attempt in range(ATTEMPTS):
         places = _drawn(shape, nodes, seed, attempt)
-        if reach is None or connected(nodes, edges_within(places, reach)):
+        if not reach or connected(nodes, edges_within(places, reach)):
             return places
     raise StackError(
         f"none of {ATTEMPTS} placements of {nodes} nodes is connected at a range of {reach:g}; "
-        "give more nodes, a longer range, or connected_at = null"
+        "give more nodes, a longer range, or connected_at = 0"
     )
 
 

@@ -104,6 +104,7 @@ class StaticTree:
         note("neighbours", 0, 2 * len(self.edges) / len(self.near))
         self._note_interests()
         if parameters.parents:
+            self._check_parents()
             tree = self._empty()
             tree.hang(parameters.parents)
             note("tree overhead", 0, tree.overhead())
@@ -134,6 +135,27 @@ class StaticTree:
                     note("times optimum", order, tree.overhead() / best.overhead)
                     note("times bound", order, tree.overhead() / best.bound)
         return trees[0]
+
+    def _check_parents(self) -> None:
+        """Refuse given parents that are no tree of neighbours."""
+        parents, root = self.parameters.parents, self.parameters.root
+        if len(parents) != len(self.near):
+            raise StackError(f"there are {len(parents)} parents for {len(self.near)} nodes")
+        for node, parent in enumerate(parents):
+            if (parent == -1) != (node == root):
+                raise StackError(
+                    f"node {node} has the parent {parent}, but node {root} is the root: "
+                    "it alone has the parent -1"
+                )
+            if node != root and parent not in self.near[node]:
+                raise StackError(f"the parent {parent} of node {node} is none of its neighbours")
+        for node in range(len(parents)):
+            seen: set[int] = set()
+            while node != root and node not in seen:
+                seen.add(node)
+                node = parents[node]
+            if node != root:
+                raise StackError(f"the parents of node {node} lead in a circle, not to the root")
 
     def _optimum(self, known: list[Tree]) -> Optimum:
         """The best tree, noted with what is proven about it."""
