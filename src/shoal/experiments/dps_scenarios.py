@@ -59,7 +59,7 @@ FALSE_POSITIVES = (
         merge(TABLE_1, {"record": ["reach", "routes"]}),
         {"workload 2": _workload(2)},
         quick={"duration": SETTLED + 40.0},
-    ).along("nodes", (1000, 2000, 5000), (1000, 2000), "nodes"),
+    ).along("nodes", (1000, 2000, 5000, 10_000), (1000, 2000), "nodes"),
     _three(
         "attributes",
         "Ranges of half the domain on one to four attributes",
