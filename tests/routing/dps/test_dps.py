@@ -384,3 +384,18 @@ def test_filters_that_are_no_simple_conjunction(variant: tuple[str, str]) -> Non
     chaos.step("wait 30")
     chaos.check_structure()
     chaos.check_delivery()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=" ".join)
+def test_a_request_does_not_circle_where_a_root_was_given_up(variant: tuple[str, str]) -> None:
+    """Its former owner still takes itself for the predecessor of a group that it leads."""
+    chaos = world("subscribe 0 x > 1", "subscribe 1 x > 1", nodes=3, variant=variant)
+    owner = next(r for r in chaos.routings().values() if "x" in r.owned)
+    group = owner.groups["x", "x > 1"]
+    assert owner.leads(group)
+    assert group.predview[0] == Pointer(ROOT, owner.host.contact())
+    owner.remove_group(owner.owned["x"])
+    owner.receive(2, FindGroup("x", "x > 1", "x < 5", Contact(2), 0, 1))  # no endless recursion
+    chaos.step("subscribe 2 x < 5")
+    chaos.step("wait 200")
+    chaos.check_structure()

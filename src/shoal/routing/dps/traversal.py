@@ -101,10 +101,21 @@ class Traversal:
         return True
 
     def _climb(self, group: Group, message: FindGroup) -> bool:
+        """Pass a request on to the predecessor; False if none is known."""
+        node = self.node
         if not group.predview:
             return False
-        above = [p for p in group.predview if p.text == group.predview[0].text]
-        pointer = self.node.pick(tuple(above)) if self.node.epidemic else group.predview[0]
+        text = group.predview[0].text
+        held = (message.attribute, text) in node.groups
+        # A pointer to this node leads in a circle once it has left the group above.
+        above = [
+            p
+            for p in group.predview
+            if p.text == text and (held or p.contact.node != node.host.node)
+        ]
+        if not above:
+            return False
+        pointer = node.pick(tuple(above)) if node.epidemic else above[0]
         self._forward(message, pointer.text, pointer.contact)
         return True
 
