@@ -229,6 +229,7 @@ def _live(
             "delivered": found.delivered,
             "reported as gap": found.gap,
             "lost": found.lost,
+            "not delivered though held": found.held,
             "duplicated": found.duplicated,
             "misdelivered": found.misdelivered,
         }

@@ -30,7 +30,7 @@ from shoal.live.entries import Subscriber
 from shoal.live.errors import LiveError, RefusedError
 from shoal.live.handshake import Handshakes
 from shoal.live.heartbeat import keep_alive
-from shoal.live.host import LiveHost
+from shoal.live.host import LOST, LiveHost
 from shoal.live.identity import (
     advertised,
     check_name,
@@ -39,6 +39,7 @@ from shoal.live.identity import (
     node_id,
     random_name,
 )
+from shoal.live.lives import Lives
 from shoal.live.lobby import Lobby
 from shoal.live.messages import Known
 from shoal.live.numbers import Numbered
@@ -148,6 +149,7 @@ class Broker:
         told = show_address(where[0] or at[0], where[1] or at[1])
         self.peers.own |= {self.address, told}
         self.me = Known(self.node, self.name, told, self.epoch)
+        self.lives = Lives(self)
         if settings.metrics:
             from shoal.live.metrics import serve_metrics
 
@@ -282,6 +284,8 @@ class Broker:
         event = Event(self.node, self._sequence, content, body)
         self._sequence += 1
         self.published += 1
+        if self.published == 1:
+            self.lives.publishes()
         if self.came is not None:
             self.came.add(event.publisher, event.sequence)
         if self.recording is not None:
@@ -314,6 +318,8 @@ class Broker:
             if self.recording is not None:
                 self.recording.wanted(filter, True)
             self.layers.subscribe(filter, age)
+        elif age and self.layers.recovery is not None:
+            self.layers.recovery.subscribed(filter, age)
         return filter
 
     def check_recovers(self) -> None:
@@ -326,11 +332,16 @@ class Broker:
             )
 
     def deliver_again(self, session: Session, number: int, filter: Filter, age: float) -> None:
-        """Deliver what is held here to a client that may have missed it; it knows what it has."""
+        """Deliver what is held here to a client that may have missed it; it knows what it has.
+
+        And tell it what may be lost, as its broker so far may have died before it could.
+        """
         recovery = self.layers.recovery
         if recovery is not None:
             for event in sorted(recovery.held(filter, age), key=lambda event: event.id):
                 session.deliver((number,), event, content_of(event))
+            for publisher, ago in recovery.doubtful(filter, age):
+                session.missed((number,), 0, LOST.format(publisher), publisher, ago)
 
     def unsubscribe(self, subscriber: Subscriber, number: int, filter: Filter) -> None:
         """A client no longer wants events that match."""

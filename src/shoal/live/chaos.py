@@ -105,6 +105,8 @@ class LiveChaos:
         self._attackers: subprocess.Popen[bytes] | None = None
         self._attack: asyncio.Task[None] | None = None
         self._crashed: list[str] = []
+        self._held: set[int] = set()
+        """Events that virtual brokers held when nothing arrived any more."""
 
     async def run(self, seconds: float, progress: Callable[[LiveChaos], None]) -> Outcome:
         """Run the test, from the start of the brokers to their end."""
@@ -128,11 +130,15 @@ class LiveChaos:
             await self._finish(faults, progress)
         finally:
             await self._stop()
-        found = outcome(self.publications, self.listeners, self.seconds())
+        found = self._outcome()
         found.faults, found.crashed = dict(self.faults), self._crashed
-        found.promise = self.promise
         if self._virtual is not None:
             found.fingerprint = fingerprint(self.publications, self.listeners)
+        return found
+
+    def _outcome(self) -> Outcome:
+        found = outcome(self.publications, self.listeners, self._held)
+        found.promise, found.seconds = self.promise, round(self.seconds(), 1)
         return found
 
     def command(self, seconds: float) -> str:
@@ -221,7 +227,10 @@ class LiveChaos:
                 while not self._complete() and self._now() - max(began, self._heard()) < QUIET:
                     await asyncio.sleep(0.2)
                     progress(self)
-                while recovered and outcome(self.publications, self.listeners, 0.0).lost:
+                for broker in self.brokers if recovered else ():
+                    if isinstance(broker, VirtualProcess):
+                        self._held |= broker.holds()
+                while recovered and not self._outcome().right:
                     await asyncio.sleep(1.0)  # until it is there, or its subscribers are told
                     progress(self)
 

@@ -12,6 +12,8 @@
 * *open gaps*: gaps after which that was never confirmed; each hides losses until the end.
 * *lost*: owed pairs that did not arrive without the subscriber being told. Under best effort, what
   a killed broker had in its memory can be lost so; with the promise ``recovered``, nothing may.
+* *held*: owed pairs that did not arrive although a broker held the event when nothing arrived any
+  more; only virtual brokers can be asked. With the promise ``recovered``, there may be none.
 * *duplicated*: deliveries of an event to a subscriber beyond the first, as it sees them.
 * *misdelivered*: deliveries of what the subscriber did not ask for, or nobody honest published.
 * *unsure*: publications that got no answer; they are neither owed nor wrong if they arrive.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -38,6 +41,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     gap: int = 0
     open_gaps: int = 0
     lost: int = 0
+    held: int = 0
     duplicated: int = 0
     misdelivered: int = 0
     seconds: float = 0.0
@@ -52,9 +56,9 @@ class Outcome(msgspec.Struct, kw_only=True):
     def right(self) -> bool:
         """Nothing twice, nothing to the wrong client, and no broker gave up by itself.
 
-        With the promise ``recovered``, also nothing lost without a gap.
+        With the promise ``recovered``, also nothing lost without a gap, or while somebody holds it.
         """
-        lost = self.lost if self.promise == "recovered" else 0
+        lost = self.lost + self.held if self.promise == "recovered" else 0
         return not (self.duplicated or self.misdelivered or self.crashed or lost)
 
 
@@ -114,17 +118,18 @@ def fingerprint(publications: dict[int, Publication], listeners: list[Listener])
 
 
 def outcome(
-    publications: dict[int, Publication], listeners: list[Listener], seconds: float
+    publications: dict[int, Publication], listeners: list[Listener], held: Set[int] = frozenset()
 ) -> Outcome:
-    """What became of every event."""
+    """What became of every event; ``held`` are those that brokers held at the end."""
     sent = {n: e for n, e in publications.items() if e.accepted is not None}
-    found = Outcome(sent=len(sent), unsure=len(publications) - len(sent), seconds=round(seconds, 1))
+    found = Outcome(sent=len(sent), unsure=len(publications) - len(sent))
     for listener in listeners:
         owed = {n: event for n, event in sent.items() if event.kind == listener.kind}
         missing = [event for n, event in owed.items() if n not in listener.got]
         gaps = [replace(gap) for gap in listener.gaps]  # they count down
         told = [event for event in missing if any(gap.holds(event) for gap in gaps)]
         found.open_gaps += sum(gap.end == float("inf") for gap in listener.gaps)
+        found.held += sum(n in held and n not in listener.got for n in owed)
         found.owed += len(owed)
         found.delivered += len(owed) - len(missing)
         found.gap += len(told)

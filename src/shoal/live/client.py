@@ -205,10 +205,11 @@ class Bus(Reconnecting):
             future = self._subscribing[number] = self._loop.create_future()
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
         if self._connection is not None:
-            age = 0.0
-            if subscription.promise == "recovered" and subscription.asked:
-                age = self._away_for()
-            subscription.asked = True
+            age, now = 0.0, self._loop.time()
+            if subscription.since is None:
+                subscription.since = now
+            elif subscription.promise == "recovered":
+                age = min(self._away_for(), now - subscription.since, messages.LONGEST)
             asked = messages.Subscribe(
                 number, subscription.filter.text, subscription.promise, age, subscription.ordered
             )
@@ -321,7 +322,7 @@ class Bus(Reconnecting):
         gap = Gap(message.count or None, message.reason, publisher)
         for number in message.subscriptions or list(self._subscriptions):
             subscription = self._subscriptions.get(number)
-            if subscription is not None:
+            if subscription is not None and subscription._is_news(gap, message.ago):
                 subscription._put(gap)
 
     def _deliver(self, message: messages.Delivery) -> None:

@@ -154,6 +154,7 @@ class Departures:
         try:
             async with asyncio.timeout(bound):
                 await self._part_from_clients(bound)
+                broker.lives.end()
                 broker.layers.stop()
                 if type(broker.layers.bottom).stop is not Layer.stop:
                     await self._until(lambda: not broker.peers.connected, bound)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from shoal.live.identity import first_sequence
 from shoal.live.wire import encode
 from shoal.stack import Contact, Host, Timer
 from shoal.stack.host import NEVER, remember
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from shoal.stack import Heartbeat, Message, NodeId
 
 log = logging.getLogger("shoal.live")
+LOST: Final = "events of node {} were lost on their way"
 WARNINGS: Final = 256
 """Warnings of protocols that are remembered, so that each is logged once."""
 
@@ -63,6 +65,7 @@ class LiveHost(Host):
         limits = broker.settings.limits
         self.neighbour_filters = limits.neighbour_filters
         self.neighbour_filter_bytes = limits.neighbour_filter_bytes
+        self.floor = first_sequence(broker.epoch) - 1
         self.closed = False
         self._sent: Message | None = None
         self._frame = b""
@@ -166,7 +169,7 @@ class LiveHost(Host):
         """See :class:`~shoal.stack.host.Host`; without a filter anybody may be concerned."""
         broker = self._broker
         broker.given_up += count
-        reason = f"events of node {publisher} were lost on their way"
+        reason = LOST.format(publisher)
         if filter is not None:
             for subscriber, numbers in broker.edge.wanting(filter).items():
                 subscriber.missed(tuple(numbers), count, reason, publisher)

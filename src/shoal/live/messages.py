@@ -13,11 +13,13 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from shoal.content import Event, Value
-from shoal.stack.message import Count, Message, Node
+from shoal.stack.message import Age, Count, Message, Node
 
 VERSIONS: Final = (3,)
 """Versions of this protocol that this code speaks."""
 
+LONGEST: Final = 86_400.0
+"""Seconds that a client may have been away for to be given what was published meanwhile."""
 MOVES: Final = "moves"
 """The capability of a client to move when its broker is about to stop."""
 
@@ -133,6 +135,26 @@ class Echo(Message, frozen=True, tag="echo"):
     number: Count
 
 
+class Life(msgspec.Struct, frozen=True, array_like=True):
+    """A broker's life, from its start to its end."""
+
+    node: Node
+    address: Annotated[str, msgspec.Meta(max_length=256)]
+    epoch: Count
+    age: Age = 0.0
+    """Seconds since it began."""
+    publishes: bool = False
+    """An event was published there."""
+    ended: bool = False
+    """The broker has stopped in good order."""
+
+
+class Lives(Message, frozen=True, tag="lives"):
+    """Brokers that the sender has heard of, dead ones included; see :mod:`shoal.live.lives`."""
+
+    lives: Annotated[tuple[Life, ...], msgspec.Meta(max_length=1000)]
+
+
 # Between a client and its broker
 
 
@@ -142,7 +164,7 @@ class Subscribe(Message, frozen=True, tag="want"):
     subscription: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
     filter: Annotated[str, msgspec.Meta(max_length=32_768)]
     promise: Promise = "best effort"
-    age: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
+    age: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 0.0
     """With the promise ``recovered``: seconds for which the client may have missed events."""
     ordered: bool = False
     """With the promise ``recovered``: each publisher's events in its order."""
@@ -199,6 +221,8 @@ class Missed(Message, frozen=True, tag="missed"):
     """Subscriptions that miss them; all of the client's if none is named."""
     publisher: Node = -1
     """The node whose events they are, if they are of one."""
+    ago: Age = 0.0
+    """Seconds since the last of them was published at the latest: the client may have been told."""
 
 
 class Inspect(Message, frozen=True, tag="inspect"):

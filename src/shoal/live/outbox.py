@@ -86,12 +86,19 @@ class Outbox:
             self.delivered += 1
             self._wait(head, raw)
 
-    def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
-        """See :class:`~shoal.live.entries.Subscriber`."""
+    def missed(
+        self,
+        numbers: Sequence[int],
+        count: int,
+        reason: str,
+        publisher: int = -1,
+        ago: float = 0.0,
+    ) -> None:
+        """See :class:`~shoal.live.entries.Subscriber`; ``ago``: of :class:`Missed`."""
         if self._congested:  # one word for all that it misses meanwhile
             self._lost = reason
         else:
-            self.connection.send(encode(Missed(count, reason, tuple(numbers), publisher)))
+            self.connection.send(encode(Missed(count, reason, tuple(numbers), publisher, ago)))
 
     def _wait(self, head: bytes, raw: bytes) -> None:
         self._queue.append((head, raw))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shoal.live.connection import Connection
 from shoal.live.errors import ProtocolError
-from shoal.live.messages import Beat, Bye, Echo, Known, Wave
+from shoal.live.messages import Beat, Bye, Echo, Known, Lives, Wave
 from shoal.live.turns import TURN
 from shoal.live.wire import ENVELOPE, LENGTH, encode
 from shoal.stack import Heartbeat
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.live")
 
-OWN: Final = (Beat, Bye, Wave, Echo)
+OWN: Final = (Beat, Bye, Wave, Echo, Lives)
 """The messages of brokers beside those of their layers."""
 _OWN: Final = frozenset(OWN)
 
@@ -105,7 +105,10 @@ class Peer:
                 self.connection.close(f"left: {message.reason}")
                 self.connection.settle()
                 return
-            if not isinstance(message, Beat) and self.node in broker.links:
+            if isinstance(message, Lives):
+                if not self.talks:
+                    broker.lives.heard(self, message)
+            elif not isinstance(message, Beat) and self.node in broker.links:
                 broker.departures.waves.receive(self, message)
 
     def _handle(self, message: Any) -> None:

@@ -194,6 +194,7 @@ class Peers:
         log.info("connected to '%s' (%s)", peer.who.name, peer.connection.remote)
         if self._broker.layers.overlay is None:
             self._broker.links[node] = peer
+        self._broker.lives.meet(peer)
         self._broker.layers.opened(Contact(node, address))
 
     def make_room(self, most: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 import random
@@ -49,9 +48,9 @@ log = logging.getLogger("shoal.live")
 decoder = msgspec.msgpack.Decoder(ToClient)
 LAST_WINDOW: Final = 1_000_000
 """Deliveries that a broker which is about to stop may send without asking."""
-MARGIN: Final = 60.0
-"""Seconds by which a broker may have been behind when it was last heard: events that it knew to be
-missing, and was still looking for, included."""
+MARGIN: Final = 240.0
+"""Seconds within which a broker tells of what it cannot get. Of what was published so long before
+it was last heard, the next broker has to tell."""
 LAST_WORDS: Final = 60.0
 """Seconds that a broker may take to close a connection that the client has moved away from."""
 
@@ -123,8 +122,10 @@ class Reconnecting:
         self._first: asyncio.Future[None] | None = None
         self._closing = False
         self._taken = 0
-        self._heard = 0.0
-        """Time at which the previous broker was last heard."""
+        self._used = 0.0
+        """Time at which this broker became the client's."""
+        self._since = 0.0
+        """Time before which earlier brokers have told of everything that is missing."""
         self.dropped = 0
         """Deliveries that the broker dropped since this client did not keep up."""
         self.reconnects = 0
@@ -248,13 +249,17 @@ class Reconnecting:
         return greeting
 
     def _away_for(self) -> float:
-        """Seconds for which events may have been missed: since the last broker was heard."""
-        return self._loop.time() - self._heard + MARGIN
+        """Seconds since something was published that no broker so far may have told of."""
+        return self._loop.time() - self._since
 
     def _use(self, greeting: _Greeting) -> None:
         """Make this broker the client's."""
-        if self._greeting is not None:
-            self._heard = self._greeting.connection.heard
+        now = self._loop.time()
+        if self._greeting is None:
+            self._since = now
+        elif self._greeting.connection.heard - self._used > MARGIN:
+            self._since = self._greeting.connection.heard - MARGIN
+        self._used = now
         welcome = greeting.welcome.result()
         self.broker = welcome.who
         self._limits = Limits(frame=max(1024, welcome.limit))
@@ -294,8 +299,11 @@ class Reconnecting:
                 if old.lost.done():
                     subscription._put(Gap(None, "the connection was lost"))
             self._up.set()
-            with contextlib.suppress(LiveError):
-                await self._settled()
+            settling = asyncio.create_task(self._settled())
+            settling.add_done_callback(lambda done: done.cancelled() or done.exception())
+            over: list[asyncio.Future[Any]] = [settling, new.lost]
+            await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
+            settling.cancel()
         old.connection.send(encode(Moved()))
         self._loop.call_later(LAST_WORDS, lambda: old.connection.close("moved", polite=False))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
@@ -63,8 +64,10 @@ class Subscription:
         """Events that came."""
         self._last: dict[int, int] = {}
         """Per publisher the last sequence number; only where events come in order."""
-        self.asked = False
-        """Whether a broker was asked for it before."""
+        self._doubted: dict[int, float] = {}
+        """Per publisher, when an unknown number of its events was last reported missing."""
+        self.since: float | None = None
+        """Time at which a broker was first asked for it."""
         self.number = next(bus._numbers)
         self.missed = 0
         """Events known to be missing."""
@@ -124,6 +127,16 @@ class Subscription:
 
     def _waiting(self) -> int:
         return sum(isinstance(item, Received) for item in self._ready)
+
+    def _is_news(self, gap: Gap, ago: float) -> bool:
+        """Whether a gap in what was published until so many seconds ago was not told before."""
+        if gap.publisher is None or gap.count is not None:
+            return True
+        now = self._bus._loop.time()
+        if ago and self._doubted.get(gap.publisher, -math.inf) >= now - ago:
+            return False
+        self._doubted[gap.publisher] = now
+        return True
 
     def _put(self, item: Received | Gap) -> None:
         if isinstance(item, Received) and not self._had.first(item.publisher, item.sequence):

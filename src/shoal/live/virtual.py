@@ -299,7 +299,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
         async def stop() -> None:
             _here.set(place)
-            await broker.stop()
+            await broker.drain()
 
         await asyncio.create_task(stop())
         self.kill(broker)
@@ -313,10 +313,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         due[:] = [handle for handle in due if _owner(handle) is not place]
         heapq.heapify(due)
         ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]  # likewise
-        place.waiting += [handle for handle in ready if _owner(handle) is place]
-        rest = [handle for handle in ready if _owner(handle) is not place]
-        ready.clear()
-        ready.extend(rest)
+        for at, handle in enumerate(ready):
+            if _owner(handle) is place:
+                place.waiting.append(handle)
+                ready[at] = asyncio.Handle(int, (), self)  # the loop has counted them
 
     def go_on(self, broker: Broker) -> None:
         """SIGCONT: what was due meanwhile happens now."""

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import signal
 from typing import Any
 
+from shoal.content import AttributeFilter
 from shoal.live.broker import Broker
 from shoal.live.proxy import LARGEST, with_events
 from shoal.live.settings import settings_from
@@ -44,6 +46,13 @@ class VirtualProcess:
             async with asyncio.timeout(seconds):
                 await self._ending
             self._broker = None
+
+    def holds(self) -> set[int]:
+        """Numbers of the honest clients' events that its recovery keeps."""
+        recovery = None if self._broker is None else self._broker.layers.recovery
+        held = [] if recovery is None else recovery.held(AttributeFilter("kind >= 0"), math.inf)
+        contents: list[Any] = [event.content for event in held]
+        return {content.values["n"] for content in contents}
 
     def words(self) -> str:
         """What it said last: nothing, as its log is this process's."""

@@ -22,6 +22,7 @@ from shoal.recovery.copies import Copies
 from shoal.recovery.messages import FILTERS, Follow, Following, Start, Tally
 from shoal.recovery.numbering import Numbering
 from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing
+from shoal.stack.host import remember
 
 if TYPE_CHECKING:
     from shoal.content import Filter
@@ -56,7 +57,7 @@ class Counting(Copies):
 
     def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
-        self.numbering = Numbering(host.epoch, parameters.marks)
+        self.numbering = Numbering(host.epoch, parameters.marks, host.floor)
         self.began = 0.0
         """When this node started."""
         self.back: dict[NodeId, NodeId] = {}
@@ -71,6 +72,12 @@ class Counting(Copies):
         """When events of each publisher came."""
         self._to_follow: dict[NodeId, None] = {}
         """Publishers to ask."""
+        self._born: dict[NodeId, float] = {}
+        """When the latest life of each node began, where that was told."""
+        self._publishers: dict[NodeId, Contact] = {}
+        """Nodes that were told to publish."""
+        self._reported: dict[tuple[NodeId, Filter | None], float] = {}
+        """When a gap was last reported, per publisher and filter (None: all)."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Questions for numbers, and the answers."""
@@ -78,7 +85,7 @@ class Counting(Copies):
 
     def start(self) -> None:
         """Remember when: of what was published before, this node knows nothing."""
-        self.began = self.host.now()
+        self.began = self._born[self.host.node] = self.host.now()
 
     def stop(self) -> None:
         """Tell followers the last numbers: what they lack they can still get elsewhere."""
@@ -136,7 +143,18 @@ class Counting(Copies):
 
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
         """What matches and does not come is missed, also what was published ``age`` seconds ago."""
-        self.losses.want(filter, self.host.now() - age)
+        since = self.host.now() - age
+        if filter in self.losses.wanted:
+            have: dict[NodeId, list[int]] = {}
+            for kept in self.buffer.matching(filter):
+                publisher, sequence = kept.event.id
+                if kept.event.id in self.delivered:
+                    have.setdefault(publisher, []).append(sequence)
+            self.losses.widen(filter, since, have)
+        else:
+            self.losses.want(filter, since)
+        for contact in self._publishers.values():
+            self.hear_of(contact)
         for publisher in self.losses.streams:
             self._to_follow[publisher] = None
         self.wake()
@@ -152,6 +170,43 @@ class Counting(Copies):
         self._ask_for_numbers(now)
         for follower, numbers in self.numbering.tails(now - self.parameters.tail).items():
             self.send_direct(follower, Tally(tuple(numbers)))
+
+    # Lives of others
+
+    def life(self, contact: Contact, age: float, ended: bool | None) -> None:
+        """See :class:`~shoal.stack.layer.Recovery`: what an earlier life published may be lost.
+
+        A life before a node's first one, as far as known, is possible only before this node began.
+        """
+        now, node = self.host.now(), contact.node
+        born = now - age
+        remember(self._born, node, born, MOST_PUBLISHERS)
+        unsure = self.losses.restart(node, born, now)
+        for filter, wanted in list(self.losses.wanted.items()):
+            unknown = wanted.since < self.began if ended is None else not ended
+            if wanted.since < born and (unknown or wanted.number in unsure):
+                self.unsure[node] = None
+                self.report(node, 0, filter)
+
+    def publisher(self, contact: Contact, neighbour: NodeId) -> None:
+        """See :class:`~shoal.stack.layer.Recovery`."""
+        self.back.setdefault(contact.node, neighbour)
+        remember(self._publishers, contact.node, contact, MOST_PUBLISHERS)
+        self.hear_of(contact)
+
+    def doubtful(self, filter: Filter, age: float) -> list[tuple[NodeId, float]]:
+        """See :class:`~shoal.stack.layer.Recovery`: those with a new life, or a gap since."""
+        now = self.host.now()
+        found = {node: born for node, born in self._born.items() if born > now - age}
+        for (publisher, concerned), time in self._reported.items():
+            if time > now - age and (concerned is None or concerned == filter):
+                found[publisher] = max(time, found.get(publisher, time))
+        return [(publisher, now - time) for publisher, time in found.items()]
+
+    def report(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
+        """Report a gap, and remember that for those who come later."""
+        remember(self._reported, (publisher, filter), self.host.now(), MOST_PUBLISHERS)
+        self.host.gap(publisher, count, filter)
 
     # Following
 
@@ -179,14 +234,14 @@ class Counting(Copies):
                 publisher, now
             ):
                 self._followed[publisher] = now
-                self._follow(publisher, list(losses.wanted), now)
+                self._follow(publisher, list(losses.wanted), now, again=True)
         for publisher in list(self._to_follow):
             del self._to_follow[publisher]
             unfollowed = losses.unfollowed(publisher, now - REFRESH / 10)
             if unfollowed:
-                self._followed.setdefault(publisher, now)
-                self._follow(publisher, unfollowed, now)
-        if self.numbering.sequence >= 0:
+                again = self._followed.setdefault(publisher, now) != now
+                self._follow(publisher, unfollowed, now, again)
+        if self.numbering.published:
             self.numbering.forget(now - 3 * REFRESH)
 
     def _silent(self, publisher: NodeId, now: float) -> bool:
@@ -204,26 +259,32 @@ class Counting(Copies):
         self._followed.pop(publisher, None)
         self._heard.pop(publisher, None)
         streams = self.losses.forget(publisher)
-        if any(stream.index >= 0 and not stream.final for stream in streams.values()):
+        told = self._publishers.pop(publisher, None) is not None
+        if any(not s.final and (told or s.index >= 0) for s in streams.values()):
             self.unsure[publisher] = None
-            self.host.gap(publisher, 0)
+            self.report(publisher, 0)
 
-    def _follow(self, publisher: NodeId, filters: list[Filter], now: float) -> None:
+    def _follow(
+        self, publisher: NodeId, filters: list[Filter], now: float, again: bool = False
+    ) -> None:
         for first in range(0, len(filters), FILTERS):
             some = filters[first : first + FILTERS]
             ages = tuple([now - self.losses.wanted[filter].since for filter in some])
             after = tuple([self.losses.ask(publisher, filter, now) for filter in some])
             me = self.host.contact()
-            self._to_publisher(Follow(me, publisher, tuple(some), ages, after, 1))  # type: ignore[arg-type]  # wire union
+            message = Follow(me, publisher, tuple(some), ages, after, 1)  # type: ignore[arg-type]  # wire union
+            self._to_publisher(message, again)
 
-    def _to_publisher(self, message: Follow) -> None:
-        """Out of band if the address is known, or if there are none; else back along the route."""
+    def _to_publisher(self, message: Follow, again: bool = False) -> None:
+        """Back along the route of its events at first; out of band again, or if there is no route.
+
+        To dial takes time, and ages that wait for it are too small when they arrive.
+        """
         towards = self.back.get(message.publisher, LOCAL)
-        reached = message.publisher in self._contacts or not message.follower.address
-        if reached or towards not in self.routing.linked():
+        routed = message.follower.address and not again and message.hops < HOPS
+        onward = msgspec.structs.replace(message, hops=message.hops + 1)
+        if not (routed and towards in self.routing.linked() and self.gossip(towards, onward)):
             self.send_direct(message.publisher, message)
-        elif message.hops < HOPS:
-            self.gossip(towards, msgspec.structs.replace(message, hops=message.hops + 1))
 
     def on_follow(self, sender: NodeId, message: Follow) -> None:
         """Somebody wants its filters numbered; without numbers there is nothing to say."""
@@ -247,6 +308,7 @@ class Counting(Copies):
                 starts.append(Start(filter, -1, last, 0, last, 0))
                 continue
             owed, first = 0, last
+            after = max(after, self.numbering.before)  # earlier lives were not counted
             for kept in reversed(self.buffer.between(self.host.node, after, last + 1)):
                 if now - kept.time > age:
                     break
@@ -273,7 +335,7 @@ class Counting(Copies):
         for start in message.starts:
             if self.losses.started(sender, start, message.uptime, now):
                 self.unsure[sender] = None
-                self.host.gap(sender, 0, start.filter)
+                self.report(sender, 0, start.filter)
         if self.losses.noticed > before:
             self.hurry()
 

@@ -112,7 +112,7 @@ class Gossip(Holding):
         self.buffer.forget_old(now)
         for lost in self.losses.give_up(now - self.parameters.patience):
             self.unrecoverable += lost.count
-            self.host.gap(lost.publisher, lost.count, lost.wanted.filter)
+            self.report(lost.publisher, lost.count, lost.wanted.filter)
         self.forget_requests(now)
         self.ask_others_to_hold(now)
         self.tell_numbers(now)
@@ -163,7 +163,7 @@ class Gossip(Holding):
 
     def compare(self) -> None:
         """Begin a walk with some of our filters; it also says which publishers there are."""
-        if not self.losses.wanted and self.numbering.sequence < 0:
+        if not self.losses.wanted and not self.numbering.published:
             return
         self.rounds += 1
         losses, now, node = self.losses, self.host.now(), self.host.node
@@ -172,8 +172,9 @@ class Gossip(Holding):
             filters = self.chance.sample(filters, FILTERS, node, self.rounds, 3)
         self.compared = tuple(filters)  # type: ignore[arg-type]  # wire union
         complete: list[tuple[Contact, int, int]] = []
-        if self.numbering.sequence >= 0:
-            complete.append((self.host.contact(), -1, self.numbering.sequence))
+        if self.numbering.published:
+            own = self.numbering
+            complete.append((self.host.contact(), own.before, own.sequence))
         for publisher in losses.streams:
             first, last = losses.complete(publisher)
             if first < last and len(complete) < LONGEST:

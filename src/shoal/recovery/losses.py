@@ -134,6 +134,36 @@ class Losses:
         for publisher, lost in list(self.lost.items()):
             self._keep(publisher, [one for one in lost if one.wanted is not wanted])
 
+    def widen(self, filter: Filter, since: float, have: dict[NodeId, list[int]]) -> None:
+        """The application wants a filter since an earlier time: its events are counted anew.
+
+        ``have``: sequence numbers of matching events that were delivered, per publisher.
+        """
+        wanted = self.wanted[filter]
+        if since >= wanted.since:
+            return
+        wanted.since = since
+        for publisher, streams in self.streams.items():
+            stream = streams.get(wanted.number)
+            if stream is not None:
+                self._name(publisher, stream, -1)
+                stream.asked = float("-inf")
+                stream.first = stream.sequence = -1
+                stream.count = 0
+                stream.later.update(have.get(publisher, ()))
+
+    def restart(self, publisher: NodeId, born: float, now: float) -> list[int]:
+        """A publisher has started again: the filters whose last numbers before it did not tell."""
+        unsure: list[int] = []
+        for number, stream in self.streams.get(publisher, {}).items():
+            if stream.since < born:
+                if not stream.final:
+                    unsure.append(number)
+                self._name(publisher, stream, -1)
+                stream.asked = float("-inf")
+                stream.since, stream.final = now, False
+        return unsure
+
     def matching(self, event: Event) -> list[int]:
         """The numbers of the filters that an event matches."""
         return [] if self._table is None else self._table.match(event.content)
@@ -261,7 +291,7 @@ class Losses:
             return False
         unsure = False
         if stream.index != start.index and start.first >= stream.sequence:
-            unsure = start.unsure or (stream.since < now - uptime - 1.0 and not stream.final)
+            unsure = start.unsure or (stream.since < now - uptime and not stream.final)
             stream.since, stream.final = now, False
             self._name(publisher, stream, start.index)
             self._begin(stream, start.before, start.first)

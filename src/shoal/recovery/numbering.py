@@ -82,7 +82,7 @@ class Followed:
 class Numbering:
     """The filters that a publisher numbers its events for."""
 
-    def __init__(self, epoch: int, most: int) -> None:
+    def __init__(self, epoch: int, most: int, floor: int = -1) -> None:
         self._life = (epoch & 0x7FFF) << LIFE
         """The upper bits of all indices; a publisher that starts again uses others than before."""
         self._last = -1
@@ -95,8 +95,12 @@ class Numbering:
         self._untold: dict[int, None] = {}
         """Indices whose last number was not told yet."""
         self._events = 0
-        self.sequence = -1
-        """The last event's sequence number."""
+        self.published = False
+        """Whether there was an event."""
+        self.sequence = floor
+        """The last event's sequence number; before there is one, a number below its."""
+        self.before = floor
+        """A sequence number below those of this life, and above those of earlier ones."""
 
     def follow(self, filter: Filter, follower: NodeId, now: float) -> Followed | None:
         """Number the events that match from now on; None if there are too many filters already."""
@@ -143,6 +147,9 @@ class Numbering:
     def marks(self, event: Event, now: float) -> bytes:
         """Count an event that is published, and say which numbers it carries."""
         self._events += 1
+        if not self.published:
+            self.published = True
+            self.before = event.sequence - 1
         self.sequence = event.sequence
         if self._table is None:
             return b""

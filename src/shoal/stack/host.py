@@ -60,6 +60,8 @@ class Host:
         """Filters that one neighbour may announce; see :mod:`shoal.routing.allowance`."""
         self.neighbour_filter_bytes = UNBOUNDED
         """Bytes of these filters: their texts or, of those that unfold, their predicates."""
+        self.floor = -1
+        """A sequence number above those of earlier starts, and below those of this one."""
         self.watched = False
         """Whether ``note`` is listened to; ask before composing a note."""
 

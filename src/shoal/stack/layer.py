@@ -359,6 +359,22 @@ class Recovery(Layer):
         """The events kept at this node that match and are no older than so many seconds."""
         return []
 
+    def doubtful(self, filter: Filter, age: float) -> list[tuple[NodeId, float]]:
+        """Publishers whose matching events of up to ``age`` seconds ago may be lost.
+
+        And for each, how many seconds ago the last of these events was published at the latest.
+        """
+        return []
+
+    def life(self, contact: Contact, age: float, ended: bool | None) -> None:
+        """Another node started so many seconds ago.
+
+        ``ended``: its life before that ended in good order (None: no such life was heard of).
+        """
+
+    def publisher(self, contact: Contact, neighbour: NodeId) -> None:
+        """Another node publishes, says a neighbour."""
+
     def awaits(self, filter: Filter, publisher: NodeId, sequence: int) -> bool:
         """Whether an event that matches may still come before a publisher's event."""
         return False
