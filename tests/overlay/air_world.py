@@ -1,8 +1,9 @@
 """A world of radios that does its worst: frames are lost, late, out of order and repeated.
 
 Each step is drawn from a seed. Timers fire in any order. Nodes crash and live again, and who is in
-range of whom changes. After every step no cycle of links may exist, and along every link the label
-of the child must lead to that of its parent. :meth:`AirWorld.settle` then plays fair.
+range of whom changes; one end of a link gives it up while the other end keeps it. After every step
+neither links nor parents may form a cycle, and the label of every node must lead to that of its
+parent, whether the parent still has it for a child or not. :meth:`AirWorld.settle` then plays fair.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Radio(Host):
         self.epoch = epoch
         self.world = world
         self.alive = True
+        self.above: Radio | None = None
+        """The life of the parent, as it was when this node attached to it."""
         self.overlay: MAODV = world.make(self)
 
     def now(self) -> float:
@@ -58,6 +61,9 @@ class Radio(Host):
 
     def heard(self, node: NodeId) -> float:
         return NEVER  # hellos alone are signs of life here
+
+    def parent_changed(self, parent: NodeId) -> None:
+        self.above = self.world.lives.get(parent)
 
     def broadcast(self, message: Message) -> None:
         for other in self.world.in_range(self.node):
@@ -117,6 +123,7 @@ class AirWorld:
             (0.1, list(self.lives), self.crash),
             (1, everyone, self.move),
             (0.5, self.frames, self.deny),
+            (0.5, self.ends(), self.give_up),
         ]
         able = [(weight, things, act) for weight, things, act in acts if things]
         ((_, things, act),) = self.random.choices(able, [weight for weight, _, _ in able])
@@ -148,6 +155,16 @@ class AirWorld:
         self.log.append(f"{sender} has no acknowledgement of {to}")
         if sender in self.lives:
             self.lives[sender].overlay.unreachable(Contact(to))
+
+    def ends(self) -> list[tuple[Radio, NodeId]]:
+        return [(life, n) for life in self.lives.values() for n in life.overlay.neighbours]
+
+    def give_up(self, at: int) -> None:
+        """No frame over a link is acknowledged, and one end gives it up; the other end does not."""
+        life, other = self.ends()[at]
+        self.log.append(f"{life.node} gives {other} up")
+        for _ in range(life.overlay.parameters.failures):
+            life.overlay.unreachable(Contact(other))
 
     def armed(self) -> list[AirTimer]:
         self.timers = [t for t in self.timers if t.on and t.life.alive]
@@ -192,12 +209,13 @@ class AirWorld:
         self.check_labels()
 
     def check_links(self) -> None:
-        """No cycle of links that both ends hold."""
+        """No cycle of links that both ends hold, and of links that only the lower end holds."""
         links = {
             (min(a, b), max(a, b))
             for a, life in self.lives.items()
             for b in life.overlay.neighbours
-            if b in self.lives and a in self.lives[b].overlay.neighbours
+            if b in self.lives
+            and (a in self.lives[b].overlay.neighbours or self.lives[b] is life.above)
         }
         root = list(range(len(self.epochs)))
 
@@ -212,14 +230,15 @@ class AirWorld:
             root[one] = other
 
     def check_labels(self) -> None:
-        """Labels lead upwards along each link, and its ends know which of them is above."""
+        """Labels lead from each node to its parent, so parents form no cycle."""
         for node, life in self.lives.items():
             overlay = life.overlay
             parent = overlay.parent
-            above = self.lives.get(parent)
             assert (parent == LOCAL) or parent not in overlay.children
             assert set(overlay.neighbours) == {*overlay.children, *([parent] * (parent != LOCAL))}
-            if above is not None and node in above.overlay.children:
+            above = life.above
+            if above is not None and above.alive:
+                assert above.node == parent
                 upwards = leads(overlay.label, above.overlay.label)
                 assert upwards, f"seed {self.seed}: {node} is not behind its parent {parent}"
 

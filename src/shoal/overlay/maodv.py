@@ -28,7 +28,7 @@ from typing import Final, cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.maodv_label import GAP, leads, nearer, older
-from shoal.overlay.maodv_member import Child, Member
+from shoal.overlay.maodv_member import Member
 from shoal.overlay.maodv_messages import (
     Confirm,
     Grph,
@@ -142,7 +142,7 @@ class MAODV(Searcher):
         self.offers.pop(sender, None)
         self.parent = LOCAL
         self.label = nearer(handover.label, handover.step)
-        self.children[sender] = Child(handover.back, self.host.now())
+        self.add_child(sender, handover.back)
         self.host.send(sender, Taken(self.numbered(), handover.back, self.label))
         self.parent_changed(LOCAL)
         self.search = Search("handed", self.host.now(), LOCAL, handover.repair)

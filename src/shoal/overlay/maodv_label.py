@@ -2,8 +2,8 @@
 
 A node's label says which group hello it has heard, and how far it is from the leader that sent it.
 ``leads(a, b)``: a node with label a may be the child of one with label b. Along every link from
-child to parent labels lead upwards, and the label of a node that has children only ever moves up
-(``docs/witree.md`` has the proof).
+child to parent labels lead upwards, and the label of a node that is somebody's parent only ever
+moves up (``docs/witree.md`` has the proof).
 """
 
 from __future__ import annotations

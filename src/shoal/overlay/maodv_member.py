@@ -7,6 +7,8 @@ other half, :mod:`~shoal.overlay.maodv`, looks for a parent. Messages are lost, 
   number, and a parent that does not list the child in its hello has given it up.
 * An *offer* is a parent's to a child to be, numbered by the parent and good for one activation. It
   is withdrawn when the node turns to that child itself, so no late activation is accepted.
+* A child that was dropped may still follow this node, until its hello says otherwise. So long the
+  node does not forget its label.
 * Labels heard from the parent count only in the order in which it sent them (``beat``).
 """
 
@@ -24,6 +26,8 @@ from shoal.stack.message import Contact, Message
 
 LIFE: Final = 1 << 32
 """Numbers set aside for one life of a node, so that those of an earlier life are smaller."""
+LATEST: Final = 1 << 62
+"""Greater than every number."""
 REMEMBERED: Final = 256
 """Other trees, requesters and offers that a node remembers."""
 
@@ -56,6 +60,8 @@ class Member(Overlay):
         self.parent_beat = 0
         """Beat of the parent's latest message with its label; earlier ones are ignored."""
         self.children: dict[NodeId, Child] = {}
+        self.dropped: dict[NodeId, int] = {}
+        """Number of its last attachment, per former child that may not know that it was dropped."""
         self.count = host.epoch * LIFE
         """Last number given, to a beat, an attachment, a request, an offer or a tree led."""
         self.offers: dict[NodeId, int] = {}
@@ -139,17 +145,19 @@ class Member(Overlay):
         """A neighbour is there; it may have another parent, or have given this node up."""
         hello = cast("Hello", message)
         self.failed.pop(sender, None)
+        moved = hello.parent != self.node
+        child = self.children.get(sender)
+        if child is not None:
+            child.heard = self.host.now()
+            if moved and hello.number >= child.number:
+                self.child_elsewhere(sender)
+        if moved and hello.number >= self.dropped.get(sender, LATEST):
+            del self.dropped[sender]
         if sender == self.parent:
             if hello.beat > self.parent_beat and self.node not in hello.children:
                 self.lose_parent("it has given this node up")
             else:
                 self.hear_parent(hello.beat, hello.label)
-            return
-        child = self.children.get(sender)
-        if child is not None:
-            child.heard = self.host.now()
-            if hello.parent != self.node and hello.number >= child.number:
-                self.child_elsewhere(sender)
 
     def child_elsewhere(self, node: NodeId) -> None:
         """A child says that it has another parent, or none."""
@@ -173,7 +181,7 @@ class Member(Overlay):
         """Send a new group hello, if this node leads; called once a period."""
         if not self.leading or self.frozen():
             return
-        if not self.children and self.label[0] > 1:
+        if self.alone() and self.label[0] > 1:
             self.lead()  # nobody depends on its label any more: others need not give way to it
             return
         self.label = (*self.label[:3], self.label[3] + 1, 0.0)
@@ -185,14 +193,19 @@ class Member(Overlay):
         if self.label[0] >= LONGEST:
             for node in list(self.children):
                 self.drop_child(node, "a liar has used up the generations")
+            self.dropped.clear()
             self.forget_label()
         self.leading = True
         self.label = (self.label[0] + 1, self.node, self.numbered(), 1, 0.0)
         self.host.broadcast(Grph(self.numbered(), self.label, True))
 
+    def alone(self) -> bool:
+        """Whether no node has this one for its parent: no label has to stay behind its own."""
+        return not self.children and not self.dropped
+
     def forget_label(self) -> None:
-        """A node without children begins anew: no label has to stay behind its own."""
-        if not self.children:
+        """A node that is nobody's parent begins anew."""
+        if self.alone():
             self.label = BLANK
             self.offers.clear()
 
@@ -232,13 +245,18 @@ class Member(Overlay):
         del self.offers[sender]
         if child is not None:
             self.drop_child(sender, "it attaches anew")
-        self.children[sender] = Child(mact.number, self.host.now())
+        self.add_child(sender, mact.number)
         self.host.send(sender, Confirm(self.numbered(), mact.number, self.label))
         self.link_up(sender, None if mact.repair < 0 else Reconfiguration(mact.repair))
 
+    def add_child(self, node: NodeId, number: int) -> None:
+        """A node without parent becomes a child."""
+        self.children[node] = Child(number, self.host.now())
+        self.dropped.pop(node, None)
+
     def drop_child(self, node: NodeId, why: str) -> None:
-        """A node is no child any more."""
-        del self.children[node]
+        """A node is no child any more, but may not know that yet."""
+        self.dropped[node] = self.children.pop(node).number
         self.failed.pop(node, None)
         self.link_down(node)
         if self.host.watched:

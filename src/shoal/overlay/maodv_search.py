@@ -132,8 +132,8 @@ class Searcher(Member):
         search.timer = self.host.after(self.parameters.reply_wait, self.choose)
 
     def offered_label(self) -> Label:
-        """The label with which the node would attach: without children it would forget its own."""
-        return self.label if self.children else BLANK
+        """The label with which the node would attach: alone it would forget its own."""
+        return BLANK if self.alone() else self.label
 
     # Who can be the parent?
 
