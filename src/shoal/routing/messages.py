@@ -31,33 +31,31 @@ class Forward(Carrier, frozen=True, tag="event"):
     hops: Hops
 
 
-class Subscribe(Message, frozen=True, tag="sub"):
+class Announcement(Message, frozen=True):
+    """Base of messages that say one thing of one filter."""
+
+    filter: AnyFilter
+
+
+class Subscribe(Announcement, frozen=True, tag="sub"):
     """SUB(p): somebody in the sender's direction wants this."""
 
     KIND: ClassVar[str] = "sub"
 
-    filter: AnyFilter
 
-
-class Unsubscribe(Message, frozen=True, tag="unsub"):
+class Unsubscribe(Announcement, frozen=True, tag="unsub"):
     """UNSUB(p): nobody in the sender's direction wants this any more."""
 
     KIND: ClassVar[str] = "unsub"
 
-    filter: AnyFilter
 
-
-class Advertise(Message, frozen=True, tag="adv"):
+class Advertise(Announcement, frozen=True, tag="adv"):
     """ADV(a): somebody in the sender's direction will publish such events."""
 
     KIND: ClassVar[str] = "adv"
 
-    filter: AnyFilter
 
-
-class Unadvertise(Message, frozen=True, tag="unadv"):
+class Unadvertise(Announcement, frozen=True, tag="unadv"):
     """UNADV(a): nobody in the sender's direction will publish such events any more."""
 
     KIND: ClassVar[str] = "unadv"
-
-    filter: AnyFilter

@@ -181,20 +181,9 @@ class Simulation:
 
     def subscription(self, node: int, filter: Filter, subscribe: bool) -> None:
         """An application subscribes or unsubscribes; if its node is away, once that is back."""
-        wishes = self.wishes.setdefault(node, {})
-        if subscribe:
-            wishes[filter] = None
-        else:
-            wishes.pop(filter, None)
-        running = self.network.nodes[node]
-        if running is None:
-            return
-        if subscribe:
-            self.oracle.subscribe(node, filter)
-            running.subscribe(filter)
-        else:
-            self.oracle.unsubscribe(node, filter)
-            running.unsubscribe(filter)
+        running = self._change(self.wishes, self.oracle, node, filter, subscribe)
+        if running is not None:
+            (running.subscribe if subscribe else running.unsubscribe)(filter)
 
     def started(self, node: int) -> None:
         """A node is there, or there again: its application wants what it wanted."""
@@ -211,20 +200,28 @@ class Simulation:
 
     def advertisement(self, node: int, filter: Filter, advertise: bool) -> None:
         """An application says what it will publish, or no longer will; see subscription."""
-        promises = self.promises.setdefault(node, {})
-        if advertise:
-            promises[filter] = None
+        running = self._change(self.promises, self.advertisers, node, filter, advertise)
+        if running is not None:
+            (running.advertise if advertise else running.unadvertise)(filter)
+
+    def _change(
+        self,
+        filters: dict[int, dict[Filter, None]],
+        oracle: Oracle,
+        node: int,
+        filter: Filter,
+        added: bool,
+    ) -> Node | None:
+        """Add or remove an application's filter, here and with an oracle; its node, if it runs."""
+        own = filters.setdefault(node, {})
+        if added:
+            own[filter] = None
         else:
-            promises.pop(filter, None)
+            own.pop(filter, None)
         running = self.network.nodes[node]
-        if running is None:
-            return
-        if advertise:
-            self.advertisers.subscribe(node, filter)
-            running.advertise(filter)
-        else:
-            self.advertisers.unsubscribe(node, filter)
-            running.unadvertise(filter)
+        if running is not None:
+            (oracle.subscribe if added else oracle.unsubscribe)(node, filter)
+        return running
 
     def publication(self, event: Event) -> None:
         """An application publishes, unless its node is away."""
