@@ -17,7 +17,7 @@ from shoal.simulation.kernel import to_ns
 from shoal.simulation.run import Simulation
 from shoal.simulation.shopping import Tree
 from shoal.simulation.topology import distances
-from shoal.stack import Chance, StackError
+from shoal.stack import LOCAL, Chance, StackError
 
 PERIOD, TIMEOUT = 1.0, 3.5
 
@@ -430,6 +430,25 @@ def test_crashed_nodes_are_left_and_the_rest_is_one_tree() -> None:
     assert len(world.running()) == 12
     assert all(world.overlay(node).rank == 0 for node in world.running())
     assert world.simulation.wrong_table() is None
+
+
+def test_an_advertisement_from_before_the_welcome_does_not_part_a_child_from_its_parent() -> None:
+    """Answers to probes come out of band: one that does not name the child may overtake."""
+    world = mesh(5, 1)
+    at = 0.0
+    while not (child := [n for n in world.running() if world.overlay(n).parent != LOCAL]):
+        at += 0.1
+        world.run(at)
+    node = world.overlay(child[0])
+    parent = node.parent
+    old = msgspec.structs.replace(world.overlay(parent).advertisement(), children=())
+    node.receive(parent, old)
+    assert node.parent == parent
+    world.run(at + 2 * node.timeout)
+    node = world.overlay(child[0])
+    old = msgspec.structs.replace(world.overlay(node.parent).advertisement(), children=())
+    node.receive(node.parent, old)
+    assert node.parent == LOCAL, "a parent that has expired it is believed"
 
 
 def test_a_node_that_began_alone_finds_those_it_was_told_of() -> None:

@@ -57,6 +57,8 @@ class Joiner(Member):
         self._deadline: Timer | None = None
         self._saving = 0.0
         """Units of work per event that the node asked would save."""
+        self._welcome_at = 0.0
+        """When the parent made this node its child."""
 
     def probe(self) -> None:
         """Look for a parent."""
@@ -151,7 +153,7 @@ class Joiner(Member):
             self.link_down(old, repair)
         self.parent = sender
         self.avoided = NOBODY
-        self.heard[sender] = self.host.now()
+        self.heard[sender] = self._welcome_at = self.host.now()
         self.link_up(sender, repair)
         self.parent_changed(sender)
         self.handle_early(sender)
@@ -197,11 +199,12 @@ class Joiner(Member):
 
     def _follow(self, advertise: Advertise) -> None:
         """Take over the parent's route; if it is another one, all below must know at once."""
-        expired = self.host.node not in [child.node for child in advertise.children]
-        if expired or any(hop.node == self.host.node for hop in advertise.route):
-            # The parent has expired this node, or a liar has closed a cycle.
-            self.host.close(self.parent)
-            self._disconnected(self.parent)
+        cycle = any(hop.node == self.host.node for hop in advertise.route)  # a liar has closed it
+        if cycle or self.host.node not in [child.node for child in advertise.children]:
+            # An answer to a probe comes by another way, and may be older than the parent's WELCOME.
+            if cycle or self.radio or self.host.now() - self._welcome_at > self.timeout:
+                self.host.close(self.parent)  # the parent has expired this node
+                self._disconnected(self.parent)
             return
         others = [child.wanted for child in advertise.children if child.node != self.host.node]
         rest = self.interests.merged([advertise.own, *others])
