@@ -70,3 +70,21 @@ def test_a_filter_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_cannot_be_reached_is_another_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "frey-routing", "--master", "spark://127.0.0.1:1"]) == 3
     assert "no Spark master answers" in capsys.readouterr().err
+
+
+def test_every_option_of_every_command_says_what_it_does() -> None:
+    from typer.main import get_command
+
+    from shoal.cli.main import app
+
+    silent = []
+    commands = [get_command(app)]
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        silent += [
+            f"{command.name} {parameter.name}"
+            for parameter in command.params
+            if not getattr(parameter, "help", "")
+        ]
+    assert silent == []

@@ -36,12 +36,15 @@ def advise(
     """
     from shoal.pipeline.advise import advise as ask
     from shoal.pipeline.advise import candidates, load_scenario
+    from shoal.pipeline.progress import ConsoleProgress
     from shoal.pipeline.spark.session import spark_session
 
     scenario = load_scenario(file)
     candidates(scenario)  # refuse a bad scenario before Spark starts
-    with spark_session(master) as spark:
-        advice = ask(spark, scenario, out, seeds=seeds)
+    with ConsoleProgress() as progress:
+        progress.stage("Starting Spark")
+        with spark_session(master) as spark:
+            advice = ask(spark, scenario, out, seeds=seeds, progress=progress)
     if json:
         chosen = advice.recommended.name if advice.recommended is not None else None
         print_json({"recommended": chosen, **asdict(advice)})

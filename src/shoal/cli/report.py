@@ -47,13 +47,16 @@ def report(
     from shoal.cli.reproduce import show
     from shoal.experiments.trees import CLAIMS
     from shoal.pipeline.measure.live import USUAL, measured
+    from shoal.pipeline.progress import ConsoleProgress
     from shoal.pipeline.report.side_by_side import OVER_TIME, judged, side_by_side
     from shoal.pipeline.spark.session import spark_session
 
     names = measure or list(USUAL)
     asked = list(dict.fromkeys((*names, *OVER_TIME) if page else names))
-    with spark_session(master) as spark:
-        rows = measured(spark, folders, out, asked, CLAIMS if page else ())
+    with ConsoleProgress() as progress:
+        progress.stage("Starting Spark")
+        with spark_session(master) as spark:
+            rows = measured(spark, folders, out, asked, CLAIMS if page else (), progress)
     shown = table("run", "stack", *names, title="What happened", left=2)
     for row in rows:
         values = [row.values.get(name) for name in names]

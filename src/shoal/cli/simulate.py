@@ -11,13 +11,16 @@ import typer
 from shoal.cli.output import JsonOption, console, print_json, table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
 
     from shoal.simulation import RunConfig, RunResult
+    from shoal.simulation.run import Simulation
 
 
-def _names(kind: str) -> Any:
-    """Completes the name of a protocol."""
+def _protocol(kind: str, what: str) -> Any:
+    """An option that names a protocol, and completes the name."""
 
     def complete(incomplete: str) -> list[str]:
         import shoal.simulation  # noqa: F401  # registers the protocols
@@ -25,7 +28,7 @@ def _names(kind: str) -> Any:
 
         return [p.name for p in protocols(kind) if p.name.startswith(incomplete)]  # type: ignore[arg-type]  # one of the kinds
 
-    return complete
+    return typer.Option(help=what, autocompletion=complete, metavar="NAME")
 
 
 def simulate(
@@ -34,14 +37,22 @@ def simulate(
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Number of nodes.")] = None,
     duration: Annotated[float | None, typer.Option(help="Simulated seconds.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Draws everything.")] = None,
-    topology: Annotated[str | None, typer.Option(autocompletion=_names("topology"))] = None,
-    overlay: Annotated[str | None, typer.Option(autocompletion=_names("overlay"))] = None,
-    routing: Annotated[str | None, typer.Option(autocompletion=_names("routing"))] = None,
-    reconfiguration: Annotated[
-        str | None, typer.Option(autocompletion=_names("reconfiguration"))
+    seed: Annotated[int | None, typer.Option(help="Seed of all random draws.")] = None,
+    topology: Annotated[
+        str | None, _protocol("topology", "Who can reach whom, and when: shoal protocols topology.")
     ] = None,
-    recovery: Annotated[str | None, typer.Option(autocompletion=_names("recovery"))] = None,
+    overlay: Annotated[
+        str | None, _protocol("overlay", "What builds and heals links: shoal protocols overlay.")
+    ] = None,
+    routing: Annotated[
+        str | None, _protocol("routing", "What forwards events: shoal protocols routing.")
+    ] = None,
+    reconfiguration: Annotated[
+        str | None, _protocol("reconfiguration", "What repairs tables when a link is replaced.")
+    ] = None,
+    recovery: Annotated[
+        str | None, _protocol("recovery", "What fetches lost events; none if not given.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,7 +102,6 @@ def simulate(
         shoal simulate --topology full-mesh --overlay lstree --nodes 40 --animate tree.html
     """
     from shoal.simulation import parse_config
-    from shoal.simulation import simulate as run
     from shoal.simulation.animation import Film
 
     screen = console()
@@ -128,7 +138,7 @@ def simulate(
     if out is not None:
         _check_writable(out)
     film = Film()
-    result = run(config, None if animate is None else film.watch)
+    result = _run(config, None if animate is None else film.watch)
     if animate is not None:
         film.write(animate)
     if picture is not None:
@@ -143,6 +153,18 @@ def simulate(
         screen.print(f"tables in [bold]{out}/tables[/]", soft_wrap=True)
     if result.canonical is False:
         raise typer.Exit(1)
+
+
+def _run(config: RunConfig, watch: Callable[[Simulation], None] | None = None) -> RunResult:
+    """Simulate; meanwhile a terminal shows so, and anything else if it takes seconds."""
+    from shoal.pipeline.plan.experiment import estimate
+    from shoal.pipeline.progress import ConsoleProgress
+    from shoal.simulation import simulate as run
+
+    with ConsoleProgress() as progress:
+        if progress.console.is_terminal or estimate(config) > 1:
+            progress.stage(f"Simulating {config.nodes:,} nodes for {config.duration:g} s")
+        return run(config, watch)
 
 
 def _picture_settings(raw: dict[str, Any]) -> None:
@@ -255,14 +277,13 @@ def _replay(screen: Console, run_id: str, out: Path) -> None:
     """Run again what was recorded; another fingerprint, or an error, is exit code 1."""
     from shoal.pipeline.tables.dataframes import find_configuration
     from shoal.pipeline.tables.store import Store
-    from shoal.simulation import simulate as run
     from shoal.simulation.config import code_version
 
     config = find_configuration(out, run_id)
     store = Store(out)
     rows = store.rows(store.inventory(), ["run_id", "fingerprint", "code"]).to_pylist()
     recorded = next((row for row in rows if row["run_id"].startswith(run_id)), None)
-    result = run(config)
+    result = _run(config)
     _show(screen, config, result)
     if recorded is None or recorded["fingerprint"] is None:
         screen.print("no fingerprint was recorded to compare with: the run failed or never ran")

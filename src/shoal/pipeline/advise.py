@@ -173,6 +173,8 @@ def advise(
     sweep(spark, runs, out, progress=progress)
     duration = float(parse_config({**base, **next(iter(experiment.variants.values()))}).duration)
     frame, tables = plan_frame(spark, runs), Tables(spark, out)
+    if progress is not None:
+        progress.stage("Measuring")
     values = {
         "delivery": _by_variant(delivery(frame, tables)),
         "messages": _by_variant(traffic_rate(frame, tables, since=0.0, until=duration)),

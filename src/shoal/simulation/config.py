@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -37,6 +37,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``topology`` names the script that says who can reach whom; ``overlay``, ``routing``,
     ``reconfiguration`` and ``recovery`` name the protocols of every node; each with its parameters.
+    ``link`` and ``workload`` may be given as tables: ``RunConfig(link={"delay": 0.1})``.
     """
 
     nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 100
@@ -63,6 +64,36 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     modules: tuple[str, ...] = ()
     """Python files (or modules) that register protocols of your own."""
 
+    if TYPE_CHECKING:  # the fields above; here tables are allowed, which __post_init__ reads
+
+        def __init__(
+            self,
+            *,
+            nodes: int = 100,
+            seed: int = 0,
+            duration: float = 8.0,
+            topology: dict[str, Any] = ...,
+            overlay: dict[str, Any] | None = ...,
+            routing: dict[str, Any] = ...,
+            reconfiguration: dict[str, Any] | None = None,
+            recovery: dict[str, Any] | None = None,
+            link: LinkParameters | Mapping[str, Any] = ...,
+            workload: WorkloadParameters | Mapping[str, Any] = ...,
+            record: tuple[str, ...] = ...,
+            bin: float = 0.1,
+            data_plane: Literal["auto", "objects", "arrays"] = "auto",
+            invariants: bool = True,
+            modules: tuple[str, ...] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        for section, kind in _SECTIONS.items():
+            table = getattr(self, section)
+            if isinstance(table, Mapping):
+                _check_keys(table, kind, f"{section}.")
+                read = getattr(_convert({section: table}), section)
+                msgspec.structs.force_setattr(self, section, read)
+
     def stack(self) -> Stack:
         """The protocols, checked."""
         for module in self.modules:
@@ -82,17 +113,21 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+_SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "link": LinkParameters,
+    "workload": WorkloadParameters,
+}
+"""The sections that name no protocol."""
+
+
 def parse_config(raw: Mapping[str, Any]) -> RunConfig:
     """A configuration from plain data, wholly checked; errors name the key and what is wrong."""
     _check_keys(raw, RunConfig, "")
     raw = _with_reach(raw)
-    for section, kind in (("link", LinkParameters), ("workload", WorkloadParameters)):
+    for section, kind in _SECTIONS.items():
         if isinstance(raw.get(section), Mapping):
             _check_keys(raw[section], kind, f"{section}.")
-    try:
-        config = msgspec.convert(raw, RunConfig)
-    except msgspec.ValidationError as error:
-        raise StackError(plain(error)) from None
+    config = _convert(raw)
     for table in config.record:
         if table not in TABLES:
             raise StackError(f"record: unknown table '{table}'{suggestion(table, list(TABLES))}")
@@ -110,6 +145,14 @@ def parse_config(raw: Mapping[str, Any]) -> RunConfig:
         if root >= config.nodes:
             raise StackError(f"overlay: there is no node {root}; nodes are 0 to {config.nodes - 1}")
     return config
+
+
+def _convert(raw: Mapping[str, Any]) -> RunConfig:
+    """A configuration from plain data whose keys are known."""
+    try:
+        return msgspec.convert(raw, RunConfig)
+    except msgspec.ValidationError as error:
+        raise StackError(plain(error)) from None
 
 
 def check_links(stack: Stack) -> None:
