@@ -47,6 +47,17 @@ def test_a_measure_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFix
     file = tmp_path / "sweep.toml"
     file.write_text('[experiment]\nname = "x"\nmeasures = ["delivry"]\n[base]\nnodes = 5\n')
     assert "unknown measure 'delivry'; did you mean 'delivery'?" in refused(capsys, "sweep", file)
+    assert "did you mean 'delivery'?" in refused(capsys, "measures", "delivry")
+
+
+@pytest.mark.parametrize("name", ["kind_count", "path_errors"])
+def test_a_measure_that_needs_parameters(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(f'[experiment]\nname = "x"\nmeasures = ["{name}"]\n[base]\nnodes = 5\n')
+    assert f"measure '{name}' needs " in refused(capsys, "sweep", file, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_misspelt_setting_of_a_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

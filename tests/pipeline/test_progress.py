@@ -30,6 +30,21 @@ def test_stages_are_named_once_where_there_is_no_terminal() -> None:
     assert said.getvalue().splitlines() == ["Starting Spark …", "Measuring: 0 of 2 …"]
 
 
+def test_a_long_stage_says_now_and_then_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    own_time = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr("shoal.pipeline.progress.time", own_time)
+    said = StringIO()
+    progress = ConsoleProgress(Console(file=said, width=100))
+    for step in range(5):
+        progress.stage(f"Measuring: {step} of 5 steps done")
+        now += 6.0
+    assert said.getvalue().splitlines() == [
+        "Measuring: 0 of 5 steps done …",
+        "Measuring: 3 of 5 steps done …",
+    ]
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0 s"), (0.34, "0.3 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],

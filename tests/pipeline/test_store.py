@@ -116,6 +116,29 @@ def test_folding_keeps_every_row_once(store: Store) -> None:
     assert len(rows_of(store, "links")) == 33
 
 
+def test_runs_are_folded_in_the_order_of_their_plan_and_found_without_the_other_files(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = ["d", "a", "c", "b"]
+    for run in (*order, "e", "f"):
+        keep(store, run)
+    monkeypatch.setattr(folding, "MOST", 2)
+    fold(store, store.inventory(), fewest=2, order=[*order, "not simulated yet"])
+    keep(store, "g")
+    store.write_failure("h", {"run_id": "h", "status": "error"})
+    found = store.inventory()
+    for runs, there in (
+        (["d"], {"d", "a"}),
+        (["c", "e", "unknown"], {"c", "b", "e", "f"}),
+        (["g", "h"], {"g"}),
+        ([], set()),
+    ):
+        files = store.files(found.only(runs), "links")
+        assert {r for file in files for r in pq.read_table(file)["run_id"].to_pylist()} == there
+    rows = store.rows(found.only(["g", "h"]), ["run_id"])["run_id"].to_pylist()
+    assert sorted(rows) == ["g", "h"]
+
+
 def test_few_runs_and_large_ones_stay_as_they_are(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

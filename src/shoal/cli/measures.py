@@ -15,24 +15,30 @@ def measures(
 ) -> None:
     """List the measures: what each tells of a run, and its unit.
 
-    Any of these names may stand in `measures` of an experiment (`shoal sweep`), in `shoal report
-    --measure` and in claims. Those that have parameters show them; a sweep uses their defaults.
+    Claims may use every measure. `measures` of an experiment (`shoal sweep`) and `shoal report
+    --measure` use parameters' defaults, so they take the measures that need no parameter.
 
     Example:
 
         shoal measures delivery
     """
+    from difflib import get_close_matches
+
     from rich.markup import escape
 
     from shoal.pipeline.measure.compute import every_measure
 
-    found = [m for m in every_measure() if name is None or name in m.name]
+    every = every_measure()
+    found = [m for m in every if name is None or name in m.name]
     if not found:
-        raise typer.BadParameter(f"no measure's name holds '{name}'; leave it out to see all")
+        near = get_close_matches(name or "", [m.name for m in every], n=1)
+        cure = f"did you mean '{near[0]}'?" if near else "leave it out to see all"
+        raise typer.BadParameter(f"no measure's name holds '{name}'; {cure}")
     if json:
         print_json(found)
         return
     rows = table("measure", "unit", "what it tells", "parameters", left=4)
     for each in found:
-        rows.add_row(each.name, each.unit, escape(each.summary), ", ".join(each.parameters))
+        parameters = (f"{p} (needed)" if p in each.needed else p for p in each.parameters)
+        rows.add_row(each.name, each.unit, escape(each.summary), ", ".join(parameters))
     console().print(rows)

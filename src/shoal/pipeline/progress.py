@@ -138,7 +138,7 @@ class ConsoleProgress:
         self._line(text)
 
     def stage(self, text: str) -> None:
-        """A spinner on a terminal; elsewhere a line for each new stage (up to its colon)."""
+        """A spinner on a terminal; elsewhere a line for each new stage, and now and then after."""
         if self.console.is_terminal:
             if self._status is None:
                 self._status = self.console.status(text)
@@ -147,7 +147,11 @@ class ConsoleProgress:
             if not text:
                 self._status.stop()
                 self._status = None
-        elif text and text.partition(":")[0] != self._stage.partition(":")[0]:
+        elif text and (
+            text.partition(":")[0] != self._stage.partition(":")[0]
+            or time.monotonic() - self._said >= EVERY
+        ):
+            self._said = time.monotonic()
             self._line(f"{text} …")
         self._stage = text
 

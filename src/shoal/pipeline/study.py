@@ -19,6 +19,7 @@ from shoal.pipeline.judge.samples import NotMeasured, Samples
 from shoal.pipeline.judge.statistics import Estimate, jackknife
 from shoal.pipeline.measure.compute import (
     Question,
+    check_defaults,
     every_measure,
     find_unit,
     measure_all,
@@ -75,6 +76,8 @@ def study(
 ) -> Study:
     """Run an experiment into a folder; ``command`` is what the report says to run it again with."""
     measures = experiment.measures or USUAL
+    for name in measures:
+        check_defaults(name)
     units = tuple(find_unit(name) for name in measures)
     planned = plan([experiment], tier, seeds)
     check_master(master)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ from shoal.pipeline.measure.registry import (
     Tables,
     find_measure,
     first_line,
+    needed_of,
     parameters_of,
     per_run,
     registered,
@@ -48,6 +50,7 @@ from shoal.pipeline.measure.registry import (
 )
 from shoal.pipeline.paper import Figure
 from shoal.pipeline.progress import Progress, Silent
+from shoal.pipeline.tables.dataframes import Tables as FolderTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,13 +93,21 @@ class Described:
     unit: str
     summary: str
     parameters: list[str]
+    needed: list[str]
+    """The parameters that have no default."""
 
 
 def every_measure() -> list[Described]:
     """All measures, by name."""
-    plain = [Described(m.name, m.unit, m.summary, m.parameters) for m in registered()]
+    plain = [Described(m.name, m.unit, m.summary, m.parameters, m.needed) for m in registered()]
     cases = [
-        Described(name, case.unit, first_line(case.function), parameters_of(case.function)[1:])
+        Described(
+            name,
+            case.unit,
+            first_line(case.function),
+            parameters_of(case.function)[1:],
+            needed_of(case.function, 1),
+        )
         for name, case in CASES.items()
     ]
     return sorted([*plain, *cases])
@@ -105,6 +116,18 @@ def every_measure() -> list[Described]:
 def find_unit(measure: str) -> str:
     """The unit of a measure's values; an unknown measure is an error that says what there is."""
     return CASES[measure].unit if measure in CASES else find_measure(measure).unit
+
+
+def check_defaults(measure: str) -> None:
+    """An error if a measure does not exist, or cannot be computed without parameters."""
+    needed = needed_of(CASES[measure].function, 1) if measure in CASES else None
+    if needed is None:
+        needed = find_measure(measure).needed
+    if needed:
+        raise PipelineError(
+            f"measure '{measure}' needs {', '.join(needed)}, which only a claim can give",
+            "choose another: shoal measures lists them",
+        )
 
 
 def bounds_of(measure: str) -> tuple[float, float] | None:
@@ -139,7 +162,7 @@ def measure_all(
 ) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
     progress = progress if progress is not None else Silent()
-    kept = _Kept(tables)
+    kept = _Kept(plan, tables)
     cases = [question for question in asked if question.measure in CASES]
     parts: list[tuple[str, Part]] = []
     if cases:  # the longest first
@@ -209,9 +232,21 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 class _Kept(Mapping[str, "DataFrame"]):
     """The tables; those that several measures pass over stay in memory meanwhile."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, plan: DataFrame, tables: Tables) -> None:
         self._tables = tables
         self._frames = {name: tables[name].persist() for name in ("runs", "links", "repairs")}
+        self._runs: dict[str, set[str]] = {}
+        """Runs of each experiment."""
+        for row in plan.select("experiment", "run_id").toArrow().to_pylist():
+            self._runs.setdefault(row["experiment"], set()).add(row["run_id"])
+
+    def of(self, experiments: Iterable[str]) -> Tables:
+        """The tables without the files in which no run of these experiments is."""
+        narrowed = copy(self)
+        if isinstance(self._tables, FolderTables):
+            runs = set[str]().union(*(self._runs.get(name, ()) for name in experiments))
+            narrowed._tables = self._tables.only(runs)
+        return narrowed
 
     def __getitem__(self, name: str) -> DataFrame:
         return self._frames[name] if name in self._frames else self._tables[name]
@@ -229,7 +264,7 @@ class _Kept(Mapping[str, "DataFrame"]):
 
 
 def _aggregates(
-    plan: DataFrame, tables: Tables, asked: Sequence[Question]
+    plan: DataFrame, tables: _Kept, asked: Sequence[Question]
 ) -> Iterator[tuple[str, Part]]:
     """The measures that SQL can compute, those over the same table together."""
     by_table: dict[str, list[Asked]] = {}
@@ -245,22 +280,23 @@ def _aggregates(
         yield f"{len(together)} over {table}", partial(_together, plan, tables, table, together)
 
 
-def _alone(plan: DataFrame, tables: Tables, question: Question) -> DataFrame:
+def _alone(plan: DataFrame, tables: _Kept, question: Question) -> DataFrame:
     found = find_measure(question.measure)
-    values = found(_of(plan, question.experiments), tables, **question.parameters)
+    mine, theirs = _of(plan, question.experiments), tables.of(question.experiments)
+    values = found(mine, theirs, **question.parameters)
     return values.select(F.lit(question.key).alias("measure"), *TIDY)
 
 
-def _together(plan: DataFrame, tables: Tables, table: str, asked: Sequence[Asked]) -> DataFrame:
+def _together(plan: DataFrame, tables: _Kept, table: str, asked: Sequence[Asked]) -> DataFrame:
     experiments = frozenset[str]().union(*(a.experiments or () for a in asked))
-    return per_run(_of(plan, experiments), tables, table, asked)
+    return per_run(_of(plan, experiments), tables.of(experiments), table, asked)
 
 
 def _of(plan: DataFrame, experiments: Iterable[str]) -> DataFrame:
     return plan.where(F.col("experiment").isin(sorted(experiments)))
 
 
-def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFrame:
+def _cases(plan: DataFrame, tables: _Kept, asked: Sequence[Question]) -> DataFrame:
     """The measures that look at one run at a time.
 
     All that they need of a run comes to one worker, row after row: Spark sorts it, on disk if it
@@ -281,9 +317,8 @@ def _cases(plan: DataFrame, tables: Tables, asked: Sequence[Question]) -> DataFr
     rows = _packed(PLAN, runs.select("run_id", "configuration", *TIDY[:-1]))
     for name, experiments in sorted(needed.items()):
         ids = _of(runs, experiments).select("run_id").distinct()
-        rows = rows.unionByName(
-            _packed(name, with_rows(ids, tables[name])), allowMissingColumns=True
-        )
+        mine = with_rows(ids, tables.of(experiments)[name])
+        rows = rows.unionByName(_packed(name, mine), allowMissingColumns=True)
     together = rows.repartition("run_id").sortWithinPartitions("run_id", "table", "place")
     return together.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
 

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Final
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row
-from shoal.pipeline.measure.compute import Question, find_unit, measure_all, questions, to_rows
+from shoal.pipeline.measure.compute import (
+    Question,
+    check_defaults,
+    measure_all,
+    questions,
+    to_rows,
+)
 from shoal.pipeline.plan.experiment import PlannedRun, plan_frame
+from shoal.pipeline.progress import Progress
 from shoal.pipeline.tables.dataframes import Tables
 from shoal.pipeline.tables.live import gather, is_recording
 from shoal.pipeline.tables.store import Store
@@ -52,13 +59,14 @@ def measured(
     out: Path,
     names: Sequence[str],
     claims: Sequence[Claim] = (),
+    progress: Progress | None = None,
 ) -> list[Measured]:
     """Measures by run, and those that claims ask for. Recordings are first put together in ``out``.
 
     The claims' checks speak of the experiment :data:`BESIDE`.
     """
     for name in names:
-        find_unit(name)  # an unknown measure is refused before anything is read
+        check_defaults(name)  # refused before anything is read
     asked = [Question(name, {}, frozenset({BESIDE})) for name in names]
     asked += [question for question in questions(claims, ()) if question.measure not in names]
     for folder in folders:
@@ -73,7 +81,7 @@ def measured(
     rows: list[Measured] = []
     for folder, runs in found:
         named = [_beside(run, {row.planned.variant for row in rows}) for run in runs]
-        answers = measure_all(plan_frame(spark, named), Tables(spark, folder), asked)
+        answers = measure_all(plan_frame(spark, named), Tables(spark, folder), asked, progress)
         by_run: dict[str, list[Row]] = {run.variant: [] for run in named}
         for row in to_rows(answers):
             if row[5] is not None:

@@ -36,6 +36,12 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
+def needed_of(function: Callable[..., Any], first: int) -> list[str]:
+    """The names of a function's parameters that have no default, from the ``first`` on."""
+    parameters = list(inspect.signature(function).parameters.values())[first:]
+    return [p.name for p in parameters if p.default is inspect.Parameter.empty]
+
+
 def check_parameters(measure: str, known: list[str], parameters: Mapping[str, Any]) -> None:
     """An error if a measure has no such parameters."""
     for parameter in parameters:
@@ -58,6 +64,8 @@ class Measure:
         self._function = function
         first = 0 if table else 2
         self.parameters = parameters_of(function)[first:]
+        self.needed = needed_of(function, first)
+        """The parameters that have no default."""
 
     def check(self, parameters: Mapping[str, Any]) -> None:
         """An error if it has no such parameters."""

@@ -117,7 +117,7 @@ def sweep(
                 found = store.inventory()
                 store.clean(found)
             outcome.simulated = len(pending)
-        fold(store, found)
+        fold(store, found, order=[w.run_id for w in wanted])
         outcome.failures = failures(store, found, {w.run_id for w in wanted})
     outcome.seconds = time.perf_counter() - started
     return outcome

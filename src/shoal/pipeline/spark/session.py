@@ -193,6 +193,9 @@ def _settings(master: str, folder: Path, scratch: Path, java_options: str) -> di
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.files.openCostInBytes": str(64 * 1024),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Sets and lists are gathered by hashing, however many runs there are: by default Spark
+        # sorts all rows once it has met 128 runs.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
         # A task goes to the first free core; there is next to no data to be near to.
         "spark.locality.wait": "0s",
     }

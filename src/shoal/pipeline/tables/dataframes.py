@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,12 @@ class Tables(Mapping[str, "DataFrame"]):
         self._found: Inventory | None = None
         self._frames: dict[str, DataFrame] = {}
 
+    def only(self, runs: Collection[str]) -> Tables:
+        """These tables without the files that hold none of some runs, which Spark need not read."""
+        narrowed = Tables(self.spark, self.store.out)
+        narrowed._found = self._inventory().only(runs)
+        return narrowed
+
     def __getitem__(self, name: str) -> DataFrame:
         if name not in SCHEMAS:
             raise KeyError(f"no table '{name}'{suggestion(name, list(TABLES))}")
@@ -43,13 +49,16 @@ class Tables(Mapping[str, "DataFrame"]):
         return len(TABLES)
 
     def _load(self, name: str) -> DataFrame:
-        if self._found is None:
-            self._found = self.store.inventory()
-        paths = [_literal(path) for path in self.store.files(self._found, name)]
+        paths = [_literal(path) for path in self.store.files(self._inventory(), name)]
         schema = spark_schema(name)
         if not paths:
             return self.spark.createDataFrame([], schema)
         return self.spark.read.schema(schema).parquet(*paths)
+
+    def _inventory(self) -> Inventory:
+        if self._found is None:
+            self._found = self.store.inventory()
+        return self._found
 
 
 def spark_schema(table: str) -> StructType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -32,10 +32,14 @@ AHEAD = 64
 """Files read ahead of the writer."""
 
 
-def fold(store: Store, found: Inventory, fewest: int = FEWEST) -> int:
-    """Fold small runs into parts; how many were. The inventory is brought up to date."""
+def fold(store: Store, found: Inventory, fewest: int = FEWEST, order: Sequence[str] = ()) -> int:
+    """Fold small runs into parts; how many were. The inventory is brought up to date.
+
+    Runs are folded in the ``order`` given, that of their plan: the runs of an experiment share a
+    few parts, and a measure of one experiment reads no others.
+    """
     folded = 0
-    for runs in _chunks(store, found):
+    for runs in _chunks(store, found, order):
         if len(runs) < fewest:
             continue
         part = f"{PART}{uuid.uuid4().hex[:12]}"
@@ -54,12 +58,12 @@ def fold(store: Store, found: Inventory, fewest: int = FEWEST) -> int:
     return folded
 
 
-def _chunks(store: Store, found: Inventory) -> Iterator[list[str]]:
+def _chunks(store: Store, found: Inventory, order: Sequence[str]) -> Iterator[list[str]]:
     """Small loose runs, in lots that make one part each."""
     runs: list[str] = []
     total = 0
-    for run, tables in sorted(found.loose.items()):
-        size = sum(store.path(table, run).stat().st_size for table in tables)
+    for run in dict.fromkeys([*(run for run in order if run in found.loose), *sorted(found.loose)]):
+        size = sum(store.path(table, run).stat().st_size for table in found.loose[run])
         if size > LARGEST:
             continue
         if runs and (len(runs) == MOST or total + size > PART_BYTES):

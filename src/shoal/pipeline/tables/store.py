@@ -19,7 +19,7 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +61,15 @@ class Inventory:
     def done(self) -> set[str]:
         """All runs that need not be simulated again."""
         return set(self.loose) | set(self.folded)
+
+    def only(self, runs: Collection[str]) -> Inventory:
+        """The files that hold some runs; other runs of the same parts are among them."""
+        parts = {self.folded[run] for run in runs if run in self.folded}
+        return Inventory(
+            loose={run: self.loose[run] for run in runs if run in self.loose},
+            failed=self.failed.intersection(runs),
+            parts={part: tables for part, tables in self.parts.items() if part in parts},
+        )
 
 
 class Store:
