@@ -280,7 +280,7 @@ async def _serve(raw: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
 
     def told_to_stop() -> None:
-        """Hand over everything first; who says it again does not want to wait."""
+        """Stop in good order at the first signal, at once at the second."""
         again = broker.departures.leaving
         asyncio.ensure_future(broker.stop() if again else broker.drain())  # noqa: RUF006  # awaited by until_stopped
 

@@ -66,7 +66,7 @@ def _shoal(
 
 
 class _Stopped(Exception):  # noqa: N818  # Ctrl-C is no error
-    """Ctrl-C, with what the command has to say about it: Typer would drop that."""
+    """Ctrl-C with the command's own message, which Typer would drop."""
 
 
 def _stoppable(command: Callable[..., None]) -> Callable[..., None]:

@@ -118,7 +118,7 @@ def _show(out: Console, protocol: Protocol, whole: bool) -> None:
 
 
 def _value(value: Any) -> str:
-    """As it is written in TOML; what is not set has no spelling there."""
+    """A default as TOML writes it; None, which TOML cannot write, is "not set"."""
     if value is None:
         return "not set"
     if isinstance(value, bool):

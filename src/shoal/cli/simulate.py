@@ -156,7 +156,7 @@ def simulate(
 
 
 def _run(config: RunConfig, watch: Callable[[Simulation], None] | None = None) -> RunResult:
-    """Simulate; meanwhile a terminal shows so, and anything else if it takes seconds."""
+    """Simulate, with a line on standard error: always on a terminal, else for runs of seconds."""
     from shoal.pipeline.plan.experiment import estimate
     from shoal.pipeline.progress import ConsoleProgress
     from shoal.simulation import simulate as run
@@ -168,7 +168,7 @@ def _run(config: RunConfig, watch: Callable[[Simulation], None] | None = None) -
 
 
 def _picture_settings(raw: dict[str, Any]) -> None:
-    """Let the run note what a picture shows."""
+    """Make the run record the notes that a picture is drawn from."""
     from shoal.simulation import RunConfig
     from shoal.stack import StackError
 

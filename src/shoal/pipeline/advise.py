@@ -87,7 +87,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found, best first; ``reason`` says why the first one is recommended."""
+    """The candidates, best first; ``reason`` says why the first one is recommended."""
 
     candidates: tuple[Candidate, ...]
     reason: str
@@ -142,7 +142,7 @@ def candidates(scenario: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _reaches(topology: Mapping[str, Any]) -> bool:
-    """Whether nodes make their links themselves."""
+    """Whether nodes of this topology open links themselves."""
     named = [p for p in protocols("topology") if p.name == topology.get("name")]
     return any("reach" in p.provides and "links" not in p.provides for p in named)
 

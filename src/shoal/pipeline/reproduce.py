@@ -116,7 +116,7 @@ class _Engine:
         return self._spark
 
     def sweep(self, runs: Sequence[PlannedRun]) -> SweepOutcome:
-        """Simulate what is not there."""
+        """Simulate the runs that are not in the folder yet."""
         store = Store(self._out)
         found = store.inventory()
         wanted = {run.run_id for run in runs}

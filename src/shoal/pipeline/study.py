@@ -41,7 +41,7 @@ USUAL: Final = ("delivery", "all_messages_per_event", "overhead", "misrouted", "
 
 @dataclass(frozen=True)
 class Row:
-    """One variant at one point: what each measure came to over the seeds."""
+    """Estimates of all measures over the seeds, for one variant at one point."""
 
     variant: str
     point: Mapping[str, Any]
@@ -100,7 +100,7 @@ def study(
 
 
 def _labelled(runs: Sequence[PlannedRun], experiment: Experiment) -> list[PlannedRun]:
-    """Runs whose variants' names say all that is swept beside the axis."""
+    """Runs whose variant names include the swept values that are not on the axis."""
     return [replace(run, variant=_label(run, experiment.axis)) for run in runs]
 
 

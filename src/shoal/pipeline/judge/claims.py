@@ -81,7 +81,7 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as
     variants: tuple[str, ...] = ()
     parameters: dict[str, Any] = {}
     x: tuple[float, float] | None = None
-    """Which points of the axis, from and to, both included; all if not given."""
+    """First and last point of the axis that count; all points if not given."""
     relative_to: str | None = None
     """Another variant to compare with, at the same point and seed."""
     as_: Comparison = "improvement"
@@ -95,7 +95,7 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as
     """Divisor, likewise."""
     expected: Any = None
     tolerance: float | tuple[float, float] = 0.0
-    """Half the width of what is accepted around ``expected``; or lowest and highest accepted."""
+    """Largest accepted distance from ``expected``; or the lowest and the highest accepted value."""
     neutral: float | None = None
     """Value of the figure without the effect; a figure on the expected side has the right sign."""
     significant: bool | None = None

@@ -66,7 +66,7 @@ def reduce(over: Over, x: Floats, y: Floats) -> float:
 
 
 class Curve:
-    """A term's means over seeds along the axis, set against the reference if there is one."""
+    """A term's means over seeds along the axis, compared with the reference if there is one."""
 
     def __init__(self, term: Term, sample: Sample, reference: Sample | None, check: Check) -> None:
         self.term = term

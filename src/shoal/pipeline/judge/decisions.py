@@ -47,7 +47,7 @@ class Part:
     """Distance from failing; among equal verdicts the part with the least distance decides."""
     why: str = ""
     means_only: bool = False
-    """Whether the mean alone decided, with an interval that would not have."""
+    """Whether the mean decided alone, because the interval decides nothing."""
 
 
 def decide_runs(check: Check, variant: str, values: Floats, seeds: int) -> Part:
@@ -192,7 +192,7 @@ def _step(curve: Curve, i: int, up: float) -> Number:
 
 
 def _by_means(check: Check, estimate: Estimate) -> bool:
-    """Whether a check speaks of means, and this is one: of more than one seed."""
+    """Whether a check speaks of means and this value is a mean of more than one seed."""
     return check.significant is False and estimate.low is not None
 
 

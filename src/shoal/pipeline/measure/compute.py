@@ -67,7 +67,7 @@ SCHEMA = pa.schema(
 )
 AT_A_TIME = 3
 Part: TypeAlias = Callable[[], "DataFrame"]
-"""Puts together what answers some of the questions."""
+"""Makes the DataFrame that answers some of the questions."""
 _DDL = "measure string, experiment string, variant string, x double, seed bigint, value double"
 
 
@@ -87,7 +87,7 @@ class Question:
 
 @dataclass(frozen=True, order=True)
 class Described:
-    """A measure, for those who choose one."""
+    """A measure as ``shoal measures`` lists it."""
 
     name: str
     unit: str
@@ -190,7 +190,7 @@ def measure_all(
 
 
 def _answer(part: Part) -> pa.Table:
-    """What a part comes to; an error keeps its text, which would be lost when Spark ends."""
+    """Values of a part; an error keeps its text, which would be lost when Spark ends."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -230,7 +230,7 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 class _Kept(Mapping[str, "DataFrame"]):
-    """The tables; those that several measures pass over stay in memory meanwhile."""
+    """The tables; Spark caches those that several measures read."""
 
     def __init__(self, plan: DataFrame, tables: Tables) -> None:
         self._tables = tables
@@ -266,7 +266,7 @@ class _Kept(Mapping[str, "DataFrame"]):
 def _aggregates(
     plan: DataFrame, tables: _Kept, asked: Sequence[Question]
 ) -> Iterator[tuple[str, Part]]:
-    """The measures that SQL can compute, those over the same table together."""
+    """Parts for the measures that SQL computes: one part per table, or per measure of its own."""
     by_table: dict[str, list[Asked]] = {}
     for question in asked:
         found = find_measure(question.measure)
@@ -335,13 +335,13 @@ def _packed(name: str, rows: DataFrame) -> DataFrame:
 
 
 def to_rows(values: pa.Table) -> Iterator[Row]:
-    """The answers as the judge takes them."""
+    """The answers as rows for the judge."""
     columns = [values[name].to_pylist() for name in SCHEMA.names]
     return zip(*columns, strict=True)
 
 
 def write_values(values: pa.Table, out: Path) -> Path:
-    """Keep the answers, for whoever wants to look further: ``measures.parquet``."""
+    """Write the answers to ``measures.parquet``."""
     path = out / "measures.parquet"
     pq.write_table(values, path, compression="zstd")
     return path

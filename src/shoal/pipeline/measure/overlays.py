@@ -22,7 +22,7 @@ from shoal.pipeline.measure.run_view import Run
 
 @dataclass
 class Failure:
-    """A node that went, and what it left behind."""
+    """A node that failed, and the orphans it left behind."""
 
     at: float
     node: int
@@ -37,7 +37,7 @@ class Failure:
 
 
 class Played:
-    """What happened to the tree of one run."""
+    """Tree of one run, played through its links: failures, joins, attachments, cycles."""
 
     def __init__(self, run: Run) -> None:
         self.parent: dict[int, int] = {}

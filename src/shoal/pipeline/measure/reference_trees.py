@@ -28,7 +28,7 @@ class Hosts(NamedTuple):
 
 
 def _hosts(run: Run) -> Hosts:
-    """Who is there at the end: whoever has a link (one alone has none)."""
+    """Hosts at the end of the run: those with a link (a single host has none)."""
     settings: dict[str, Any] = dict(run.configuration["topology"])
     settings.pop("name")
     parameters = msgspec.convert(settings, ReferenceParameters)
@@ -81,7 +81,7 @@ def links_off_a_tree(run: Run) -> Value:
 
 
 def _known(hosts: Hosts, node: int) -> Owners:
-    """What a host knows in a settled network: everybody's keys."""
+    """Keys that a host knows in a settled network: those of all hosts."""
     owners = Owners(hosts.tree, hosts.owners[node])
     for owner in hosts.owners.values():
         owners.learn(owner)

@@ -26,7 +26,7 @@ class Repair:
     number: int
     begins: float
     ends: float
-    """When the next one begins."""
+    """Time at which the next repair begins."""
     head: tuple[int, ...]
     tail: tuple[int, ...]
 
@@ -37,7 +37,7 @@ class Repair:
 
 
 class Run:
-    """What one run recorded, as rows; tables that a case did not ask for are empty."""
+    """Rows that one run recorded, per table; tables that no case reads are empty."""
 
     def __init__(self, configuration: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
         self.configuration = configuration
@@ -54,7 +54,7 @@ class Run:
         self.reach: list[Row] = tables.get("reach") or []
 
     def seen_as(self, view: Callable[[Run], T]) -> T:
-        """What a class makes of this run: once for all measures that are asked of it."""
+        """This run read by a class such as ``Forest``; made once for all measures."""
         if view not in self._views:
             self._views[view] = view(self)
         found: T = self._views[view]
@@ -111,7 +111,7 @@ class Run:
         return {entry for entry, net in self._net(0.0, float("inf")).items() if net > 0}
 
     def change_of(self, repair: Repair) -> dict[Entry, int]:
-        """What a repair changed for good: +1 for an entry that came, -1 for one that went."""
+        """Entries that a repair changed for good: +1 if added, -1 if removed."""
         return self._net(repair.begins, repair.ends)
 
     def _net(self, since: float, until: float) -> dict[Entry, int]:

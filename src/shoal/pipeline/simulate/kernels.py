@@ -16,7 +16,7 @@ FEW = {"nodes": 12, "duration": 0.5, "data_plane": "arrays", "invariants": False
 
 
 def prepare_kernels(runs: Iterable[PlannedRun]) -> None:
-    """Run each routing among those that are worth arrays once on a tiny network.
+    """Compile the kernels of all routings that will run on arrays: each simulates a tiny network.
 
     One that arrays cannot forward is left out: its runs compile nothing.
     """

@@ -209,7 +209,7 @@ class _Sweep:
         return done & self.estimates.keys(), failed & self.estimates.keys()
 
     def _round(self, left: list[PlannedRun], cores: int) -> Exception | None:
-        """One Spark job over the runs that are left; what ended it early, if something did."""
+        """Run one Spark job over the runs that are left; the error that ended it early, if any."""
         context = self.spark.sparkContext
         group = f"shoal-sweep-{uuid.uuid4().hex}"
         failure: list[Exception] = []
@@ -307,7 +307,7 @@ def _explained(error: Exception | None, out: Path) -> PipelineError:
 
 
 def failures(store: Store, found: Inventory, wanted: set[str]) -> list[Failure]:
-    """The failed ones among some runs, with what their rows say."""
+    """Failed runs among some, with the error and replay command of their rows."""
     lost = []
     for run in sorted(found.failed & wanted):
         row = pq.read_table(store.path("runs", run, FAILED), schema=SCHEMAS["runs"]).to_pylist()[0]

@@ -39,7 +39,7 @@ RETRIES = 4
 
 PROBE_SECONDS = 3.0
 LEAST_MEMORY, MOST_MEMORY = 1 << 30, 4 << 30
-"""Bytes of memory for a Spark on this machine: a quarter of what there is, within these."""
+"""Bounds of Spark's memory on this machine, in bytes; within them it is a quarter of all memory."""
 SHIPPED = "shoal_shipped"
 """The folder on a cluster's worker into which the package is unpacked."""
 

@@ -69,7 +69,7 @@ def spark_schema(table: str) -> StructType:
 
 
 def _literal(path: Path) -> str:
-    """A path as Spark takes it: not as a pattern, whatever signs are in it."""
+    """A path with the characters escaped that Spark would read as a pattern."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
 

@@ -47,7 +47,7 @@ class Session:
 
     @property
     def end(self) -> float:
-        """When its subscriptions ended."""
+        """Time at which its subscriptions ended."""
         last: float = self.notes[-1]["time"]
         return last
 
@@ -134,7 +134,7 @@ def _sessions(notes: list[dict[str, Any]]) -> list[Session]:
 
 
 def _closing(sessions: list[Session]) -> float:
-    """When brokers began to stop because the run was over; never if they did not."""
+    """Time at which brokers began to stop because the run was over; infinite if they did not."""
     last = {session.node: session for session in sessions}
     ends = max(session.end for session in sessions)
     stops = [

@@ -121,7 +121,7 @@ class Store:
             return None
 
     def set_token(self, token: str | None) -> None:
-        """Say which sweep is under way; None: none is, and its workers must stop."""
+        """Write the token of the sweep under way; None tells its workers to stop."""
         path = self.control / "token"
         if token is None:
             path.unlink(missing_ok=True)
@@ -137,7 +137,7 @@ class Store:
         return Path(f"{self.tables}/{table}/{run}{ending}")
 
     def write(self, run: str, tables: Mapping[str, pa.Table], row: Mapping[str, Any]) -> None:
-        """Keep a run: its tables, then its row."""
+        """Write a run: its tables, then its row."""
         for name, table in tables.items():
             self._put(table, self.path(name, run))
         self._put(_row_table(row), self.path("runs", run))
@@ -156,7 +156,7 @@ class Store:
         self._put(named, self.path("runs", part))
 
     def write_failure(self, run: str, row: Mapping[str, Any]) -> None:
-        """Keep the row of a run that failed."""
+        """Write the row of a run that failed."""
         self._put(_row_table(row), self.path("runs", run, FAILED))
 
     def _put(self, table: pa.Table, path: Path) -> None:
@@ -336,7 +336,7 @@ def _row_table(*rows: Mapping[str, Any]) -> pa.Table:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a Parquet file has its end: cheap, and a file cut short has not."""
+    """Whether a Parquet file ends as it should; a file cut short does not."""
     try:
         with path.open("rb") as handle:
             handle.seek(-8, os.SEEK_END)
