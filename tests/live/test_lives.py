@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from shoal.content import AttributeFilter, Attributes, Event
@@ -63,7 +64,7 @@ def tell(story: Callable[[VirtualLoop, Brokers], Awaitable[None]]) -> None:
 
 async def publish(broker: Broker, **values: int) -> None:
     async with connect(broker.address) as bus:
-        await bus.publish(**values)
+        await bus.publish(dict(values))
 
 
 async def gap_of(publisher: Broker, events: Subscription) -> Gap:
@@ -160,7 +161,7 @@ def test_a_client_that_moves_is_told_what_its_broker_could_not() -> None:
             assert bus.broker.name == "hub"
 
     for pause in (0.01, 0.01), (5.0, 5.0):
-        tell(lambda loop, brokers, pause=pause: story(loop, brokers, pause))
+        tell(partial(story, pause=pause))
 
 
 def test_a_client_is_told_of_a_death_once_however_often_it_moves() -> None:
