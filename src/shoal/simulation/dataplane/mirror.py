@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from shoal.simulation.dataplane import changes
 from shoal.simulation.dataplane.changes import carry_out
@@ -104,6 +105,7 @@ class Mirror:
         self.stale = True
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Tap(Routing):
     """Stands before a node's routing, and lets the mirror know what it is told."""
 
@@ -158,6 +160,7 @@ class Tap(Routing):
         self.routing.link_replaced(old, near, far, reconfiguration)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NeighbourTap(Tap):
     """For routings whose slots are their neighbours."""
 
