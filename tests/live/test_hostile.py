@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from shoal.live.messages import (
     Hello,
     Inspect,
     Known,
+    Life,
     Publish,
     Refused,
     Subscribe,
@@ -470,6 +472,37 @@ def test_a_neighbour_that_announces_much_does_not_keep_others_from_their_turn() 
                 await honest.publish(n=n)
                 assert taken() < len(wanted), "served before all were"
             await until(lambda: taken() == len(wanted), "and it after all")
+            raw.close()
+
+    run(story())
+
+
+def test_a_neighbour_that_tells_of_many_lives_does_not_keep_others_from_their_turn() -> None:
+    """Each life that has ended without a word is a gap for everybody, which takes time to tell."""
+
+    async def story() -> None:
+        recovery = {"name": "combined-pull"}
+        async with (
+            Network(1, **TREE, recovery=recovery) as network,
+            network.connect() as honest,
+            network.connect() as wanting,
+            AsyncExitStack() as subscriptions,
+        ):
+            broker = network.brokers[0]
+            for n in range(300):
+                wanted = wanting.subscribe(f"n = {n}", promise="recovered")
+                await subscriptions.enter_async_context(wanted)
+            raw = await announcer(broker)
+            told = [Life(500 + n, "", epoch) for epoch in (1, 2) for n in range(500)]
+            raw.writer.write(b"".join(map(encode, told)))
+
+            def ended() -> int:
+                return sum(life.epoch == 2 for life, _ in broker.lives._known.values())
+
+            await until(lambda: ended() > 0, "the broker has begun")
+            await honest.publish(n=-1)
+            assert ended() < 500, "served before all was told"
+            await until(lambda: ended() == 500, "and it after all")
             raw.close()
 
     run(story())

@@ -11,6 +11,8 @@ from typing import Any
 from shoal.content import AttributeFilter, Attributes, Event
 from shoal.live.broker import Broker
 from shoal.live.client import connect
+from shoal.live.lives import MOST
+from shoal.live.messages import Life
 from shoal.live.settings import settings_from
 from shoal.live.subscription import Gap, Subscription
 from shoal.live.virtual import VirtualLoop, _here
@@ -18,6 +20,7 @@ from shoal.live.virtual_process import VirtualWire
 from shoal.recovery.combined_pull import CombinedPull
 from shoal.recovery.messages import Follow, Following
 from shoal.stack import Contact
+from shoal.stack.message import OLDEST
 
 LONG = 400.0
 """Seconds of virtual time after which nothing is told any more."""
@@ -299,6 +302,42 @@ def test_events_of_an_earlier_life_are_not_counted_among_those_of_this_one() -> 
         (answer,) = [each for each in answers if isinstance(each, Following)]
         (start,) = answer.starts
         assert (start.first, start.count - start.before) == (first - 1, 1)
+
+    tell(story)
+
+
+def test_lives_that_a_neighbour_makes_up_take_bounded_memory_and_cut_no_link() -> None:
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        hub, liar, b = [await brokers.start(name) for name in ("hub", "liar", "b")]
+        changes = hub.link_changes, b.link_changes
+        async with connect(hub.address) as bus, bus.subscribe("n >= 0", promise="recovered"):
+            await bus.settled()
+            hostile = liar.peers.connected[hub.node]
+            for node in range(10**6, 10**6 + 2 * MOST):
+                for epoch in 1, 2:
+                    hostile.tell(Life(node, "127.0.0.1:1", epoch, publishes=True))
+            hostile.tell(Life(-1, "127.0.0.1:1", 1, publishes=True))
+            await asyncio.sleep(1.0)
+            recovery = hub.layers.recovery
+            assert isinstance(recovery, CombinedPull)
+            assert len(hub.lives._known) == len(b.lives._known) == MOST
+            streams = recovery.losses.streams
+            assert max(len(recovery.unsure), len(recovery.back), len(streams)) <= 1000
+            assert -1 not in streams
+        assert changes == (hub.link_changes, b.link_changes)
+
+    tell(story)
+
+
+def test_a_life_as_old_as_can_be_told_is_passed_on_later_as_well() -> None:
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        hub, liar = [await brokers.start(name) for name in ("hub", "liar")]
+        liar.peers.connected[hub.node].tell(Life(10**6, "127.0.0.1:1", 1, OLDEST))
+        await asyncio.sleep(1.0)
+        late = await brokers.start("late")
+        await asyncio.sleep(1.0)
+        assert 10**6 in late.lives._known
+        assert late.link_changes == 1
 
     tell(story)
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from shoal.live.messages import Life
-from shoal.live.messages import Lives as Message
 from shoal.stack import Contact
-from shoal.stack.host import remember
+from shoal.stack.host import LOCAL, remember
+from shoal.stack.message import OLDEST
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -42,38 +42,37 @@ class Lives:
         """This broker is about to publish its first event."""
         self._own = replace(self._own, publishes=True)
         for peer in self._broker.peers.connected.values():
-            self._tell(peer, [], own=True)
+            self._tell(peer, self._own, self._began)
 
     def end(self) -> None:
         """This broker publishes nothing more, and stops in good order."""
         self._own = replace(self._own, ended=True)
         for peer in self._broker.peers.connected.values():
-            self._tell(peer, [], own=True)
+            self._tell(peer, self._own, self._began)
 
     def meet(self, peer: Peer) -> None:
         """Another broker is connected: tell it of all that are known."""
-        self._tell(peer, list(self._known), own=True)
+        for life, began in self._known.values():
+            self._tell(peer, life, began)
+        self._tell(peer, self._own, self._began)
 
-    def _tell(self, peer: Peer, nodes: list[NodeId], *, own: bool = False) -> None:
-        lives = [self._known[node] for node in nodes]
-        if own:
-            lives.append((self._own, self._began))
-        if self._recovery is not None and lives:
-            now = self._broker.loop.time()
-            peer.tell(Message(tuple([replace(life, age=now - began) for life, began in lives])))
+    def _tell(self, peer: Peer, life: Life, began: float) -> None:
+        if self._recovery is not None:
+            peer.tell(replace(life, age=min(self._broker.loop.time() - began, OLDEST)))
 
-    def heard(self, peer: Peer, message: Message) -> None:
-        """Another broker tells of some: pass on what is new."""
-        new = [life.node for life in message.lives if self._is_new(life, peer.node)]
-        for other in self._broker.peers.connected.values():
-            if other is not peer:
-                self._tell(other, new)
+    def heard(self, peer: Peer, life: Life) -> None:
+        """Another broker tells of one: pass on what is new."""
+        if self._is_new(life, peer.node):
+            latest, began = self._known[life.node]
+            for other in self._broker.peers.connected.values():
+                if other is not peer:
+                    self._tell(other, latest, began)
 
     def _is_new(self, life: Life, teller: NodeId) -> bool:
         """Whether something was not known of a broker; if so it is now."""
         before, began = self._known.get(life.node, (None, 0.0))
         recovery = self._recovery
-        if recovery is None or life.node == self._broker.node:
+        if recovery is None or life.node in (self._broker.node, LOCAL):
             return False
         contact = Contact(life.node, life.address)
         if before is None or life.epoch > before.epoch:

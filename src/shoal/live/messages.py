@@ -135,8 +135,11 @@ class Echo(Message, frozen=True, tag="echo"):
     number: Count
 
 
-class Life(msgspec.Struct, frozen=True, array_like=True):
-    """A broker's life, from its start to its end."""
+class Life(Message, frozen=True, tag="life"):
+    """The life of a broker that the sender has heard of; see :mod:`shoal.live.lives`.
+
+    One message tells of one life, so that a broker that tells of many waits for its turn.
+    """
 
     node: Node
     address: Annotated[str, msgspec.Meta(max_length=256)]
@@ -147,12 +150,6 @@ class Life(msgspec.Struct, frozen=True, array_like=True):
     """An event was published there."""
     ended: bool = False
     """The broker has stopped in good order."""
-
-
-class Lives(Message, frozen=True, tag="lives"):
-    """Brokers that the sender has heard of, dead ones included; see :mod:`shoal.live.lives`."""
-
-    lives: Annotated[tuple[Life, ...], msgspec.Meta(max_length=1000)]
 
 
 # Between a client and its broker

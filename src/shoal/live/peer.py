@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shoal.live.connection import Connection
 from shoal.live.errors import ProtocolError
-from shoal.live.messages import Beat, Bye, Echo, Known, Lives, Wave
+from shoal.live.messages import Beat, Bye, Echo, Known, Life, Wave
 from shoal.live.turns import TURN
 from shoal.live.wire import ENVELOPE, LENGTH, encode
 from shoal.stack import Heartbeat
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.live")
 
-OWN: Final = (Beat, Bye, Wave, Echo, Lives)
+OWN: Final = (Beat, Bye, Wave, Echo, Life)
 """The messages of brokers beside those of their layers."""
 _OWN: Final = frozenset(OWN)
 
@@ -105,7 +105,7 @@ class Peer:
                 self.connection.close(f"left: {message.reason}")
                 self.connection.settle()
                 return
-            if isinstance(message, Lives):
+            if isinstance(message, Life):
                 if not self.talks:
                     broker.lives.heard(self, message)
             elif not isinstance(message, Beat) and self.node in broker.links:

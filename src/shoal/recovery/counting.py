@@ -63,7 +63,7 @@ class Counting(Copies):
         self.back: dict[NodeId, NodeId] = {}
         """Per publisher, the neighbour that its last event came from."""
         self.unsure: dict[NodeId, None] = {}
-        """Publishers of which an unknown number of events may be missing."""
+        """Publishers of which an unknown number of events may be missing; the latest of them."""
         self._followed: dict[NodeId, float] = {}
         """When each publisher was last asked to number filters."""
         self._answered: dict[NodeId, float] = {}
@@ -185,12 +185,12 @@ class Counting(Copies):
         for filter, wanted in list(self.losses.wanted.items()):
             unknown = wanted.since < self.began if ended is None else not ended
             if wanted.since < born and (unknown or wanted.number in unsure):
-                self.unsure[node] = None
-                self.report(node, 0, filter)
+                self._unsure(node, filter)
 
     def publisher(self, contact: Contact, neighbour: NodeId) -> None:
         """See :class:`~shoal.stack.layer.Recovery`."""
-        self.back.setdefault(contact.node, neighbour)
+        if len(self.back) < MOST_PUBLISHERS:
+            self.back.setdefault(contact.node, neighbour)
         remember(self._publishers, contact.node, contact, MOST_PUBLISHERS)
         self.hear_of(contact)
 
@@ -207,6 +207,11 @@ class Counting(Copies):
         """Report a gap, and remember that for those who come later."""
         remember(self._reported, (publisher, filter), self.host.now(), MOST_PUBLISHERS)
         self.host.gap(publisher, count, filter)
+
+    def _unsure(self, publisher: NodeId, filter: Filter | None = None) -> None:
+        """An unknown number of a publisher's events may be missing."""
+        remember(self.unsure, publisher, None, MOST_PUBLISHERS)
+        self.report(publisher, 0, filter)
 
     # Following
 
@@ -261,8 +266,7 @@ class Counting(Copies):
         streams = self.losses.forget(publisher)
         told = self._publishers.pop(publisher, None) is not None
         if any(not s.final and (told or s.index >= 0) for s in streams.values()):
-            self.unsure[publisher] = None
-            self.report(publisher, 0)
+            self._unsure(publisher)
 
     def _follow(
         self, publisher: NodeId, filters: list[Filter], now: float, again: bool = False
@@ -334,8 +338,7 @@ class Counting(Copies):
         before = self.losses.noticed
         for start in message.starts:
             if self.losses.started(sender, start, message.uptime, now):
-                self.unsure[sender] = None
-                self.report(sender, 0, start.filter)
+                self._unsure(sender, start.filter)
         if self.losses.noticed > before:
             self.hurry()
 

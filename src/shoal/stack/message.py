@@ -5,7 +5,7 @@ Messages are frozen data: the simulator hands the object over, a live driver enc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
 
 import msgspec
 
@@ -17,7 +17,9 @@ Hops: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """A number that only ascends, or of things that are counted."""
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
-Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+OLDEST: Final = 1e9
+"""Seconds of the largest age; a node that passes ages on tells none above it."""
+Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=OLDEST)]
 """Seconds since something happened."""
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 """A node's id; -1 for none."""
