@@ -18,7 +18,8 @@ from shoal.live.subscription import Gap, Subscription
 from shoal.live.virtual import VirtualLoop, _here
 from shoal.live.virtual_process import VirtualWire
 from shoal.recovery.combined_pull import CombinedPull
-from shoal.recovery.messages import Follow, Following
+from shoal.recovery.copies import Copies
+from shoal.recovery.messages import Follow, Following, Hold
 from shoal.stack import Contact
 from shoal.stack.message import OLDEST
 
@@ -338,6 +339,33 @@ def test_a_life_as_old_as_can_be_told_is_passed_on_later_as_well() -> None:
         await asyncio.sleep(1.0)
         assert 10**6 in late.lives._known
         assert late.link_changes == 1
+
+    tell(story)
+
+
+def test_an_event_as_old_as_can_be_told_cuts_no_link_of_others() -> None:
+    """Its age, when it is passed on, is one that the next broker accepts."""
+
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        brokers.recovery["name"] = "push"
+        hub, liar, b = [await brokers.start(name) for name in ("hub", "liar", "b")]
+        async with (
+            connect(hub.address) as here,
+            here.subscribe("n >= 0", promise="recovered"),
+            connect(b.address) as there,
+            there.subscribe("n >= 0", promise="recovered"),
+        ):
+            await there.settled()
+            hub.publish({"n": 0})
+            await asyncio.sleep(1.0)
+            before = b.link_changes
+            ancient = Event(liar.node, 5, Attributes({"n": 1}))
+            liar.peers.connected[hub.node].tell(Hold(ancient, OLDEST))
+            await asyncio.sleep(20.0)
+            recovery = hub.layers.recovery
+            assert isinstance(recovery, Copies)
+            assert ancient.id in recovery.buffer
+            assert b.link_changes == before
 
     tell(story)
 

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from shoal.live.messages import Life
 from shoal.stack import Contact
 from shoal.stack.host import LOCAL, remember
-from shoal.stack.message import OLDEST
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -58,7 +57,7 @@ class Lives:
 
     def _tell(self, peer: Peer, life: Life, began: float) -> None:
         if self._recovery is not None:
-            peer.tell(replace(life, age=min(self._broker.loop.time() - began, OLDEST)))
+            peer.tell(replace(life, age=self._broker.loop.time() - began))
 
     def heard(self, peer: Peer, life: Life) -> None:
         """Another broker tells of one: pass on what is new."""

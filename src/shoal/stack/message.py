@@ -17,8 +17,8 @@ Hops: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """A number that only ascends, or of things that are counted."""
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
-OLDEST: Final = 1e9
-"""Seconds of the largest age; a node that passes ages on tells none above it."""
+OLDEST: Final = 1e30
+"""Largest age. Beside it all times round to nothing, so it does not grow while it is passed on."""
 Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=OLDEST)]
 """Seconds since something happened."""
 Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
