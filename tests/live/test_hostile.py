@@ -610,6 +610,30 @@ PEER_ANSWERS: Any = (
 )  # fmt: skip
 
 
+def test_an_event_with_an_absurd_count_cuts_no_link_of_others() -> None:
+    async def story() -> None:
+        async with (
+            Network(2, shape="graph") as network,
+            network.connect(1) as bus,
+            bus.subscribe("x = 1") as events,
+        ):
+            broker, other = network.brokers
+            await bus.settled()
+            raw = await Raw.open(broker)
+            raw.writer.write(encode(hello(broker, "peer")))
+            await raw.answer(Welcome)
+            raw.writer.write(encode(overlay.Ask((), 0, False)))
+            await until(lambda: 77 in broker.links, "it is linked")
+            before = other.link_changes
+            raw.writer.write(encode(graph.Spread(EVENT, 1, 1_000_000)))
+            async with asyncio.timeout(CONDITION):
+                assert (await anext(events))["x"] == 1
+            assert other.link_changes == before
+            raw.close()
+
+    run(story())
+
+
 def test_a_neighbour_on_a_graph_that_announces_too_much_is_taken_to_want_everything() -> None:
     async def story() -> None:
         bounds = {"neighbour_filters": 50}

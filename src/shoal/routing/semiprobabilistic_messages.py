@@ -21,8 +21,13 @@ class Spread(Carrier, frozen=True, tag="event"):
     """What its publisher published a while before, so that receivers notice what they missed."""
 
     def onward(self, deterministic: bool) -> Spread:
-        """The same after one more hop, chosen by a subscription or at random."""
-        return Spread(self.event, self.hops + 1, self.deterministic + deterministic, self.before)
+        """The same after one more hop, chosen by a subscription or at random.
+
+        A count that a liar sent is lowered to the hops, which hosts bound.
+        """
+        hops = self.hops + 1
+        chosen = min(self.deterministic + deterministic, hops)
+        return Spread(self.event, hops, chosen, self.before)
 
     def events(self) -> tuple[Event, ...]:
         """The event, and the one before it."""
