@@ -9,6 +9,7 @@ import pytest
 
 import shoal.simulation  # noqa: F401  # registers everything
 from shoal.content import Event, Filter, Pattern, Patterns
+from shoal.routing.messages import Forward
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.run import Simulation
 from shoal.stack import (
@@ -28,7 +29,7 @@ from shoal.stack import (
     protocols,
     register,
 )
-from shoal.stack.layer import Handler
+from shoal.stack.layer import EARLY, Handler
 from shoal.stack.registry import Choice, NoParameters, _registry
 
 
@@ -290,6 +291,36 @@ def test_another_object_may_hear_what_the_routing_is_told() -> None:
         "tap subscribes pattern 1",
         "routing hears Between from 3",
     ]
+
+
+def test_what_comes_over_a_link_before_it_is_up_at_this_end_waits_for_it() -> None:
+    node, log = whole()
+    overlay = node.overlay
+    assert overlay is not None
+    overlay.expect_link(3)
+    node.receive(3, Between())
+    node.receive(4, Between())
+    assert log == ["routing hears Between from 4"], "others do not wait"
+    overlay.link_up(3)
+    overlay.handle_early(3)
+    node.receive(3, Between())
+    assert log[-2:] == ["routing hears Between from 3"] * 2
+
+
+def test_events_do_not_wait_for_a_link_and_too_much_is_not_kept() -> None:
+    """A node that is no neighbour yet must not fill the memory of another."""
+    node, _ = whole()
+    overlay, routing = node.overlay, node.routing
+    assert overlay is not None
+    overlay.expect_link(3)
+    event = Forward(Event(0, 5, Patterns((1,))), 1)
+    assert not routing.is_early(3, event)
+    assert routing.is_early(3, Between())
+    routing.early[3] = [Between()] * EARLY
+    assert overlay.expects_link(3)
+    node.receive(3, Between())
+    assert not overlay.expects_link(3)
+    assert not routing.early
 
 
 # The application

@@ -34,7 +34,7 @@ Handler: TypeAlias = Callable[[NodeId, Any], None]
 """Takes a message (of the type it is registered for) and the node it came from."""
 
 
-EARLY: Final = 2**18
+EARLY: Final = 2**17
 """Messages at most that wait for one link: more than an honest neighbour has to announce."""
 
 
@@ -145,9 +145,9 @@ class Routing(Layer):
             super().receive(sender, message)
 
     def is_early(self, sender: NodeId, message: Message) -> bool:
-        """Whether a message has to wait for its link, and now does."""
+        """Whether a message has to wait for its link, and now does; events never have to."""
         waiting = self.early.get(sender)
-        if waiting is None:
+        if waiting is None or message.events():
             return False
         if len(waiting) < EARLY:
             waiting.append(message)
@@ -276,10 +276,8 @@ class Overlay(Layer):
         return node in self._receiver.early
 
     def forget_early(self, node: NodeId) -> None:
-        """The link to a node does not come about; events that it sent are not lost by that."""
-        for message in self._receiver.early.pop(node, ()):
-            if message.events():
-                self._receiver.receive(node, message)
+        """The link to a node does not come about."""
+        self._receiver.early.pop(node, None)
 
     def handle_early(self, neighbour: NodeId) -> None:
         """Let the routing handle what came over a link before it was up at this end."""
