@@ -112,7 +112,8 @@ class Network:
                         for broker in self.brokers
                         for peer in broker.links.values()
                     ]
-                    if now == before and self._linked():
+                    arrived = sum(sent for sent, _ in now) == sum(got for _, got in now)
+                    if now == before and arrived and self._linked():
                         return
                     before = now
         except TimeoutError:

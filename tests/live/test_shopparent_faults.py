@@ -225,9 +225,15 @@ def test_a_cycle_leads_over_the_liar_that_granted_it(false_route: bool) -> None:
     async def story(world: World) -> None:
         world.overlay |= {"children": 2, "metric": "RANDOM"}  # nobody moves by himself
         await world.grow(12)
-        middle = next(n for n in world.with_children() if overlay(world.brokers[n]).parent != 0)
+        middle, below = next(
+            (n, child)
+            for n in world.with_children()
+            if overlay(world.brokers[n]).parent != 0
+            for child in overlay(world.brokers[n]).children()
+            if len(overlay(world.brokers[child]).children()) < 2  # it has room for another one
+        )
         liar = overlay(world.brokers[middle])
-        above, below = liar.parent, liar.children()[0]
+        above = liar.parent
         if false_route:
             liar.route = (shop.Hop(0, shop.Wanted()),)
             Deceitful(world.brokers[middle], shop.Join, shop.Advertise)
