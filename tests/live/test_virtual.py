@@ -21,7 +21,7 @@ from shoal.live.settings import settings_from
 from shoal.live.virtual import VirtualLoop
 from shoal.overlay.lstree import LSTree
 from shoal.overlay.lstree_messages import ParentRequest, Regional
-from shoal.overlay.lstree_relation import LONGEST
+from shoal.overlay.lstree_relation import DEEPEST, LONGEST
 from shoal.stack import LOCAL
 
 KINDS = 20
@@ -224,7 +224,7 @@ def test_a_peer_that_lies_hurts_nobody_once_it_is_gone(lie: str) -> None:
         leaves, inner, _ = world.by_place()
         liar = tree_of(inner[0])
         if lie == "below its child":  # goes back in the order: its children leave at once
-            liar.depth += 1e6
+            liar.depth += DEEPEST / 2
             before = set(liar.children)
             liar.push()
             await asyncio.sleep(2.0)
@@ -232,7 +232,7 @@ def test_a_peer_that_lies_hurts_nobody_once_it_is_gone(lie: str) -> None:
         else:
             length = LONGEST if lie == "longest" else 2**39
             liar.colour = (length, liar.node, 1)
-            liar.depth = -1e9
+            liar.depth = -DEEPEST
             liar.push()
             world.publish(world.brokers)
             await asyncio.sleep(60.0)
@@ -262,7 +262,7 @@ def test_an_ancestor_taken_for_a_child_closes_a_cycle_through_the_liar_alone() -
         by_node = {broker.node: tree_of(broker) for broker in world.brokers}
         evil = next(b for b in world.brokers if tree_of(b).parent in tree_of(root).children)
         liar = tree_of(evil)
-        liar.colour, liar.depth = (2**39, evil.node, 1), -1e9
+        liar.colour, liar.depth = (2**39, evil.node, 1), -DEEPEST
         liar._handlers = {
             **liar.handlers(),
             ParentRequest: lambda sender, request: liar._accept(request),  # whoever asks

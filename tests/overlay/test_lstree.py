@@ -18,7 +18,7 @@ from shoal.overlay.lstree_messages import (
     Regional,
     Sighting,
 )
-from shoal.overlay.lstree_relation import BLANK, LONGEST
+from shoal.overlay.lstree_relation import BLANK, DEEPEST, LONGEST
 from shoal.overlay.lstree_search import REPAIRS
 from shoal.simulation import Simulation, parse_config
 from shoal.simulation.kernel import to_ns
@@ -201,7 +201,7 @@ def test_a_request_in_another_name_is_not_heard() -> None:
 # Whole trees
 
 
-def network(nodes: int, duration: float = 60.0, **more: Any) -> Simulation:
+def network(nodes: int, duration: float = 60.0, delay: float = 0.05, **more: Any) -> Simulation:
     overlay = {"name": "lstree", "heartbeat": 0, **more.pop("overlay", {})}
     topology = {"name": "full-mesh", "joining": 5.0, "notice": 0.15, "notice_most": 0.2, **more}
     return Simulation(
@@ -214,7 +214,7 @@ def network(nodes: int, duration: float = 60.0, **more: Any) -> Simulation:
                 "overlay": overlay,
                 "routing": {"name": "flooding"},
                 "workload": {"publish_rate": 0},
-                "link": {"delay": 0.05, "bandwidth": 0},
+                "link": {"delay": delay, "bandwidth": 0},
             }
         )
     )
@@ -518,7 +518,7 @@ def test_a_parent_that_goes_back_is_left() -> None:
         overlay.neighbours[0] = None
         overlay.receive(0, data)
         assert overlay.parent == LOCAL
-        assert (overlay.colour, overlay.depth) == ((3, 1, 0), 3.1)  # root, under a new colour
+        assert (overlay.colour, overlay.depth) == ((3, 1, 0), 0.0)  # root, under a new colour
 
 
 def test_colours_that_a_liar_has_used_up_begin_anew() -> None:
@@ -534,6 +534,36 @@ def test_colours_that_a_liar_has_used_up_begin_anew() -> None:
     run.kernel.run(to_ns(60))
     assert len(roots(run)) == 1
     assert all(overlay.colour[0] < 100 for overlay in overlays(run).values())
+
+
+@pytest.mark.parametrize("depth", [DEEPEST, DEEPEST - 0.5, DEEPEST - 1.5])
+def test_depths_that_a_liar_has_used_up_begin_anew(depth: float) -> None:
+    """Nodes below a liar never claim what others refuse to read, and are one tree without it."""
+    run = network(12)
+    run.begin()
+    run.kernel.run(to_ns(15))
+    (root,) = roots(run)
+    lying = overlays(run)[root]
+    lying.colour, lying.depth = (50, root, 0), depth
+    lying.push()
+    for second in range(16, 60):
+        run.kernel.run(to_ns(second))
+        for overlay in overlays(run).values():
+            message = Regional(overlay.colour, overlay.depth, (), ())
+            msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Regional)
+    run.topology.crash(root)
+    run.kernel.run(to_ns(100))
+    assert len(roots(run)) == 1
+    assert all(overlay.depth < 12 for overlay in overlays(run).values())
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.15, 0.2, 0.24, 0.4])
+def test_nodes_far_from_each_other_become_one_tree(delay: float) -> None:
+    """Four times the delay passes between a request and its answer, for a timeout of 0.5 s."""
+    run = network(12, delay=delay)
+    run.begin()
+    run.kernel.run(to_ns(30))
+    assert len(roots(run)) == 1
 
 
 def test_an_acceptance_that_nobody_asked_for_changes_nothing() -> None:

@@ -19,7 +19,16 @@ END = START + EVERY * (LEAVES + 2)
 
 
 def load(seed: int, **topology: Any) -> tuple[int, int, list[dict[str, Any]]]:
-    """Deliveries owed and made, and the notes, while nodes leave one after the other.
+    """Deliveries owed and made, and the notes, while nodes leave one after the other."""
+    tables = loaded(seed, **topology)
+    published = tables["publications"]
+    owed = sum(row["owed"] for row in published)
+    made = sum(row["received"] for row in published)
+    return owed, made, tables["notes"]
+
+
+def loaded(seed: int, delay: float = 0.03, **topology: Any) -> dict[str, list[dict[str, Any]]]:
+    """The tables of a run in which nodes leave under load.
 
     Those that leave neither publish nor want anything, as a broker whose clients have moved.
     """
@@ -49,7 +58,7 @@ def load(seed: int, **topology: Any) -> tuple[int, int, list[dict[str, Any]]]:
             "leaves": [[START + EVERY * at, node] for at, node in enumerate(going)],
             **topology,
         },
-        "link": {"delay": 0.03},
+        "link": {"delay": delay},
         "overlay": {"name": "lstree"},
         "routing": {"name": "subscription-forwarding"},
         "reconfiguration": {"name": "timed"},
@@ -57,10 +66,7 @@ def load(seed: int, **topology: Any) -> tuple[int, int, list[dict[str, Any]]]:
         "record": ["publications", "notes", "links"],
     }
     tables = simulate(parse_config(config)).tables
-    published = tables["publications"].to_pylist()
-    owed = sum(row["owed"] for row in published)
-    made = sum(row["received"] for row in published)
-    return owed, made, tables["notes"].to_pylist()
+    return {name: table.to_pylist() for name, table in tables.items()}
 
 
 NEAR_AND_FAR = {"model": "uniform", "low": 0.01, "high": 0.1}
@@ -86,6 +92,28 @@ def test_nodes_that_leave_together_lose_no_event(seed: int) -> None:
     assert owed > 5000
     assert made == owed
     assert "lost" not in [n["value"].split()[0] for n in notes if n["what"] == "attached"]
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_handover_over_long_links_is_not_cut_short(node: int) -> None:
+    """The root, and an inner node: messages take 0.2 s, and the handover longer than 5 s."""
+    tables = loaded(0, 0.2, leaves=[[START, node]])
+    assert all(row["received"] == row["owed"] for row in tables["publications"])
+    (gone,) = [note["time"] for note in tables["notes"] if note["what"] == "node down"]
+    assert gone > START + 5.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("after", [0.1, 0.2, 0.3])
+def test_children_move_away_from_a_leaving_node_that_dies(seed: int, after: float) -> None:
+    """What passes the dead node is lost until they have; beats would notice after 4 s."""
+    tables = loaded(seed, leaves=[[START, 0]], crashes=[[START + after, 0]])
+    lost = [row["time"] for row in tables["publications"] if row["received"] < row["owed"]]
+    assert lost
+    assert max(lost) < START + 1.0
+    causes = [n["value"].split()[0] for n in tables["notes"] if n["what"] == "attached"]
+    assert "leave" in causes
+    assert "lost" not in causes
 
 
 # A small world: 0 is root, 1 its child, 2 and 3 are children of 1; 9 is a stranger, but connected.

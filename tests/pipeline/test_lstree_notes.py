@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from shoal.experiments.frey_overlays_scenarios import CLOSELY, closely
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure import lstree_notes as notes
+from shoal.pipeline.measure.cases import Case
 from shoal.pipeline.measure.run_view import Run
 from shoal.pipeline.plan.experiment import merge
 from shoal.simulation import parse_config, simulate
@@ -36,7 +36,7 @@ def seen(instance: str = "DUmRGM", **more: Any) -> Run:
     return Run(raw, {"notes": rows})
 
 
-NEVER: list[Callable[..., Any]] = [
+NEVER: list[Case] = [
     notes.relation_errors,
     notes.order_violations,
     notes.depth_increases,
@@ -49,8 +49,8 @@ NEVER: list[Callable[..., Any]] = [
 ]
 
 
-@pytest.mark.parametrize("measure", NEVER, ids=lambda measure: measure.__name__)
-def test_no_rule_is_broken(measure: Callable[[Run], Any]) -> None:
+@pytest.mark.parametrize("measure", NEVER, ids=lambda measure: measure.name)
+def test_no_rule_is_broken(measure: Case) -> None:
     assert measure(seen()) == 0
     assert measure(seen("RMG")) == 0
 

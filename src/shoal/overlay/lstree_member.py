@@ -29,7 +29,15 @@ from shoal.overlay.lstree_messages import (
     Regional,
     Welcome,
 )
-from shoal.overlay.lstree_relation import BLANK, GAP, LONGEST, Colour, can_connect, precedes
+from shoal.overlay.lstree_relation import (
+    BLANK,
+    DEEPEST,
+    GAP,
+    LONGEST,
+    Colour,
+    can_connect,
+    precedes,
+)
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
 from shoal.stack.layer import Reconfiguration, Routing, shown_parent
 from shoal.stack.message import Contact, Message
@@ -135,6 +143,8 @@ class Member(Handover):
             lower, reason = self._lowered(request)
         if not reason and self.colour[0] >= LONGEST and self.parent == LOCAL:
             reason = "busy"  # about to forget that colour
+        if not reason and lower >= DEEPEST:
+            reason = "colour"  # nothing fits below
         if not reason and not request.break_max and 0 < self.max_degree <= self.degree():
             reason, candidates = "full", self._some_children()
         if not reason and not request.break_min and self._is_leaf():
@@ -291,9 +301,8 @@ class Member(Handover):
                 self._close(sender)
             return
         same = data.colour == self.colour
-        if (same and data.depth >= self.depth) or (
-            not same and not precedes(self.colour, data.colour)
-        ):
+        ahead = data.depth < self.depth if same else precedes(self.colour, data.colour)
+        if not ahead or data.depth >= DEEPEST:
             self.host.send(sender, Leave())  # no honest parent goes back
             self._close(sender)
             self.lose_parent("it broke the order")
@@ -314,7 +323,7 @@ class Member(Handover):
         before = self.depth
         if colour != self.colour:
             self.colour = colour
-            self.depth = depth + 1.0 - self.dice.uniform() if self.real else depth + 1.0
+            self.depth = min(depth + 1.0 - (self.dice.uniform() if self.real else 0.0), DEEPEST)
             return True
         if not self.real:
             self.depth = min(before, depth + 1.0)  # a hop count follows the parent's

@@ -6,12 +6,12 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from shoal.overlay.lstree_relation import LONGEST
+from shoal.overlay.lstree_relation import DEEPEST, LONGEST
 from shoal.overlay.lstree_strategies import BREAK_MIN, check_sequence
 from shoal.stack.message import Contact, Count, RoutineUpkeep, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
-Depth: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+Depth: TypeAlias = Annotated[float, msgspec.Meta(ge=-DEEPEST, le=DEEPEST)]
 Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LONGEST)]
 WireColour: TypeAlias = tuple[Length, Count, Count]
 Contacts: TypeAlias = Annotated[tuple[Contact, ...], msgspec.Meta(max_length=4096)]

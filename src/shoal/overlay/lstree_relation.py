@@ -20,6 +20,9 @@ BLANK: Final[Colour] = (0, 0, 0)
 LONGEST: Final = 2**40
 """A colour of this length is not extended: only a node that lies has one."""
 
+DEEPEST: Final = 1e6
+"""A node this deep has no children, and no parent is as deep: only nodes below a liar get there."""
+
 GAP: Final = 1e-9
 """Least difference of depths between which another still fits."""
 

@@ -22,7 +22,7 @@ from shoal.overlay.lstree_messages import (
     ParentRequest,
     Refuse,
 )
-from shoal.overlay.lstree_relation import BLANK, LONGEST, can_connect
+from shoal.overlay.lstree_relation import BLANK, DEEPEST, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
 from shoal.stack.host import LOCAL, Host, NodeId, Timer, remember
 from shoal.stack.layer import Reconfiguration, Routing
@@ -238,6 +238,17 @@ class Searcher(Member):
         )
         self.host.send_direct(contact, request)
 
+    def opened(self, peer: Contact) -> None:
+        """The candidate has opened a connection: it accepts, so its answer is worth waiting for."""
+        super().opened(peer)
+        search = self.search
+        if search is None or search.candidate is None or search.timer is None:
+            return
+        if key_of(search.candidate) in (peer.node, peer.address):
+            search.timer.cancel()
+            left = self._asked_at + 2 * self.wait - self.host.now()
+            search.timer = self.host.after(max(0.0, left), self._unanswered)
+
     def _unanswered(self) -> None:
         """A candidate is dead, or out of reach."""
         search = self.search
@@ -349,7 +360,8 @@ class Searcher(Member):
         if search.candidate.node < 0:
             self._met(search, search.candidate, sender)
         search.candidate = accept.parent
-        if not can_connect(self.colour, self.depth, accept.colour, accept.depth):
+        safe = can_connect(self.colour, self.depth, accept.colour, accept.depth)
+        if not safe or accept.depth >= DEEPEST:
             self._answered(search, "no longer safe")
             self._ask_next()
         elif self.parent == LOCAL:
@@ -430,8 +442,9 @@ class Searcher(Member):
             self._ask_next()
 
     def _recolour(self) -> None:
-        """Extend the colour by this node, and tell all below."""
+        """Extend the colour by this node, at depth 0, and tell all below."""
         self.colour = (self.colour[0] + 1, self.node, self.host.epoch)
+        self.depth = 0.0
         self._coloured = self.host.now()
         self.push()
 
