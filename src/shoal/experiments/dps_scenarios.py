@@ -110,24 +110,20 @@ GENERIC = ("generic leader", "generic epidemic k=1", "generic epidemic k=2")
 
 DEPENDABILITY = (
     *(
-        Experiment(
+        _three(
             f"crashes-{p:g}",
             f"Figure 3(a): {p:g} crashes per step",
             merged(STEPS, crashing(p, 1000, END)),
             SIX if p < P[-1] else {**SIX, "root leader, no co-leaders": NO_COLEADERS},
-            seeds=3,
-            quick_seeds=3,
             quick=SMALL,
         )
         for p in P
     ),
-    Experiment(
+    _three(
         "subscriptions",
         "Figure 3(a) with fewer and more subscriptions per node, 0.25 crashes per step",
         merged(STEPS, crashing(0.25, 1000, END)),
         {name: SIX[name] for name in GENERIC},
-        seeds=3,
-        quick_seeds=3,
         quick=SMALL,
     ).along("workload.content.subscriptions", (1, 3, 6), label="subscriptions per node"),
     Experiment(
@@ -150,7 +146,7 @@ DEPENDABILITY = (
             "topology": {"crash_rate": 0.06, "window": [SETTLED + 100.0, SETTLED + 600.0]},
         },
     ),
-    Experiment(
+    _three(
         "recovery",
         "Figure 3(b): half of the nodes crash between steps 1000 and 2000",
         merge(
@@ -161,8 +157,6 @@ DEPENDABILITY = (
             },
         ),
         {name: SIX[name] for name in GENERIC},
-        seeds=3,
-        quick_seeds=3,
         quick=SMALL,
     ),
 )
@@ -194,22 +188,18 @@ GROWING = merged(
 ZONES = {"workload": {"content": {"domain": 8}}}
 """Another reading of what the paper leaves open: five ranges per attribute."""
 SCALABILITY = (
-    Experiment(
+    _three(
         "growth",
         "Figures 3(c) and 3(d): a node joins every two steps",
         GROWING,
         FOUR,
-        seeds=3,
-        quick_seeds=3,
         quick=growing(100, 20.0),
     ),
-    Experiment(
+    _three(
         "growth-zones",
         "The same with eight values",
         merge(GROWING, ZONES),
         {name: FOUR[name] for name in ("root leader", "root epidemic")},
-        seeds=3,
-        quick_seeds=3,
         quick=merge(growing(100, 20.0), ZONES),
     ),
 )
@@ -229,22 +219,18 @@ LOADED = merge(
     },
 )
 LOAD = (
-    Experiment(
+    _three(
         "load",
         "Figures 3(e) to 3(g): a subscription per node every 300 steps",
         LOADED,
         FOUR,
-        seeds=3,
-        quick_seeds=3,
         quick=SMALL,
     ),
-    Experiment(
+    _three(
         "load-zones",
         "The same with eight values, so with few groups, each of which most nodes are in",
         merge(LOADED, ZONES),
         {name: FOUR[name] for name in ("root leader", "generic leader", "root epidemic")},
-        seeds=3,
-        quick_seeds=3,
         quick={"nodes": 100},
     ),
     Experiment(

@@ -4,7 +4,7 @@
 * :mod:`~.views`: groupview, predview, succviews (section 4).
 * :mod:`~.trees`: one tree per attribute, its owner, contact points (sections 3 and 4.1).
 * :mod:`~.searches`: what subscriptions and groups look for, and the requests sent for them.
-* :mod:`~.traversal`: FIND_GROUP, SUBSCRIBE_TO, CREATE_GROUP (section 4.1).
+* :mod:`~.traversal`, :mod:`~.creation`: FIND_GROUP, SUBSCRIBE_TO, CREATE_GROUP (section 4.1).
 * :mod:`~.publishing`, :mod:`~.epidemic`: PUBLISH and PUBLISH_GROUP (sections 4.1 and 4.2).
 * :mod:`~.leadership`: leaders and co-leaders, takeover, merging (sections 4.2.1 and 4.3).
 * :mod:`~.healing`, :mod:`~.departures`: signs of life, unsubscription (section 4.3).

@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from shoal.routing.dps import messages
 from shoal.routing.dps.choice import Choosing
+from shoal.routing.dps.creation import Creations
 from shoal.routing.dps.departures import Departures
 from shoal.routing.dps.epidemic import Epidemic
 from shoal.routing.dps.healing import Healing
@@ -84,6 +85,7 @@ class Dps(Routing):
         self.trees = Trees(self)
         self.searches = Searches(self)
         self.traversal = Traversal(self)
+        self.creation = Creations(self)
         self.publishing: Publishing = Epidemic(self) if self.epidemic else Publishing(self)
         self.leadership = Leadership(self)
         self.departures = Departures(self)
@@ -95,7 +97,7 @@ class Dps(Routing):
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Each message with the module that has its rule."""
-        trees, traversal = self.trees, self.traversal
+        trees, traversal, creation = self.trees, self.traversal, self.creation
         publishing, healing = self.publishing, self.healing
         leadership, departures = self.leadership, self.departures
         return {
@@ -108,10 +110,12 @@ class Dps(Routing):
             messages.Request: traversal.on_find_group,
             messages.PlaceGroup: traversal.on_find_group,
             messages.SubscribeTo: traversal.on_subscribe_to,
-            messages.CreateGroup: traversal.on_create_group,
-            messages.Created: traversal.on_created,
+            messages.CreateGroup: creation.on_create_group,
+            messages.Created: creation.on_created,
+            messages.Cede: creation.on_cede,
+            messages.Ceded: creation.on_ceded,
+            messages.Adopted: creation.on_adopted,
             messages.Placed: traversal.on_placed,
-            messages.Adopted: traversal.on_adopted,
             messages.GossipSub: publishing.on_gossip_sub,
             messages.Publish: publishing.on_publish,
             messages.PublishGroup: publishing.on_publish_group,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from shoal.routing.dps.messages import DOWN, UP, Branch, GossipSub, Publish, PublishGroup
 from shoal.routing.dps.publishing import Publishing
+from shoal.routing.dps.traversal import MAX_HOPS
 
 if TYPE_CHECKING:
     from shoal.content import Event
@@ -40,7 +41,9 @@ class Epidemic(Publishing):
         """An event comes from a member of the same group."""
         self.node.saw(message.event)
         group = self.node.groups.get((message.attribute, message.at))
-        if group is None:
+        if max(message.hops, message.rounds) > MAX_HOPS:  # as only a liar says: end it here
+            self.node.host.stopped(message.event, "too many hops", message.hops, message.hops)
+        elif group is None:
             self.node.offer(message.event, message.hops)
         else:
             self._infect(
@@ -125,7 +128,7 @@ class Epidemic(Publishing):
     def on_gossip_sub(self, sender: NodeId, message: GossipSub) -> None:
         """The views of a group have changed."""
         group = self.node.groups.get((message.attribute, message.at))
-        if group is None:
+        if group is None or message.hops > MAX_HOPS:
             return
         self._adopt_changes(group, message.members, message.branches, message.gone)
         self.gossip_change(group, message.members, message.branches, message.gone, message.hops)

@@ -210,15 +210,12 @@ class Healing:
         move = self._misplaced(group, theirs, known)
         if known is None and branch.text in group.creations:
             return  # another one is being created; the next report settles it
-        if known is not None or move is None:
+        if known is not None or (move is None and not self.ceded(group, branch.text, now)):
             if known is None or known.leader.node != sender or known.view != branch.pointers:
                 made = Successor(theirs, branch.term, branch.leader, branch.pointers, now)
                 if known is None or known.leader.node != sender:
                     self.node.leadership.changed(group, (made.branch(),), ())
-                    group.add(made)
-                else:
-                    made.under, made.placed = known.under, known.placed
-                    group.successors[branch.text] = made
+                group.add(made)
             else:
                 known.heard = now
                 known.term = branch.term
@@ -226,6 +223,14 @@ class Healing:
             self.node.leadership.recruit(group, pointer.contact)
         view = node.view_below(group)
         node.send(branch.leader, ReportAnswer(message.attribute, branch.text, True, view, move))
+
+    def ceded(self, group: Group, text: str, now: float) -> bool:
+        """Whether a group was ceded just now, so that it has not heard of its new place yet."""
+        since = group.ceded.get(text)
+        if since is not None and now - since > self.node.interval[0]:
+            del group.ceded[text]
+            since = None
+        return since is not None
 
     def _misplaced(self, group: Group, theirs: Label, known: Successor | None) -> Pointer | None:
         """The successor that a group should be below of, if there is one."""

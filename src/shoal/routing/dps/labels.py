@@ -72,6 +72,8 @@ class Label:
         if self.interval and isinstance(first, Number):
             self.low, self.high = first.low, first.high
             self.low_open, self.high_open = first.low_open, first.high_open
+        self.side = (self.low > -inf) - (self.high < inf)
+        """1 for "greater than" a number, -1 for "less than", 0 for everything else."""
 
     def covers(self, other: Label) -> bool:
         """Whether every event that matches the other label matches this one (definition 3)."""
@@ -89,6 +91,22 @@ class Label:
     def precedes(self, other: Label) -> bool:
         """Whether this label strictly includes the other."""
         return self.text != other.text and self.covers(other) and not other.covers(self)
+
+    def overlaps(self, other: Label) -> bool:
+        """Whether a third label may be included in both."""
+        if self.interval and other.interval:
+            return self.low <= other.high and other.low <= self.high
+        return not self.single and not other.single
+
+    def leads_to(self, other: Label) -> bool:
+        """Whether the way from the root to a group of the other label passes this one for certain.
+
+        Where incomparable labels include the other one only the root knows its place. Those that
+        include "greater than" a number, or "less than", are all in one line.
+        """
+        if not self.group:
+            return other.text != ROOT
+        return self.side != 0 and self.side == other.side and self.precedes(other)
 
     def matches(self, content: Content) -> bool:
         """Whether an event that has the attribute matches."""

@@ -117,6 +117,8 @@ class FindGroup(Message, frozen=True, tag="dps find_group"):
     term: Count
     """Term of a leader that asks for its group; 0 for a subscriber."""
     hops: Hops
+    down: bool
+    """True if it comes from above, so that its place is not elsewhere."""
 
 
 class Request(FindGroup, frozen=True, tag="dps request"):
@@ -169,6 +171,31 @@ class Created(Message, frozen=True, tag="dps created"):
     text: Text
     leader: Contact
     accepted: bool
+
+
+class Cede(Message, frozen=True, tag="dps cede"):
+    """A group is about to be created: groups below the receiver's that it includes are to be its.
+
+    Each group that is asked passes it on to groups below it, and answers to the origin.
+    """
+
+    attribute: Name
+    at: Text
+    text: Text
+    above: Text
+    """Text of the group that the new one is created below."""
+    origin: Contact
+
+
+class Ceded(Message, frozen=True, tag="dps ceded"):
+    """What a group has ceded to a new one, and the groups below that were asked as well."""
+
+    attribute: Name
+    at: Text
+    text: Text
+    by: Text
+    branches: Annotated[tuple[Branch, ...], msgspec.Meta(max_length=256)]
+    asked: Annotated[tuple[Text, ...], msgspec.Meta(max_length=256)]
 
 
 class Placed(Routine, frozen=True, tag="dps placed"):

@@ -152,7 +152,8 @@ class Searches:
         if contact is not None:
             origin = self.node.host.contact()
             make = PlaceGroup if term else Request
-            self.node.send(contact, make(attribute, at, text, origin, term, 1))
+            down = seeking.start is not None
+            self.node.send(contact, make(attribute, at, text, origin, term, 1, down))
 
     def _again(self, seeking: Seeking) -> None:
         """No answer: the tree may have another owner by now."""

@@ -1,13 +1,11 @@
-"""Tree traversal for subscriptions: FIND_GROUP, SUBSCRIBE_TO, CREATE_GROUP (section 4.1).
+"""Tree traversal for subscriptions: FIND_GROUP and SUBSCRIBE_TO (section 4.1).
 
 A subscriber looks for its group from a contact point: the root, or (generic) any node of the tree,
-from where the request climbs until a label includes the wanted one. Then it descends into the
-successor that includes the wanted label, until it reaches the group with that label or its
-tightest predecessor. There a new group is created, which adopts the successors that it includes.
-
-While a successor is being created its predecessor holds back events, and requests for related
-groups; nothing is dropped. A whole group finds its place in the same way; its leader asks for it.
-Who asks, and how often: :mod:`~shoal.routing.dps.searches`.
+from where the request climbs until a label is sure to lead to the wanted one. Then it descends into
+the successor that includes the wanted label, until it reaches the group with that label or its
+tightest predecessor, where it is created (:mod:`~shoal.routing.dps.creation`). A whole group finds
+its place in the same way; its leader asks for it. Who asks, and how often:
+:mod:`~shoal.routing.dps.searches`.
 
 Words explained elsewhere: *label* in :mod:`~shoal.routing.dps.labels`, *predview* in
 :mod:`~shoal.routing.dps.views`, *term* and *staff* in :mod:`~shoal.routing.dps.leadership`.
@@ -18,27 +16,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shoal.routing.dps.labels import ROOT, Label, label
-from shoal.routing.dps.messages import (
-    Adopted,
-    Created,
-    CreateGroup,
-    FindGroup,
-    Left,
-    Placed,
-    PlaceGroup,
-    Publish,
-    SubscribeTo,
-)
+from shoal.routing.dps.messages import FindGroup, Left, Placed, PlaceGroup, SubscribeTo
 from shoal.routing.dps.trees import better
-from shoal.routing.dps.views import Creation, Group, Member, Successor, succview
+from shoal.routing.dps.views import Group, Member, Successor, succview
 
 if TYPE_CHECKING:
     from shoal.routing.dps.dps import Dps
     from shoal.stack.host import NodeId
     from shoal.stack.message import Contact
 
-ADOPTED: Final = 256
-"""Groups that a new one adopts at once; more are moved when they next report."""
 MAX_HOPS: Final = 4096
 """Nodes that a request or an event passes at most: more than any branch has, so only one in a cycle
 reaches it."""
@@ -64,23 +50,24 @@ class Traversal:
             root = node.trees.roots.get(message.attribute)
             away = root is not None and root.owner.node not in (node.host.node, sender)
             if message.at == ROOT and root is not None and away:
-                self._forward(message, ROOT, root.owner)
+                self._forward(message, ROOT, root.owner, False)
             return
         wanted = label(message.attribute, message.text)
         if not node.leads(group):
             if node.epidemic and self._serve(group, message, wanted):
                 return
-            self._forward(message, group.text, group.leader)
+            self._forward(message, group.text, group.leader, message.down)
             return
         self.route(group, message, wanted)
 
-    def _forward(self, message: FindGroup, at: str, to: Contact) -> None:
+    def _forward(self, message: FindGroup, at: str, to: Contact, down: bool) -> None:
         make = PlaceGroup if message.term else FindGroup
         self.node.send(
             to,
             make(
-                *(message.attribute, at, message.text),
-                *(message.origin, message.term, message.hops + 1),
+                *(message.attribute, at, message.text, message.origin),
+                *(message.term, message.hops + 1),
+                down,
             ),
         )
 
@@ -92,13 +79,18 @@ class Traversal:
             self.node.send(message.origin, SubscribeTo(self.node.epidemic_state(group)))
             self.node.publishing.gossip_change(group, (message.origin,), (), (), 0)
             return True
-        if not group.label.precedes(wanted):
+        if not self._on_the_way(group, message, wanted):
             return self._climb(group, message)
         best = group.best(wanted)
         if best is None or (message.term and best.label.text == wanted.text):
             return False
-        self._forward(message, best.label.text, self.node.pick(best.view).contact)
+        self._forward(message, best.label.text, self.node.pick(best.view).contact, True)
         return True
+
+    def _on_the_way(self, group: Group, message: FindGroup, wanted: Label) -> bool:
+        """Whether the wanted place is below a group for certain."""
+        mine = group.label
+        return mine.precedes(wanted) if message.down else mine.leads_to(wanted)
 
     def _climb(self, group: Group, message: FindGroup) -> bool:
         """Pass a request on to the predecessor; False if none is known."""
@@ -116,7 +108,7 @@ class Traversal:
         if not above:
             return False
         pointer = node.pick(tuple(above)) if node.epidemic else above[0]
-        self._forward(message, pointer.text, pointer.contact)
+        self._forward(message, pointer.text, pointer.contact, False)
         return True
 
     def route(self, group: Group, message: FindGroup, wanted: Label) -> None:
@@ -125,11 +117,11 @@ class Traversal:
         if wanted.text == group.text:
             self._arrived(group, message)
             return
-        if not group.label.precedes(wanted):
+        if not self._on_the_way(group, message, wanted):
             if not self._climb(group, message) and not group.is_root():
                 root = self.node.trees.roots.get(message.attribute)
                 if root is not None and root.owner.node != self.node.host.node:
-                    self._forward(message, ROOT, root.owner)
+                    self._forward(message, ROOT, root.owner, False)
             return
         best = group.best(wanted)
         while best is not None and self._stale(best):
@@ -144,16 +136,17 @@ class Traversal:
                 self.node.healing.drop_successor(group, best)
                 self.route(group, message, wanted)
                 return
+            best.deep = best.deep or best.label.text != wanted.text
             to = best.leader
             if self.node.epidemic and not message.term:
                 to = self.node.pick(best.view).contact
-            self._forward(message, best.label.text, to)
+            self._forward(message, best.label.text, to, True)
         elif group.blocks(wanted):
             group.waiting.append(message)
         elif message.term:
             self._accept(group, message, wanted)
         else:
-            self._create(group, message, wanted)
+            self.node.creation.begin(group, message.origin, wanted)
 
     def _stale(self, successor: Successor) -> bool:
         """Whether a successor is said to be led by this node, which no longer leads it."""
@@ -203,96 +196,14 @@ class Traversal:
         self.node.add_group(group)
         self.node.adopt_state(group, state)
 
-    # CREATE_GROUP
-
-    def _create(self, group: Group, message: FindGroup, wanted: Label) -> None:
-        """No group has this label: the subscriber creates it below this one."""
-        adopted = tuple(one.branch() for one in group.below(wanted)[:ADOPTED])
-        text = wanted.text
-        timer = self.node.host.after(2 * self.node.timeout, lambda: self._expired(group, text))
-        group.creations[text] = Creation(wanted, tuple(b.text for b in adopted), timer)
-        self.node.send(
-            message.origin,
-            CreateGroup(message.attribute, text, self.node.view_below(group), adopted),
-        )
-
-    def on_create_group(self, sender: NodeId, message: CreateGroup) -> None:
-        """This node is the first of its group, and leads it."""
-        key = (message.attribute, message.text)
-        host = self.node.host
-        if not message.predview:
-            return  # below no group: only a faulty node says so
-        above = message.predview[0]
-        accepted = key in self.node.searches.joining
-        if accepted:
-            group = Group(label(*key), host.contact(), 1)
-            group.predview = message.predview
-            for branch in message.adopted:
-                self.node.leadership.adopt_branch(group, branch)
-            self.node.add_group(group)
-        self.node.send(
-            above.contact,
-            Created(message.attribute, above.text, message.text, host.contact(), accepted),
-        )
-        if accepted:
-            view = self.node.view_below(self.node.groups[key])
-            for branch in message.adopted:
-                self.node.send(branch.leader, Adopted(message.attribute, branch.text, view))
-
-    def on_created(self, sender: NodeId, message: Created) -> None:
-        """The successor is there: what was held back goes on."""
-        group = self.node.groups.get((message.attribute, message.at))
-        creation = None if group is None else group.creations.pop(message.text, None)
-        if group is None or creation is None:
-            return
-        creation.timer.cancel()
-        if message.accepted and self.node.leads(group):
-            now = self.node.host.now()
-            view = succview(message.leader, message.text, (), self.node.view)
-            made = Successor(creation.label, 1, message.leader, view, now)
-            group.add(made)
-            for text in creation.adopted:
-                group.successors.pop(text, None)
-            self.node.leadership.changed(group, (made.branch(),), creation.adopted)
-            self.node.leadership.recruit(group, message.leader)
-        self.release(group)
-
-    def _expired(self, group: Group, text: str) -> None:
-        """The subscriber does not answer: it is gone, and there is no group."""
-        if group.creations.pop(text, None) is not None:
-            self.release(group)
-
-    def release(self, group: Group) -> None:
-        """Handle what waited, in order, until another creation begins."""
-        while group.waiting and not group.creations:
-            waiting = group.waiting
-            group.waiting = []
-            for place, message in enumerate(waiting):
-                if isinstance(message, Publish):
-                    if group.creations:
-                        group.waiting = waiting[place:]
-                        return
-                    self.node.publishing.on_publish(self.node.host.node, message)
-                else:
-                    self.on_find_group(self.node.host.node, message)
-
-    def on_adopted(self, sender: NodeId, message: Adopted) -> None:
-        """A new group stands between this one and its predecessor."""
-        group = self.node.groups.get((message.attribute, message.text))
-        if group is None or not self.node.leads(group):
-            return
-        if message.predview and label(message.attribute, message.predview[0].text).precedes(
-            group.label
-        ):
-            group.predview = message.predview
-            self.node.leadership.changed(group, (), ())
-
     # The place of a whole group
 
     def _accept(self, group: Group, message: FindGroup, wanted: Label) -> None:
         """A group's place is here, where it may be already."""
         known = group.successors.get(wanted.text)
         now = self.node.host.now()
+        if known is None and self.node.healing.ceded(group, wanted.text, now):
+            return
         view = succview(message.origin, wanted.text, (), self.node.view)
         if known is None or known.leader.node != message.origin.node:
             made = Successor(wanted, message.term, message.origin, view, now)

@@ -13,7 +13,7 @@ from shoal.routing.dps.messages import Branch, Membership, Pointer
 
 if TYPE_CHECKING:
     from shoal.content import Filter
-    from shoal.routing.dps.messages import FindGroup, Publish, State
+    from shoal.routing.dps.messages import Cede, FindGroup, Publish, State
     from shoal.stack.host import NodeId, Timer
     from shoal.stack.message import Contact
 
@@ -43,6 +43,8 @@ class Successor:
         """Text of another successor that this one belongs below; empty if there is none."""
         self.placed = True
         """True if it was compared with the successors that were there before."""
+        self.deep = any(pointer.text != label.text for pointer in self.view)
+        """True if there may be groups below it."""
         self.sent_branch: Branch | None = None
         self.adopted_branch: Branch | None = None
         """Branch of another node's message that this one was last adopted from."""
@@ -75,10 +77,18 @@ class Successor:
 class Creation:
     """A successor that is being created; events and related requests wait for it."""
 
-    def __init__(self, label: Label, adopted: tuple[str, ...], timer: Timer) -> None:
+    def __init__(self, label: Label, origin: Contact, takes: bool, timer: Timer) -> None:
         self.label = label
-        self.adopted = adopted
+        self.origin = origin
+        self.takes = takes
+        """True if it adopts groups."""
         self.timer = timer
+        """Time for the next answer."""
+        self.asked: dict[str, int] = {}
+        """Groups asked to cede to it, less those that answered, by the text of their labels."""
+        self.ceded: list[Branch] = []
+        """Groups below others that are to be below it."""
+        self.adopted: tuple[str, ...] = ()
 
 
 class Group:
@@ -102,8 +112,10 @@ class Group:
         self.successors: dict[str, Successor] = {}
         """Successors, by the text of their label."""
         self.creations: dict[str, Creation] = {}
-        self.waiting: list[Publish | FindGroup] = []
-        """Events and requests that came while a successor was being created, in order."""
+        self.waiting: list[Publish | FindGroup | Cede] = []
+        """What came while a successor was being created, in order."""
+        self.ceded: dict[str, float] = {}
+        """Times when groups were ceded to a new one, by the text of their labels."""
         self.sent_state: State | None = None
         """State that the leader last sent to its members."""
         self.adopted_state: State | None = None
@@ -151,6 +163,7 @@ class Group:
         self.successors[text] = successor
         if known is not None:
             successor.under, successor.placed = known.under, known.placed
+            successor.deep = successor.deep or known.deep
             return
         if successor.label.single:
             return
@@ -164,14 +177,34 @@ class Group:
         """The successors that a label includes."""
         return [one for one in self.successors.values() if wanted.precedes(one.label)]
 
+    def rivals(self, wanted: Label) -> list[Successor]:
+        """The successors below which there may be groups that belong below a new one."""
+        if wanted.single:
+            return []
+        return [
+            one
+            for one in self.successors.values()
+            if one.deep
+            and wanted.order < one.label.order
+            and one.label.overlaps(wanted)
+            and not wanted.covers(one.label)
+        ]
+
     def blocks(self, wanted: Label) -> bool:
-        """Whether the creation of a related group is under way, or events wait for one."""
+        """Whether a creation under way may concern the place of a label, or others wait already."""
         if self.waiting:
             return True
-        return any(
-            creation.label.covers(wanted) or wanted.covers(creation.label)
-            for creation in self.creations.values()
-        )
+        takes: bool | None = None
+        for creation in self.creations.values():
+            other = creation.label
+            if other.covers(wanted) or wanted.covers(other):
+                return True
+            if other.overlaps(wanted):
+                if takes is None:
+                    takes = bool(self.below(wanted) or self.rivals(wanted))
+                if takes or creation.takes:
+                    return True
+        return False
 
 
 def succview(

@@ -1,0 +1,190 @@
+"""Creation of a group between others: CREATE_GROUP (section 4.1).
+
+A new group is created below its tightest predecessor, and adopts the successors of that group that
+it includes. Groups further down may belong below it as well, where it comes before the group they
+are below now: the predecessor first has them ceded. So each label has one place at any time, and
+nobody creates a second group of it elsewhere.
+
+From its first question to the end of the creation the predecessor holds back events and related
+requests; nothing is dropped. Messages to the groups below arrive in order, so an event that went
+before reaches a group the old way, and one that was held back the new way: none comes twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from shoal.routing.dps.labels import Label, label
+from shoal.routing.dps.messages import Adopted, Cede, Ceded, Created, CreateGroup
+from shoal.routing.dps.views import Creation, Group, Successor, succview
+
+if TYPE_CHECKING:
+    from shoal.routing.dps.dps import Dps
+    from shoal.stack.host import NodeId
+    from shoal.stack.message import Contact
+
+ADOPTED: Final = 256
+"""Groups that a new one adopts at once from each other group; more move when they next report."""
+
+ASKED: Final = 4096
+"""Groups that may be asked to cede to one new group: more than there are, so a liar says so."""
+
+
+class Creations:
+    """One node's part in the creation of groups."""
+
+    def __init__(self, node: Dps) -> None:
+        self.node = node
+
+    # At the predecessor
+
+    def begin(self, group: Group, origin: Contact, wanted: Label) -> None:
+        """No group has this label: the subscriber creates it below this one."""
+        text, attribute = wanted.text, wanted.attribute
+        rivals = group.rivals(wanted)
+        takes = bool(rivals) or bool(group.below(wanted))
+        timer = self.node.host.after(4 * self.node.timeout, lambda: self._create(group, text))
+        group.creations[text] = creation = Creation(wanted, origin, takes, timer)
+        for rival in rivals:
+            creation.asked[rival.label.text] = 1
+            self.node.send(
+                rival.leader,
+                Cede(attribute, rival.label.text, text, group.text, self.node.host.contact()),
+            )
+        if not rivals:
+            self._create(group, text)
+
+    def on_cede(self, sender: NodeId, message: Cede) -> None:
+        """Groups below this one belong below a new one."""
+        node = self.node
+        group = node.groups.get((message.attribute, message.at))
+        wanted = label(message.attribute, message.text)
+        ceded: list[Successor] = []
+        others: list[Successor] = []
+        if group is not None and node.leads(group):
+            if group.creations or group.waiting:
+                group.waiting.append(message)
+                return
+            ceded = group.below(wanted)[:ADOPTED]
+            for one in ceded:
+                del group.successors[one.label.text]
+                group.ceded[one.label.text] = node.host.now()
+            for one in group.successors.values():
+                if one.deep and one.label.overlaps(wanted) and len(others) < ADOPTED:
+                    others.append(one)
+                    node.send(
+                        one.leader,
+                        Cede(
+                            *(message.attribute, one.label.text, message.text),
+                            *(message.above, message.origin),
+                        ),
+                    )
+            if ceded:
+                node.leadership.changed(group, (), tuple(one.label.text for one in ceded))
+        node.send(
+            message.origin,
+            Ceded(
+                *(message.attribute, message.above, message.text, message.at),
+                tuple(one.branch() for one in ceded),
+                tuple(one.label.text for one in others),
+            ),
+        )
+
+    def on_ceded(self, sender: NodeId, message: Ceded) -> None:
+        """A group has answered; when all have, the new group is created."""
+        group = self.node.groups.get((message.attribute, message.at))
+        creation = None if group is None else group.creations.get(message.text)
+        if group is None or creation is None or not 0 < len(creation.asked) < ASKED:
+            return
+        asked = creation.asked
+        asked[message.by] = asked.get(message.by, 0) - 1
+        for text in message.asked:
+            asked[text] = asked.get(text, 0) + 1
+        creation.ceded.extend(message.branches)
+        if not any(asked.values()):
+            self._create(group, message.text)
+
+    def _create(self, group: Group, text: str) -> None:
+        """All that the new group adopts is known, or those asked are silent."""
+        creation = group.creations.get(text)
+        if creation is None:
+            return
+        creation.timer.cancel()
+        creation.timer = self.node.host.after(
+            2 * self.node.timeout, lambda: self._expired(group, text)
+        )
+        creation.asked.clear()
+        mine = tuple(one.branch() for one in group.below(creation.label)[:ADOPTED])
+        creation.adopted = tuple(branch.text for branch in mine)
+        view = self.node.view_below(group)
+        attribute = group.label.attribute
+        adopted = (*mine, *creation.ceded)
+        self.node.send(creation.origin, CreateGroup(attribute, text, view, adopted))
+
+    def on_created(self, sender: NodeId, message: Created) -> None:
+        """The successor is there: what was held back goes on."""
+        group = self.node.groups.get((message.attribute, message.at))
+        creation = None if group is None else group.creations.pop(message.text, None)
+        if group is None or creation is None:
+            return
+        creation.timer.cancel()
+        if message.accepted and self.node.leads(group):
+            now = self.node.host.now()
+            view = succview(message.leader, message.text, (), self.node.view)
+            made = Successor(creation.label, 1, message.leader, view, now)
+            made.deep = creation.takes
+            group.add(made)
+            for text in creation.adopted:
+                group.successors.pop(text, None)
+            self.node.leadership.changed(group, (made.branch(),), creation.adopted)
+            self.node.leadership.recruit(group, message.leader)
+        self.release(group)
+
+    def _expired(self, group: Group, text: str) -> None:
+        """The subscriber does not answer: it is gone, and there is no group."""
+        if group.creations.pop(text, None) is not None:
+            self.release(group)
+
+    def release(self, group: Group) -> None:
+        """Handle what waited, in order, until another creation begins."""
+        while group.waiting and not group.creations:
+            waiting, group.waiting = group.waiting, []
+            for message in waiting:
+                self.node.receive(self.node.host.node, message)
+
+    # At the new group's leader, and at the groups that it adopts
+
+    def on_create_group(self, sender: NodeId, message: CreateGroup) -> None:
+        """This node is the first of its group, and leads it."""
+        key = (message.attribute, message.text)
+        host = self.node.host
+        if not message.predview:
+            return  # below no group: only a faulty node says so
+        above = message.predview[0]
+        accepted = key in self.node.searches.joining
+        if accepted:
+            group = Group(label(*key), host.contact(), 1)
+            group.predview = message.predview
+            for branch in message.adopted:
+                self.node.leadership.adopt_branch(group, branch)
+            self.node.add_group(group)
+        self.node.send(
+            above.contact,
+            Created(message.attribute, above.text, message.text, host.contact(), accepted),
+        )
+        if accepted:
+            view = self.node.view_below(self.node.groups[key])
+            for branch in message.adopted:
+                self.node.send(branch.leader, Adopted(message.attribute, branch.text, view))
+
+    def on_adopted(self, sender: NodeId, message: Adopted) -> None:
+        """A new group stands between this one and its predecessor."""
+        group = self.node.groups.get((message.attribute, message.text))
+        if group is None or not self.node.leads(group):
+            return
+        if message.predview and label(message.attribute, message.predview[0].text).precedes(
+            group.label
+        ):
+            group.predview = message.predview
+            self.node.searches.forget(group)
+            self.node.leadership.changed(group, (), ())
