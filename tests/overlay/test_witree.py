@@ -13,7 +13,7 @@ from shoal.overlay import MAODV
 from shoal.overlay.maodv_label import BLANK, Label, below, leads, nearer
 from shoal.overlay.maodv_messages import Confirm, Handover, Leave, Mact, Rrep, Rreq, Taken
 from shoal.routing.messages import Subscribe, Unsubscribe
-from shoal.simulation import Simulation, parse_config
+from shoal.simulation import Simulation, parse_config, simulate
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.player import Player
 from shoal.stack import LOCAL, Contact, StackError
@@ -146,6 +146,41 @@ def test_the_tree_is_whole_again_when_the_leader_fails(overlay: str) -> None:
     field.crash("e")
     field.wait(60.0)
     assert len(field.leaders()) == 1
+
+
+def test_a_link_that_one_end_has_given_up_keeps_a_network_from_being_at_rest() -> None:
+    field = Field("ab")
+    field.start("ab")
+    assert field.kernel.at_rest()
+    parent = field.node("a")
+    parent.drop_child(1, "the test says so")
+    assert not field.kernel.at_rest()
+    field.wait(10.0)
+    assert field.parents() == {"a": "", "b": "a"}
+    assert field.kernel.at_rest()
+    field.crash("a")
+    assert not field.kernel.at_rest()
+    field.wait(10.0)
+    assert field.kernel.at_rest()
+
+
+@pytest.mark.parametrize("overlay", ["maodv", "witree"])
+def test_radios_that_move_and_fade_come_to_rest_with_right_tables(overlay: str) -> None:
+    config = {
+        "nodes": 20,
+        "duration": 20.0,
+        "topology": {
+            "name": "air",
+            "width": 600.0,
+            "height": 600.0,
+            "propagation": "path loss",
+            "fading": "rayleigh",
+        },
+        "overlay": {"name": overlay},
+        "reconfiguration": {"name": "timed", "unsubscription_timer": 2.0},
+        "workload": {"publish_rate": 0.1},
+    }
+    assert simulate(parse_config(config)).canonical
 
 
 def test_a_part_out_of_reach_leads_itself() -> None:

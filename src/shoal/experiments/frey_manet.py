@@ -64,6 +64,7 @@ M_DEFAULT: Mapping[str, Any] = {
         "speed": 1.0,
         "pause": 5.0,
         "event_bytes": 50,  # section 16.2.2: 30 bytes and headers
+        "largest_frame": 4096,  # the text has no limit; an ACTIVATE may name all 96 patterns
     },
     "overlay": {"name": "witree"},
     "workload": {

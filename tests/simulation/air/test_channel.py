@@ -137,6 +137,17 @@ def test_the_first_frame_survives_an_overlap_if_its_bits_stay_right() -> None:
         assert [text for _, _, text in world.ear(1).heard] == expected, rate
 
 
+def test_the_channel_is_busy_as_far_as_transmissions_can_be_sensed() -> None:
+    """900 m away a signal is 13.06 dB below what can be received."""
+    for sense, waits in ((-12.9, False), (-13.2, True)):
+        world = World([0, 900, 1050], propagation="path loss", sense=sense)
+        world.at(1000, world.host(0).broadcast, Word("first"))
+        world.at(1300, world.host(1).broadcast, Word("second"))
+        world.run()
+        heard_at = world.ear(2).heard[0][0] / MICRO
+        assert (heard_at > 1000 + 2 * AIRTIME) == waits
+
+
 def test_frames_that_begin_together_are_both_lost() -> None:
     world = World([0, 190, 380], rate=1e6)
     for node in (0, 2):

@@ -116,7 +116,6 @@ class Tap(Routing):
         self.routing.unsubscribe(filter)
 
     def filters(self) -> list[Filter]:
-        """Pass on."""
         return self.routing.filters()
 
 

@@ -27,7 +27,6 @@ class AirHost(SimHost):
         self._chance = Chance(seed, "event jitter")
 
     def heard(self, node: NodeId) -> float:
-        """See :class:`~shoal.stack.host.Host`."""
         return self.medium.heard_at(self.node, node)
 
     def open(self, contact: Contact) -> None:
@@ -103,6 +102,14 @@ class AirLinks(Connections):
         """A node fails without a word; so does its radio."""
         self.medium.turn(node, False)
         super().crash(node)
+
+    def link_end(self, a: NodeId, b: NodeId, up: bool, repair: int) -> None:
+        """See :class:`Connections`; an end without the other has yet to notice that."""
+        held = b in self._links.get(a, ())
+        super().link_end(a, b, up, repair)
+        if held != up:
+            paired = a in self._links.get(b, ())
+            self.kernel.unnoticed += 1 if paired != up else -1
 
     def attached(self, node: NodeId, parent: NodeId) -> bool:
         """Whether a node's parent runs, in range or not."""

@@ -169,6 +169,14 @@ class Medium(Between):
         queueing.switch_off(self.memory, node)
         self._settle()
 
+    def calm(self) -> None:
+        """The run is over: nodes stand still, and nothing fades or is lost on a poor link."""
+        air = self.air
+        air.numbers[s.NEXT_LOOK] = s.NEVER
+        air.whole[s.FADING] = 0
+        if air.whole[s.PROPAGATION] == s.GIVEN:
+            np.ceil(air.gain, out=air.gain)
+
     def _tell_later(self, node: NodeId, target: NodeId, message: Message) -> None:
         """A message cannot be sent now; its layer may try again a little later."""
         later = self.kernel.now + RETRY
@@ -255,14 +263,12 @@ class Medium(Between):
     # What comes out
 
     def run(self, until: int) -> None:
-        """See :class:`~shoal.simulation.kernel.Between`."""
         while self._step(until):
             pass
         self._settle()
         self._write()
 
     def run_to_rest(self, until: int) -> bool:
-        """See :class:`~shoal.simulation.kernel.Between`."""
         kernel = self.kernel
         self._settle()
         while not kernel.at_rest() and self._step(until):

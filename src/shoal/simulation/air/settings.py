@@ -18,7 +18,8 @@ CELLS: Final = 4
 FIRST_ROOM: Final = 64
 """Rows for frames, neighbours and time bins at the beginning."""
 WEAKEST: Final = 0.05
-"""Path loss: signals below this share of the weakest frame that can be received are ignored."""
+"""Path loss: signals below this share of the weakest frame that can be received are ignored, unless
+they make the channel busy."""
 DETECTION: Final = 4_000
 """Nanoseconds of a preamble in which a receiver locks to it."""
 MARGIN: Final = 10 ** (4 / 10)
@@ -121,11 +122,12 @@ def whole_numbers(parameters: MediumParameters, nodes: int, bin_ns: int, given: 
 def real_numbers(parameters: MediumParameters) -> Any:
     """The settings that are not, as columns of ``real``."""
     fades = parameters.propagation == "path loss"
-    farthest = parameters.range * WEAKEST ** (-1 / parameters.exponent)
+    sensed = 10 ** (parameters.sense / 10)
+    farthest = parameters.range * min(WEAKEST, sensed) ** (-1 / parameters.exponent)
     real = np.zeros(s.REAL)
     for field, value in {
         s.NOISE: 10 ** (parameters.noise / 10) if fades else 0.0,
-        s.SENSED: 10 ** (parameters.sense / 10) if fades else 0.5,
+        s.SENSED: sensed if fades else 0.5,
         s.LOCKED: MARGIN,
         s.STRONGER: CAPTURE_MARGIN,
         s.RATE: parameters.rate,

@@ -66,7 +66,6 @@ class AirHistory(MeshHistory):
             self.simulation.topology.medium.turn(node, True)
 
     def draw(self, chance: Chance, k: int) -> str | None:
-        """See :class:`~shoal.simulation.chaos.history.History`."""
         line = super().draw(chance, k)
         what = "" if line is None else line.split()[0]
         if what in ("late", "cut", "heal") or (what == "" and k >= self.nodes):

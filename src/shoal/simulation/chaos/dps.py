@@ -34,17 +34,14 @@ class DpsHistory(MeshHistory):
         return found
 
     def draw_filter(self, chance: Chance, k: int) -> str:
-        """See :func:`random_filter`."""
         return random_filter(chance, k, 30)
 
     def publish_probes(self) -> None:
-        """See :class:`~shoal.simulation.chaos.history.History`."""
         for node in self.running():
             for content in PROBES:
                 self._publish(f"{node} {content}")
 
     def check_share(self, probes: list[PublicationRecord]) -> None:
-        """See :class:`~shoal.simulation.chaos.history.History`."""
         owed = sum(record.owed.bit_count() for record in probes)
         received = sum((record.owed & record.received).bit_count() for record in probes)
         if received < EPIDEMIC_BOUND * owed:

@@ -82,9 +82,9 @@ class History:
         self.log: list[str] = []
         self.steps: dict[str, Callable[[str], None]] = {
             "subscribe": self._subscribe,
-            "unsubscribe": self._unsubscribe,
-            "advertise": self._advertise,
-            "unadvertise": self._unadvertise,
+            "unsubscribe": lambda rest: self._wish(rest, False),
+            "advertise": lambda rest: self._promise(rest, True),
+            "unadvertise": lambda rest: self._promise(rest, False),
             "publish": self._publish,
             "wait": self._wait,
         }
@@ -100,30 +100,23 @@ class History:
         what, _, rest = line.partition(" ")
         if what not in self.steps:
             raise ImpossibleStep(
-                f"unknown step '{line}'; it begins with one of: {_names(self.steps)}"
+                f"unknown step '{line}'; it begins with one of: {', '.join(self.steps)}"
             )
         self.log.append(line)
         self.steps[what](rest)
 
     def _subscribe(self, rest: str) -> None:
-        node, text = _node(rest)
-        self.subscribed[node][text] = None
-        self.simulation.subscription(node, AttributeFilter(text), True)
+        self._wish(rest, True)
 
-    def _unsubscribe(self, rest: str) -> None:
+    def _wish(self, rest: str, begins: bool) -> None:
         node, text = _node(rest)
-        self.subscribed[node].pop(text, None)
-        self.simulation.subscription(node, AttributeFilter(text), False)
+        _put(self.subscribed[node], text, begins)
+        self.simulation.subscription(node, AttributeFilter(text), begins)
 
-    def _advertise(self, rest: str) -> None:
+    def _promise(self, rest: str, begins: bool) -> None:
         node, text = _node(rest)
-        self.advertised[node][text] = None
-        self.simulation.advertisement(node, AttributeFilter(text), True)
-
-    def _unadvertise(self, rest: str) -> None:
-        node, text = _node(rest)
-        self.advertised[node].pop(text, None)
-        self.simulation.advertisement(node, AttributeFilter(text), False)
+        _put(self.advertised[node], text, begins)
+        self.simulation.advertisement(node, AttributeFilter(text), begins)
 
     def _publish(self, rest: str) -> None:
         self.simulation.publication(self._event(rest))
@@ -269,9 +262,11 @@ def _node(rest: str) -> tuple[int, str]:
     return int(node), text
 
 
+def _put(texts: dict[str, None], text: str, there: bool) -> None:
+    texts.pop(text, None)
+    if there:
+        texts[text] = None
+
+
 def _nodes(mask: int) -> list[int]:
     return [node for node in range(mask.bit_length()) if mask >> node & 1]
-
-
-def _names(steps: dict[str, Callable[[str], None]]) -> str:
-    return ", ".join(steps)

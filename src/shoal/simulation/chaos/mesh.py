@@ -132,7 +132,6 @@ class MeshHistory(History):
     # The end of the trouble, and what must hold then
 
     def end(self) -> None:
-        """See :class:`~shoal.simulation.chaos.history.History`."""
         self._heal()
         for name, leaving in self.leaving.items():
             if self.network.nodes[name] is leaving:
@@ -180,7 +179,6 @@ class MeshHistory(History):
     # Random steps
 
     def draw(self, chance: Chance, k: int) -> str | None:
-        """See :class:`~shoal.simulation.chaos.history.History`."""
         if k < self.nodes:
             return f"start {k}" if k == FIRST or chance.below(4, k, 20) else None
         node = chance.below(self.nodes, k, 21)

@@ -50,7 +50,6 @@ class PausableTimer(Timer):
         self._late = False
 
     def cancel(self) -> None:
-        """See :class:`~shoal.stack.host.Timer`."""
         self.callback = None
         if self.timer is not None:
             self.timer.cancel()
@@ -78,7 +77,6 @@ class PausableHost(Host):
         self.gate = gate
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """See :class:`~shoal.stack.host.Host`."""
         timer = PausableTimer(self.gate, callback)
         timer.timer = self.real.after(delay, timer.fire)
         return timer
@@ -86,7 +84,6 @@ class PausableHost(Host):
     def every(
         self, period: float, callback: Callable[[], None], first: float | None = None
     ) -> Timer:
-        """See :class:`~shoal.stack.host.Host`."""
         timer = PausableTimer(self.gate, callback)
         timer.timer = self.real.every(period, timer.fire, first)
         return timer
@@ -101,11 +98,9 @@ class PausableLayer(Layer):
         self.gate = gate
 
     def receive(self, sender: NodeId, message: Any) -> None:
-        """See :class:`~shoal.stack.layer.Layer`."""
         self.gate.do(partial(self.layer.receive, sender, message))
 
     def undelivered(self, to: NodeId, message: Any) -> None:
-        """See :class:`~shoal.stack.layer.Layer`."""
         self.gate.do(partial(self.layer.undelivered, to, message))
 
 

@@ -84,7 +84,6 @@ class RecoveryHistory(History):
     # Steps; applications of crashed nodes do nothing
 
     def step(self, line: str) -> None:
-        """See :class:`~shoal.simulation.chaos.history.History`."""
         what, _, rest = line.partition(" ")
         if what not in ("subscribe", "unsubscribe", "publish") or (
             int(rest.partition(" ")[0]) not in self.crashed
@@ -150,7 +149,6 @@ class RecoveryHistory(History):
                 self._mend(f"{a}-{b}")
 
     def draw(self, chance: Chance, k: int) -> str | None:
-        """See :class:`~shoal.simulation.chaos.history.History`."""
         node = chance.below(self.nodes, k, 0)
         kind = chance.below(30, k, 1)
         if kind < 4:

@@ -76,7 +76,6 @@ class TreeHistory(History):
         return sorted(distances(cut, a)), sorted(distances(cut, b))
 
     def draw(self, chance: Chance, k: int) -> str | None:
-        """See :class:`~shoal.simulation.chaos.history.History`."""
         kind = chance.below(10, k, 13)
         if kind < 6:
             return self.draw_application(chance, k)
