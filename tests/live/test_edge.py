@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from shoal.content import AttributeFilter, Attributes, Event
 from shoal.content.index.fields import ID_MASK
 from shoal.live.edge import FEW, INDEX, Edge, EdgeTable
+from shoal.live.entries import Subscriber
 from shoal.live.numbers import Numbered, Numbers
 from shoal.routing.table import SubscriptionTable
 from shoal.stack import LOCAL, Host
@@ -19,7 +20,7 @@ from shoal.stack import LOCAL, Host
 FILTERS = [AttributeFilter(f"a = {n % 7} AND b > {n}") for n in range(70)]
 
 
-class Client:
+class Client(Subscriber):
     def __init__(self) -> None:
         self.got: list[int] = []
 

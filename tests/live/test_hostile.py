@@ -38,6 +38,8 @@ from shoal.live.messages import (
 from shoal.live.wire import LENGTH, Splitter, content_of, encode, parse_address
 from shoal.overlay import configured_messages as links
 from shoal.overlay import graph_messages as overlay
+from shoal.overlay import handover_messages as handover
+from shoal.overlay import lstree_messages as lstree
 from shoal.routing import messages as tree
 from shoal.routing import semiprobabilistic_messages as graph
 from shoal.stack import Contact
@@ -497,7 +499,7 @@ def test_a_neighbour_that_tells_of_many_lives_does_not_keep_others_from_their_tu
             raw.writer.write(b"".join(map(encode, told)))
 
             def ended() -> int:
-                return sum(life.epoch == 2 for life, _ in broker.lives._known.values())
+                return sum(known.life.epoch == 2 for known in broker.lives._known.values())
 
             await until(lambda: ended() > 0, "the broker has begun")
             await honest.publish(n=-1)
@@ -630,6 +632,54 @@ def test_an_event_with_an_absurd_count_cuts_no_link_of_others() -> None:
                 assert (await anext(events))["x"] == 1
             assert other.link_changes == before
             raw.close()
+
+    run(story())
+
+
+def test_forged_messages_of_a_handover_move_no_link() -> None:
+    """A peer that is nobody's parent or child has a connection to each of three brokers."""
+    forged = [
+        handover.Leaving(),
+        handover.Moved(0, 7),
+        handover.Settled(),
+        handover.Flush((77,), 7, True),
+        handover.Flushed((0,), 7),
+        handover.Flushed((1, 0), 7),
+        lstree.Heir(),
+        lstree.Welcome(1),
+        lstree.Attach(1, -1, True),
+        lstree.Drop(True),
+        lstree.Regional((2**30, 77, 0), 0.0, (), ()),
+    ]
+
+    async def story() -> None:
+        async with (
+            Network(3) as network,
+            network.connect(2) as bus,
+            bus.subscribe("x = 1") as events,
+        ):
+            await bus.settled()
+
+            def places() -> list[list[Any]]:
+                told = [(broker.layers.overlay, broker.links) for broker in network.brokers]
+                seen = [(o.describe(), sorted(links)) for o, links in told if o is not None]
+                return [[d["colour"], d["depth"], d["parent"], links] for d, links in seen]
+
+            before = places()
+            for broker in network.brokers:
+                for message in forged:
+                    raw = await Raw.open(broker)
+                    raw.writer.write(encode(hello(broker, "peer")))
+                    await raw.answer(Welcome)
+                    raw.writer.write(encode(message) + encode(Bye("enough")))
+                    await raw.closed()
+                    raw.close()
+            assert len(before) == 3
+            assert places() == before
+            async with network.connect(0) as other:
+                await other.publish(x=1)
+            async with asyncio.timeout(CONDITION):
+                assert (await anext(events))["x"] == 1
 
     run(story())
 

@@ -8,9 +8,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import pytest
+
 from shoal.content import AttributeFilter, Attributes, Event
+from shoal.live import virtual
 from shoal.live.broker import Broker
 from shoal.live.client import connect
+from shoal.live.identity import first_sequence
 from shoal.live.lives import MOST
 from shoal.live.messages import Life
 from shoal.live.settings import settings_from
@@ -326,6 +330,61 @@ def test_lives_that_a_neighbour_makes_up_take_bounded_memory_and_cut_no_link() -
             assert max(len(recovery.unsure), len(recovery.back), len(streams)) <= 1000
             assert -1 not in streams
         assert changes == (hub.link_changes, b.link_changes)
+
+    tell(story)
+
+
+def test_made_up_lives_hide_no_death() -> None:
+    """A neighbour of the dead broker knows it still, and tells those who have forgotten it."""
+
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        hub, liar, a, b = [await brokers.start(name) for name in ("hub", "liar", "a", "b")]
+        async with (
+            connect(b.address) as bus,
+            bus.subscribe("n >= 0", gaps=True, promise="recovered") as events,
+        ):
+            await bus.settled()
+            loop.kill(a)
+            for node in range(10**6, 10**6 + 2 * MOST):
+                liar.peers.connected[hub.node].tell(Life(node, "127.0.0.1:1", 1))
+            await asyncio.sleep(1.0)
+            assert a.node in hub.lives._known
+            assert a.node not in b.lives._known
+            await brokers.start("a", a.address)
+            assert (await gap_of(a, events)).count is None
+
+    tell(story)
+
+
+@pytest.mark.parametrize("forged", [0, 10**12])
+def test_a_death_is_known_also_if_the_clock_was_set_back(
+    forged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or if somebody says that the broker started in the future."""
+
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        hub, a = await brokers.start("hub"), await brokers.start("a")
+        async with (
+            connect(hub.address) as bus,
+            bus.subscribe("n >= 0", gaps=True, promise="recovered") as events,
+        ):
+            await bus.settled()
+            await publish(a, n=0)
+            await event(0, events)
+            if forged:
+                a.peers.connected[hub.node].tell(Life(a.node, a.address, forged))
+                await gap_of(a, events)
+            loop.kill(a)
+            monkeypatch.setattr(virtual, "BORN", 5)
+            again = await brokers.start("a", a.address)
+            assert (await gap_of(a, events)).count is None
+            assert again.publish({"n": 1}).sequence > first_sequence(forged or a.epoch)
+            await event(1, events)
+            brokers.lose(again)
+            again.publish({"n": 2})
+            VirtualWire(loop, a.address, "").fault()
+            async with asyncio.timeout(30.0):
+                await event(2, events)
 
     tell(story)
 

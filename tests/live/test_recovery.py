@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import signal
 from typing import Any
 
@@ -16,6 +18,7 @@ from shoal.live.processes import BrokerProcess
 from shoal.live.proxy import Proxy
 from shoal.live.settings import Settings
 from shoal.live.subscription import Gap, Received
+from shoal.live.wire import parse_address
 
 RECOVERY = {"name": "combined-pull", "period": 0.05, "retry": 0.1, "tail": 0.2, "compare": 0.5}
 IMPATIENT = {**RECOVERY, "patience": 1.0}
@@ -405,3 +408,20 @@ def test_a_bad_wire_drops_no_deliveries_to_clients() -> None:
             await wire.stop()
 
     run(story())
+
+
+def test_a_proxy_leaves_no_traceback_of_what_it_carried(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with Broker(Settings(listen="127.0.0.1:0")) as broker:
+            wire = await Proxy(broker.address).start()
+            reader, writer = await asyncio.open_connection(*parse_address(wire.address))
+            writer.write(b"\xff" * 100)  # no frame is that long
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            async with shoal.connect(wire.address):
+                await wire.stop()
+            await asyncio.sleep(0.0)
+
+    run(story())
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"]

@@ -5,7 +5,6 @@
   :mod:`~shoal.live.sync`.
 * :mod:`~shoal.live.wire`, :mod:`~shoal.live.messages`, :mod:`~shoal.live.connection`: frames, what
   is said, and over what.
-* :mod:`~shoal.live.membership`: who else there is, and whom to be linked to.
 * :mod:`~shoal.live.security`: TLS, tokens, access rules. :mod:`~shoal.live.recording`: the tables.
 
 Nothing here needs Spark or Java, and a broker starts in well under a second.

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import base64
 import json
+import string
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 from shoal.content import Value
 from shoal.live.errors import LiveError
 
 REQUIRED: Final = ("specversion", "id", "source", "type")
 _PREFIX: Final = "ce-"
+_PLAIN: Final = string.punctuation.translate({ord('"'): None, ord("%"): None})
+"""What a header shows as it is, beside letters and digits: all ASCII but space, quote, percent."""
 
 
 def from_structured(text: str | bytes) -> tuple[dict[str, Value | None], bytes]:
@@ -69,7 +73,7 @@ def from_binary(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Valu
     for name, text in headers.items():
         lower = name.lower()
         if lower.startswith(_PREFIX):
-            values[lower.removeprefix(_PREFIX)] = _percent_decoded(text)
+            values[lower.removeprefix(_PREFIX)] = unquote(text)
         elif lower == "content-type":
             values["datacontenttype"] = text
     _check(values)
@@ -87,7 +91,7 @@ def to_binary(values: Mapping[str, Value | None], body: bytes) -> tuple[dict[str
         if name == "datacontenttype":
             headers["content-type"] = text
         else:
-            headers[_PREFIX + name] = _percent_encoded(text)
+            headers[_PREFIX + name] = quote(text, _PLAIN)
     return headers, body
 
 
@@ -97,17 +101,3 @@ def _check(values: Mapping[str, Value | None]) -> None:
         raise LiveError(f"no CloudEvent: {', '.join(missing)} missing")
     if values["specversion"] != "1.0":
         raise LiveError(f"a CloudEvent of version {values['specversion']}; 1.0 is understood")
-
-
-def _percent_encoded(text: str) -> str:
-    """Text as the HTTP binding wants it: printable ASCII but for space, quote and percent."""
-    return "".join(
-        chr(byte) if 0x21 <= byte <= 0x7E and byte not in b'"%' else f"%{byte:02X}"
-        for byte in text.encode()
-    )
-
-
-def _percent_decoded(text: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(text)

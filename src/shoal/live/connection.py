@@ -12,17 +12,17 @@ import logging
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from shoal.live.budget import Budget, Pinner
 from shoal.live.errors import LiveError, ProtocolError
 from shoal.live.messages import Beat, Bye, Hello, Refused
 from shoal.live.security import explain_tls
 from shoal.live.wire import HANDSHAKE_LIMIT, Splitter, encode
 
 if TYPE_CHECKING:
-    from shoal.live.budget import Budget
     from shoal.live.settings import Limits
     from shoal.live.turns import Turns
 
@@ -40,7 +40,7 @@ VIEW: Final = 200
 _hello = msgspec.msgpack.Decoder(Hello)
 
 
-class User(Protocol):
+class User:
     """User of a connection once it is introduced: a peer link or a client's session."""
 
     def received(self, frames: list[memoryview]) -> None:
@@ -53,7 +53,7 @@ class User(Protocol):
         """The other end does not read fast enough, or does again."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol, Pinner):
     """A stream of frames between two programs."""
 
     def __init__(
@@ -101,7 +101,6 @@ class Connection(asyncio.Protocol):
     # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See :class:`asyncio.Protocol`."""
         transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
         self.transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
@@ -120,7 +119,6 @@ class Connection(asyncio.Protocol):
             )
 
     def data_received(self, data: bytes) -> None:
-        """See :class:`asyncio.Protocol`."""
         if self.gone:
             return
         self.heard = self.loop.time()
@@ -206,14 +204,12 @@ class Connection(asyncio.Protocol):
         return self.user is not None
 
     def pause_writing(self) -> None:
-        """See :class:`asyncio.Protocol`."""
         self._paused = True
         self._pin()
         if self.user is not None:
             self.user.congested(True)
 
     def resume_writing(self) -> None:
-        """See :class:`asyncio.Protocol`."""
         self._paused = False
         self._write()
         self._pin()
@@ -221,7 +217,6 @@ class Connection(asyncio.Protocol):
             self.user.congested(False)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See :class:`asyncio.Protocol`."""
         reason = f"connection lost: {error}" if error else "closed by other end"
         if isinstance(error, ssl.SSLError):  # a refused certificate is noticed only now
             reason = explain_tls(error)
@@ -366,7 +361,6 @@ class Connection(asyncio.Protocol):
         self.budget.pin(self, size)
 
     def give_up(self) -> None:
-        """See :class:`~shoal.live.budget.Pinner`."""
         self.close(
             "the broker's memory is full, and this end sends more than its share or does not read",
             polite=False,

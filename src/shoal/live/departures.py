@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -183,17 +184,14 @@ class Departures:
 
     async def _delivered(self) -> None:
         """Wait for what is queued for clients, for as long as any of it goes out."""
-        left = sum(session.queued for session in self._broker.sessions)
-        while left:
-            before = left
 
-            def less(before: int = before) -> bool:
-                return sum(session.queued for session in self._broker.sessions) < before
+        def queued() -> int:
+            return sum(session.queued for session in self._broker.sessions)
 
-            await self._until(less, STALLED)
-            left = sum(session.queued for session in self._broker.sessions)
-            if left >= before:
-                return
+        before: float = math.inf
+        while 0 < queued() < before:
+            before = queued()
+            await self._until(lambda: queued() < before, STALLED)  # noqa: B023  # called here only
 
     async def _until(self, holds: Callable[[], bool], bound: float) -> None:
         """Wait until something holds, or for so many seconds."""

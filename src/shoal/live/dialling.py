@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shoal.live import security
-from shoal.live.connection import Connection
+from shoal.live.connection import Connection, User
 from shoal.live.errors import DisconnectedError, LiveError, RefusedError, UnreachableError
 from shoal.live.messages import Bye, Challenge, Known, Refused, Welcome
 from shoal.live.peer import Peer
@@ -40,10 +40,7 @@ class NoLinkError(RefusedError):
 async def dial(
     broker: Broker, address: str, purpose: str = "link", *, expect: int | None = None
 ) -> Peer:
-    """Connect to a broker, of this node id if one is expected.
-
-    What goes wrong is a :class:`LiveError` that says what.
-    """
+    """Connect to a broker, of this node id if one is expected."""
     limits = broker.settings.limits
     connection = await open_connection(address, limits, broker.tls_out)
     broker.connections[connection] = None
@@ -67,7 +64,7 @@ async def dial(
             connection.close("introduction failed", polite=False)
 
 
-class _Dialling:
+class _Dialling(User):
     """A connection that went out and waits for its answer."""
 
     def __init__(
@@ -90,7 +87,6 @@ class _Dialling:
         self.done: asyncio.Future[Peer] = connection.loop.create_future()
 
     def received(self, frames: list[memoryview]) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         answer = _answer.decode(frames.pop(0))
         try:
             if isinstance(answer, Refused):
@@ -132,11 +128,7 @@ class _Dialling:
         handshakes.established(peer, self.address)
         return peer
 
-    def congested(self, yes: bool) -> None:
-        """See :class:`~shoal.live.connection.User`."""
-
     def closed(self, reason: str) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         if not self.done.done():
             self.done.set_exception(DisconnectedError(reason))
 

@@ -105,12 +105,10 @@ class EdgeTable(ReadableTable):
         return self._scans.get(self.entries.find(filter), 0) if self._scans else 0
 
     def sources(self, filter: Filter) -> tuple[Source, ...]:
-        """See :class:`~shoal.content.tables.ReadableTable`."""
         place = self.entries.find(filter)
         return () if place < 0 else self.entries.sources[place]
 
     def filters(self) -> list[Filter]:
-        """See :class:`~shoal.content.tables.ReadableTable`."""
         return [self.entries.filter(place) for place in self.entries]
 
     def filters_here(self) -> list[Filter]:
@@ -119,7 +117,6 @@ class EdgeTable(ReadableTable):
         return [entries.filter(place) for place in entries if LOCAL in entries.sources[place]]
 
     def insert(self, source: Source, filter: Filter) -> None:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         entries = self.entries
         place = entries.find(filter)
         if place < 0:
@@ -156,7 +153,6 @@ class EdgeTable(ReadableTable):
         arrived[1] += 1
 
     def remove(self, source: Source, filter: Filter) -> None:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         entries = self.entries
         place = entries.find(filter)
         if place < 0 or source not in entries.sources[place]:
@@ -236,7 +232,6 @@ class EdgeTable(ReadableTable):
             moved += len(filter.text) if isinstance(filter, AttributeFilter) else 1
 
     def match(self, content: Content) -> list[Source]:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         if self._only is not None and self._index is not None and not self._plain:
             return self._match_only(self._only, self._index, content)
         found: dict[Source, None] = {}
@@ -407,15 +402,11 @@ class Edge:
         return len(found)
 
 
-class Listener:
+class Listener(Subscriber):
     """A callback in the broker's own process."""
 
     def __init__(self, callback: Callable[[Event], None]) -> None:
         self._callback = callback
 
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
-        """See :class:`~shoal.live.entries.Subscriber`."""
         self._callback(event)
-
-    def missed(self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1) -> None:
-        """See :class:`~shoal.live.entries.Subscriber`; it asked for events alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from shoal.content.tables import Source
 from shoal.live.numbers import Numbers
@@ -19,7 +19,7 @@ LOAD: Final = 16
 """Filters in a bucket, on average at most."""
 
 
-class Subscriber(Protocol):
+class Subscriber:
     """A receiver of deliveries at the edge."""
 
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from shoal.live import security
-from shoal.live.connection import Connection
+from shoal.live.connection import Connection, User
 from shoal.live.errors import RefusedError
 from shoal.live.heartbeat import PATIENCE
 from shoal.live.identity import node_id
@@ -39,6 +39,7 @@ from shoal.live.proof import BROKER, CALLER, Caller, held, token_id, transcript
 from shoal.live.session import Session
 from shoal.live.settings import differences
 from shoal.live.wire import ENVELOPE, HANDSHAKE_LIMIT, encode
+from shoal.stack.host import remember
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
@@ -223,9 +224,7 @@ class Handshakes:
                     abs(skew),
                     "ahead" if skew > 0 else "behind",
                 )
-            self.skews[who.node] = skew
-            if len(self.skews) > SKEWS:
-                del self.skews[next(iter(self.skews))]
+            remember(self.skews, who.node, skew, SKEWS)
         else:
             self.skews.pop(who.node, None)
         return principal
@@ -257,7 +256,7 @@ class Handshakes:
             self.broker.peers.opened(peer, address)
 
 
-class _Proving:
+class _Proving(User):
     """A connection that came in and has yet to prove the token it named."""
 
     def __init__(
@@ -282,7 +281,6 @@ class _Proving:
         )
 
     def received(self, frames: list[memoryview]) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         answer = _proof.decode(frames.pop(0))
         self._timer.cancel()
         try:
@@ -297,11 +295,7 @@ class _Proving:
         if frames and self.connection.user is not None:
             self.connection.user.received(frames)
 
-    def congested(self, yes: bool) -> None:
-        """See :class:`~shoal.live.connection.User`."""
-
     def closed(self, reason: str) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         self._timer.cancel()
 
 

@@ -30,7 +30,6 @@ class LiveTimer(Timer):
         self._handle = handle
 
     def cancel(self) -> None:
-        """See :class:`~shoal.stack.host.Timer`."""
         self._handle.cancel()
 
 
@@ -50,7 +49,6 @@ class Repeating(Timer):
         self._callback()
 
     def cancel(self) -> None:
-        """See :class:`~shoal.stack.host.Timer`."""
         self._next.cancel()
 
 
@@ -74,11 +72,9 @@ class LiveHost(Host):
     # Time
 
     def now(self) -> float:
-        """See :class:`~shoal.stack.host.Host`."""
         return self._loop.time()
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """See :class:`~shoal.stack.host.Host`."""
 
         def call() -> None:
             if not self.closed:
@@ -89,7 +85,6 @@ class LiveHost(Host):
     def every(
         self, period: float, callback: Callable[[], None], first: float | None = None
     ) -> Timer:
-        """See :class:`~shoal.stack.host.Host`."""
         return Repeating(self, period, callback, period if first is None else first)
 
     # Connections and messages
@@ -102,19 +97,15 @@ class LiveHost(Host):
         return self._frame
 
     def contact(self) -> Contact:
-        """See :class:`~shoal.stack.host.Host`."""
         return Contact(self.node, self._broker.me.address)
 
     def open(self, contact: Contact) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self._broker.peers.open(contact)
 
     def close(self, node: NodeId) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self._broker.peers.close(node)
 
     def send(self, to: NodeId, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         departures = self._broker.departures
         if departures.absent and departures.keep(to, message):
             return
@@ -134,12 +125,10 @@ class LiveHost(Host):
         return self.now() if peer.connection.paused else peer.connection.heard
 
     def last_beat(self, node: NodeId) -> Heartbeat | None:
-        """See :class:`~shoal.stack.host.Host`."""
         peer = self._broker.peers.connected.get(node)
         return None if peer is None else peer.last_beat
 
     def send_direct(self, to: Contact, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         peer = self._broker.peers.find(to)
         if peer is not None:
             peer.send(message)
@@ -147,17 +136,14 @@ class LiveHost(Host):
             self._broker.out_of_band.send(to, message)
 
     def hold(self, node: NodeId) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self._broker.departures.hold(node)
 
     def release(self, node: NodeId) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self._broker.departures.release(node)
 
     # The application, and whoever watches
 
     def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         broker = self._broker
         broker.delivered += 1
         broker.recovered += recovered
@@ -179,7 +165,6 @@ class LiveHost(Host):
         self.note("gap", publisher, str(count))
 
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         broker = self._broker
         if broker.recording is not None:
             broker.recording.link(neighbour, "up" if up else "down", repair)
@@ -195,7 +180,6 @@ class LiveHost(Host):
             broker.departures.link_down(neighbour)
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         if self._broker.recording is not None:
             self._broker.recording.stopped(why, hops, deterministic)
 

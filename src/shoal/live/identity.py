@@ -44,7 +44,7 @@ def random_name() -> str:
 
 def new_epoch() -> int:
     """A number larger than that of any earlier session under a clock that does not go back."""
-    return time.time_ns() // 1_000_000 - _START
+    return max(0, time.time_ns() // 1_000_000 - _START)
 
 
 def first_sequence(epoch: int) -> int:

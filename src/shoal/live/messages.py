@@ -20,6 +20,8 @@ VERSIONS: Final = (3,)
 
 LONGEST: Final = 86_400.0
 """Seconds that a client may have been away for to be given what was published meanwhile."""
+LAST_EPOCH: Final = 2**43
+"""The last epoch that a life may have: in the year 2302."""
 MOVES: Final = "moves"
 """The capability of a client to move when its broker is about to stop."""
 
@@ -143,13 +145,15 @@ class Life(Message, frozen=True, tag="life"):
 
     node: Node
     address: Annotated[str, msgspec.Meta(max_length=256)]
-    epoch: Count
+    epoch: Annotated[int, msgspec.Meta(ge=0, le=LAST_EPOCH)]
     age: Age = 0.0
     """Seconds since it began."""
     publishes: bool = False
     """An event was published there."""
     ended: bool = False
     """The broker has stopped in good order."""
+    after_death: bool = False
+    """The life before it did not end in good order."""
 
 
 # Between a client and its broker

@@ -42,7 +42,6 @@ class BrokerMetrics(Collector):
         self._broker = broker
 
     def collect(self) -> Iterator[Metric]:
-        """See :class:`prometheus_client.registry.Collector`."""
         broker = self._broker
         status = broker.status()
         for name, meaning, value in _counters(broker, status):

@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from shoal.content import Content, Event
-from shoal.live.connection import Connection
+from shoal.live.budget import Holder
+from shoal.live.connection import Connection, User
+from shoal.live.entries import Subscriber
 from shoal.live.messages import Hello, Missed
 from shoal.live.wire import LENGTH, content_of, encode
 
@@ -49,7 +51,7 @@ def delivery_head(numbers: Sequence[int], event_bytes: int) -> bytes:
     return LENGTH.pack(len(head) + event_bytes) + head
 
 
-class Outbox:
+class Outbox(User, Subscriber, Holder):
     """Deliveries to one client."""
 
     def __init__(self, broker: Broker, connection: Connection, hello: Hello) -> None:
@@ -73,7 +75,6 @@ class Outbox:
         self._patience: asyncio.TimerHandle | None = None
 
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
-        """See :class:`~shoal.live.entries.Subscriber`."""
         if len(numbers) == 1:
             head = _ONE.pack(ONE_LENGTH + len(raw), _HEAD, numbers[0])
         else:
@@ -169,7 +170,6 @@ class Outbox:
             self._unblock()
 
     def congested(self, yes: bool) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         self._congested = yes
         if not yes:
             self._drain()

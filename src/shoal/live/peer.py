@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from shoal.live.connection import Connection
+from shoal.live.connection import Connection, User
 from shoal.live.errors import ProtocolError
 from shoal.live.messages import Beat, Bye, Echo, Known, Life, Wave
 from shoal.live.turns import TURN
@@ -37,7 +37,7 @@ def filters_of(message: Any) -> Iterator[object]:
         yield from value if isinstance(value, tuple) else (value,)
 
 
-class Peer:
+class Peer(User):
     """Another broker, connected because a layer asked for it or (``talks``) to be out of band.
 
     A connection is one life of both ends: a broker that restarts, or a connection that is made
@@ -87,7 +87,6 @@ class Peer:
         return bool(self.connection.reason)
 
     def received(self, frames: list[memoryview]) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         broker = self.broker
         decode = broker.decoder.decode
         turn_ends = self.connection.loop.time() + TURN
@@ -194,11 +193,9 @@ class Peer:
             self.connection.send(encode(message))
 
     def congested(self, yes: bool) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         self._congested = yes
 
     def closed(self, reason: str) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         if self.talks:
             self.broker.out_of_band.ended(self)
         else:

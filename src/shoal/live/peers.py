@@ -51,11 +51,6 @@ class _Dial:
         self.contacts: list[Contact] = []
         self.task: asyncio.Task[None] | None = None
 
-    def end(self) -> None:
-        """The other end has dialled: it takes over."""
-        if self.task is not None:
-            self.task.cancel()
-
 
 class Peers:
     """The connections of one broker to others."""
@@ -158,7 +153,8 @@ class Peers:
             if address == who.address or any(c.node == who.node for c in attempt.contacts):
                 if self._broker.node < who.node:
                     return False
-                attempt.end()
+                if attempt.task is not None:
+                    attempt.task.cancel()
                 del self._dialling[address]
                 for contact in attempt.contacts:  # under another address, it is told again
                     if contact.node < 0 and address != who.address:
@@ -174,9 +170,7 @@ class Peers:
         # Brokers may all be given the same list; who is given nobody but itself should know.
         told_to = address in contacts and (code != "self" or len(contacts) == 1)
         if (told_to or code in FATAL) and self._said.get(address) != text:
-            self._said[address] = text
-            if len(self._said) > MET:
-                del self._said[next(iter(self._said))]
+            remember(self._said, address, text, MET)
             log.warning("no link: %s; trying on", text)
         else:
             log.debug("no link: %s", text)

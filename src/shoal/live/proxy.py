@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from shoal.live.errors import ProtocolError
 from shoal.live.messages import Hello
 from shoal.live.wire import LENGTH, Splitter, parse_address
 from shoal.stack import Message
@@ -93,10 +94,16 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one connection, in a task of the proxy's own.
+
+        A task that asyncio makes would print a traceback for each connection that ``stop`` ends.
+        """
+        task = asyncio.create_task(self._carry(reader, writer))
         self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers = [writer]
         try:
             if not self.refuses:
@@ -107,13 +114,12 @@ class Proxy:
                 async with asyncio.TaskGroup() as both:
                     both.create_task(self._pass_on(reader, onward, clients))
                     both.create_task(self._pass_on(there, writer, clients))
-        except* OSError:
-            pass
+        except* (OSError, asyncio.CancelledError, ProtocolError):
+            pass  # cut, stopped, or no frames: the connection ends
         finally:
             for one in writers:
                 self._writers.pop(one, None)
                 one.transport.abort()
-            self._tasks.pop(task, None)
 
     async def _pass_on(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clients: list[bool]

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from shoal.live import security
-from shoal.live.connection import Connection
+from shoal.live.connection import Connection, User
 from shoal.live.dialling import hung_up, open_connection
 from shoal.live.errors import (
     FATAL,
@@ -427,7 +427,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-class _Greeting:
+class _Greeting(User):
     """A client's connection: first its answer, then everything else."""
 
     def __init__(
@@ -447,7 +447,6 @@ class _Greeting:
         self.lost: asyncio.Future[str] = connection.loop.create_future()
 
     def received(self, frames: list[memoryview]) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         if not self.welcome.done():
             try:
                 welcome = self._greeted(decoder.decode(frames.pop(0)))
@@ -480,11 +479,7 @@ class _Greeting:
             )
         return answer
 
-    def congested(self, yes: bool) -> None:
-        """See :class:`~shoal.live.connection.User`."""
-
     def closed(self, reason: str) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         if not self.welcome.done():
             self.welcome.set_exception(DisconnectedError(reason))
         if not self.lost.done():

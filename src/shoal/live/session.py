@@ -85,7 +85,6 @@ class Session(Outbox):
         """For subscriptions that want each publisher's events in order."""
 
     def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
-        """See :class:`~shoal.live.entries.Subscriber`."""
         if self._ordering is None:
             super().deliver(numbers, event, raw)
         else:
@@ -369,7 +368,6 @@ class Session(Outbox):
             self.connection.loop.call_later(-self._tokens / rate, self.connection.resume)
 
     def closed(self, reason: str) -> None:
-        """See :class:`~shoal.live.connection.User`."""
         self._forget()
         if self._ordering is not None:
             self._ordering.close()

@@ -127,7 +127,6 @@ class End(asyncio.Transport):
     # What a protocol asks for
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """See :class:`asyncio.Transport`."""
         if self._closing:
             return
         data = bytes(data)
@@ -139,13 +138,11 @@ class End(asyncio.Transport):
             self.other.comes(data)
 
     def close(self) -> None:
-        """See :class:`asyncio.Transport`."""
         if not self._closing:
             self.other.comes(END)
             self._lost()
 
     def abort(self) -> None:
-        """See :class:`asyncio.Transport`."""
         self.close()
 
     def cut(self) -> None:
@@ -155,22 +152,18 @@ class End(asyncio.Transport):
         self.close()
 
     def is_closing(self) -> bool:
-        """See :class:`asyncio.Transport`."""
         return self._closing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """See :class:`asyncio.Transport`. Nothing is ever too much."""
 
     def get_write_buffer_size(self) -> int:
-        """See :class:`asyncio.Transport`."""
         return 0
 
     def pause_reading(self) -> None:
-        """See :class:`asyncio.Transport`."""
         self._reading = False
 
     def resume_reading(self) -> None:
-        """See :class:`asyncio.Transport`."""
         self._reading = True
         self.look()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from shoal.live.identity import first_sequence
@@ -45,13 +45,6 @@ class _Passing:
     """Future at the origin, set when the wave is over."""
 
 
-@dataclass(eq=False)
-class _Round:
-    """Callers that wait for the next wave of this broker."""
-
-    over: asyncio.Future[None] = field(default_factory=asyncio.Future)
-
-
 class Waves:
     """The waves that pass through one broker, and its own."""
 
@@ -60,17 +53,18 @@ class Waves:
         self._numbers = itertools.count(first_sequence(broker.epoch))
         self._passing: dict[Key, _Passing] = {}
         self._over: dict[Key, None] = {}
-        self._next: _Round | None = None
+        self._next: asyncio.Future[None] | None = None
+        """Future of those who wait for the next wave of this broker."""
         self._turn = asyncio.Lock()
 
     async def settled(self) -> None:
         """Wait until every broker that can be reached has handled what was sent so far."""
         if self._next is None:
-            self._next = _Round()
+            self._next = asyncio.get_running_loop().create_future()
             self._broker.spawn(self._start(self._next))
-        await asyncio.shield(self._next.over)
+        await asyncio.shield(self._next)
 
-    async def _start(self, this: _Round) -> None:
+    async def _start(self, over: asyncio.Future[None]) -> None:
         async with self._turn:
             departures = self._broker.departures
             while departures.isolated and not departures.leaving:
@@ -80,8 +74,8 @@ class Waves:
             done = asyncio.get_running_loop().create_future()
             self._begin(key, _Passing(None, set(), done))
             await done
-            if not this.over.done():
-                this.over.set_result(None)
+            if not over.done():
+                over.set_result(None)
             await asyncio.sleep(PAUSE)
 
     # Messages

@@ -161,6 +161,7 @@ class Losses:
                     unsure.append(number)
                 self._name(publisher, stream, -1)
                 stream.asked = float("-inf")
+                stream.first = stream.sequence = -1  # it may begin at any number
                 stream.since, stream.final = now, False
         return unsure
 
