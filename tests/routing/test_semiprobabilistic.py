@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shoal.content import Event, Pattern, Patterns
+from shoal.content import AttributeFilter, Event, Pattern, Patterns
 from shoal.routing.parameters import SemiProbabilisticParameters
 from shoal.routing.semiprobabilistic import SemiProbabilistic, share
 from shoal.routing.semiprobabilistic_messages import Gone, Leaf, Near, Spread
@@ -82,7 +82,7 @@ def test_a_shorter_way_is_announced_as_a_change_but_not_to_where_it_leads() -> N
     assert host.sent == [(2, Near(P, 4)), (3, Near(P, 4))]
     host.sent.clear()
     routing.on_subscription(2, Near(P, 1))
-    assert host.sent == [(1, Near(P, 2)), (3, Near(P, 2))]
+    assert host.sent == [(1, Near(P, 2)), (3, Near(P, 2, True))]
 
 
 def test_a_vanished_link_unsubscribes_all_it_brought_unless_another_way_is_left() -> None:
@@ -93,7 +93,7 @@ def test_a_vanished_link_unsubscribes_all_it_brought_unless_another_way_is_left(
     host.sent.clear()
     routing.link_down(1, None)
     assert sorted(host.sent, key=str) == sorted(
-        [(2, Gone(P)), (3, Gone(P)), (2, Gone(Q)), (3, Near(Q, 3))], key=str
+        [(2, Gone(P)), (3, Gone(P)), (2, Gone(Q)), (3, Near(Q, 3, True))], key=str
     )
 
 
@@ -104,6 +104,33 @@ def test_a_new_link_is_told_all_that_lies_within_its_horizon() -> None:
     host.sent.clear()
     routing.link_up(2, None)
     assert host.sent == [(2, Near(P, 1))]
+
+
+def test_filters_beyond_the_allowance_are_counted_once_however_often_distances_change() -> None:
+    """The filter that stands for them goes with the last of them."""
+    near, near_host = node((1, 2), horizon=4)
+    host = TestHost(1)
+    host.neighbour_filters = 2
+    bounded = SemiProbabilistic(host, SemiProbabilisticParameters(horizon=4))
+    bounded.link_up(0, None)
+    wanted = [AttributeFilter(f"x = {number}") for number in range(5)]
+
+    def pass_on() -> None:
+        for to, message in near_host.sent:
+            if to == 1:
+                bounded.receive(0, message)
+        near_host.sent.clear()
+
+    for filter in wanted:
+        near.on_subscription(2, Near(filter, 2))
+    pass_on()
+    assert (0, wanted[4].everything()) in bounded.table.entries()
+    for filter in wanted:
+        near.on_subscription(2, Near(filter, 1, True))
+    pass_on()
+    near.link_down(2, None)
+    pass_on()
+    assert bounded.table.entries() == {}
 
 
 def test_with_horizon_zero_no_subscription_ever_travels() -> None:

@@ -64,13 +64,17 @@ class Allowance:
 
     # From the routing
 
-    def admit(self, neighbour: NodeId, filter: Filter, kept: bool) -> Filter:
+    def admit(self, neighbour: NodeId, filter: Filter, kept: bool, again: bool = False) -> Filter:
         """The filter to keep for one that a neighbour announces: itself, or everything."""
         everything = filter.everything()
         if filter == everything:
             self._everything.add(neighbour)
             return filter
-        if everything is None or kept or self._has_room(neighbour, filter):
+        if everything is None or kept:
+            return filter
+        if again and neighbour in self.excess:
+            return everything  # counted when it was announced first
+        if self._has_room(neighbour, filter):
             return filter
         if neighbour not in self.excess:
             self.excess[neighbour] = 0

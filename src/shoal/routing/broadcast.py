@@ -91,9 +91,10 @@ class Broadcast(HorizonRouting):
         """
         near = self.table.nearest(filter, self.horizon)[1]
         if near >= 0:
-            if self.announced.get(filter) != near + 1:
+            before = self.announced.get(filter, 0)
+            if before != near + 1:
                 self.announced[filter] = near + 1
-                self._transmit(Near(filter, near + 1))  # type: ignore[arg-type]  # wire union
+                self._transmit(Near(filter, near + 1, before > 0))  # type: ignore[arg-type]  # wire union
         elif filter in self.announced:
             del self.announced[filter]
             self._transmit(Gone(filter))  # type: ignore[arg-type]  # wire union

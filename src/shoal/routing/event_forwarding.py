@@ -62,7 +62,6 @@ class EventForwarding(Routing):
         self.host.send_all(self._all, Forward(event, hops + 1), sender)
 
     def filters(self) -> list[Filter]:
-        """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
 
     def next_hops(self, filter: Filter) -> list[NodeId]:

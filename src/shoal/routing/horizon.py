@@ -288,7 +288,7 @@ class HorizonRouting(Routing):
         distance = near.distance
         if self.allowance.bounded:
             kept = self.table.has(sender, filter)
-            filter = self.allowance.admit(sender, filter, kept)
+            filter = self.allowance.admit(sender, filter, kept, near.again)
             if filter == filter.everything() and sender in self.allowance.excess:
                 distance = 1
         if sender in self.doubted:
@@ -310,7 +310,6 @@ class HorizonRouting(Routing):
         raise NotImplementedError
 
     def filters(self) -> list[Filter]:
-        """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
 
     def known_filters(self) -> list[Filter]:

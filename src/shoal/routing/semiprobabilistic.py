@@ -183,10 +183,11 @@ class SemiProbabilistic(HorizonRouting):
         """Say how far the nearest subscriber on this side is (-1: nowhere), if that is news."""
         told = self.announced[neighbour]
         if distance >= 0:
-            if told.get(filter) != distance + 1:
+            before = told.get(filter, 0)
+            if before != distance + 1:
                 told[filter] = distance + 1
                 self.announcements += 1
-                self.host.send(neighbour, Near(filter, distance + 1))  # type: ignore[arg-type]  # wire union
+                self.host.send(neighbour, Near(filter, distance + 1, before > 0))  # type: ignore[arg-type]  # wire union
         elif filter in told:
             del told[filter]
             self.announcements += 1

@@ -35,15 +35,14 @@ class Spread(Carrier, frozen=True, tag="event"):
 
 
 class Near(Message, frozen=True, tag="near"):
-    """A subscription: the nearest subscriber in the sender's direction is this many hops away.
-
-    Sent again with another distance when that changes.
-    """
+    """A subscription: the nearest subscriber in the sender's direction is this many hops away."""
 
     KIND: ClassVar[str] = "sub"
 
     filter: AnyFilter
     distance: Annotated[int, msgspec.Meta(ge=1, le=64)]
+    again: bool = False
+    """The filter was announced before, with another distance."""
 
 
 class Gone(Message, frozen=True, tag="gone"):

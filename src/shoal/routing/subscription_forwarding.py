@@ -322,7 +322,6 @@ class SubscriptionForwarding(Routing):
             self.announce(neighbour, filter)
 
     def filters(self) -> list[Filter]:
-        """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(LOCAL)
 
     def known_filters(self) -> list[Filter]:
@@ -330,7 +329,6 @@ class SubscriptionForwarding(Routing):
         return self.table.filters()
 
     def filters_from(self, neighbour: NodeId) -> list[Filter]:
-        """See :class:`~shoal.stack.layer.Routing`."""
         return self.table.filters_of(neighbour)
 
     def next_hops(self, filter: Filter) -> list[NodeId]:

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.content import AttributeFilter
 from shoal.routing import SubscriptionForwarding
 from shoal.routing.reconfiguration import AsymmetricInformed
+from shoal.routing.reconfiguration.asymmetric import ActivateBoth
 from shoal.simulation import Simulation, parse_config
 from shoal.stack import Reconfiguration
 
@@ -215,6 +217,23 @@ def test_an_end_that_is_never_told_announces_after_all() -> None:
     simulation.network.link_up(0, 1, Reconfiguration(7))
     assert simulation.kernel.run_to_rest(10**10)
     assert simulation.wrong_table() is None
+
+
+def test_what_is_kept_of_activates_that_come_too_early_has_a_bound() -> None:
+    """Anybody may send them, as many as he likes: together they take what one neighbour may."""
+    found = Play(*FIGURE_14_1).simulation.network.nodes[node("X")]
+    assert found is not None
+    assert isinstance(found.routing, SubscriptionForwarding)
+    activates = repair(found.routing)
+    filters = tuple(AttributeFilter(f"x = {number}") for number in range(100))
+    size = sum(filter.size() for filter in filters)
+    found.host.neighbour_filter_bytes = 5 * size
+    for far in range(10, 30):
+        activates.on_activate_both(4, ActivateBoth(filters[:50], far, filters[50:]))
+        assert sum(held for _, held in activates.early.values()) <= 5 * size
+    assert list(activates.early) == [25, 26, 27, 28, 29]
+    activates.on_activate_both(4, ActivateBoth(6 * filters, 40, ()))
+    assert not activates.early
 
 
 @pytest.mark.parametrize("times", [1, 200])

@@ -93,8 +93,9 @@ class AsymmetricInformed(Informed):
         self.routed = parameters.routed
         self.lost: dict[int, dict[Filter, None]] = {}
         """Per repair going on here, what was wanted across the lost link."""
-        self.early: dict[NodeId, ActivateBoth] = {}
-        """Per far end, an ACTIVATE that came before the link to it was there."""
+        self.early: dict[NodeId, tuple[ActivateBoth, int]] = {}
+        """Per far end, an ACTIVATE that came before the link to it was there, and its size: as many
+        bytes together as one neighbour may announce. A lost one is made up for, see above."""
         self.waiting: dict[NodeId, Timer] = {}
         """Neighbours over new links, of which ACTIVATE has not come yet."""
 
@@ -121,7 +122,7 @@ class AsymmetricInformed(Informed):
         )
         early = self.early.pop(neighbour, None)
         if early is not None:
-            self.on_activate_both(neighbour, early)
+            self.on_activate_both(neighbour, early[0])
 
     def _stop_waiting(self, neighbour: NodeId) -> None:
         timer = self.waiting.pop(neighbour, None)
@@ -157,7 +158,10 @@ class AsymmetricInformed(Informed):
             self.host.send(far, ActivateFar(activate.far_filters))
             self._activate(far, activate.filters)
         else:
-            remember(self.early, far, activate, REPAIRS)
+            size = sum(f.size() for f in (*activate.filters, *activate.far_filters))
+            remember(self.early, far, (activate, size), REPAIRS)
+            while sum(size for _, size in self.early.values()) > self.host.neighbour_filter_bytes:
+                del self.early[next(iter(self.early))]
 
     def on_activate_far(self, sender: NodeId, message: Message) -> None:
         """At the far end: hold P2 back."""
