@@ -38,6 +38,7 @@ LONG = (
     "tests/live/test_operating.py",
     "tests/live/test_dhtree_live.py",
     "tests/cli/test_cli_commands.py",
+    "tests/cli/test_cli_on_spark.py",
     "tests/cli/test_cli_chaos.py",
     "tests/simulation/test_importers.py",
     "tests/live/test_virtual.py::test_many",

@@ -74,6 +74,52 @@ def test_protocols_do_not_print_or_open_files(package: str) -> None:
                 assert node.func.id not in ("print", "open", "input", "exec", "eval"), path
 
 
+DOCUMENTED_ELSEWHERE = {"asyncio.Protocol", "asyncio.Transport", "Collector"}
+
+
+def documented_above(kind: ast.ClassDef, method: str, known: dict[str, list[ast.ClassDef]]) -> bool:
+    """Whether a base class has that method with a docstring."""
+    for base in kind.bases:
+        name = ast.unparse(base).partition("[")[0]
+        if name in DOCUMENTED_ELSEWHERE:
+            return True
+        for above in known.get(name, ()):
+            if has_docstring(above, method) or documented_above(above, method, known):
+                return True
+    return False
+
+
+def has_docstring(kind: ast.ClassDef, method: str) -> bool:
+    return any(
+        isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+        and part.name == method
+        and ast.get_docstring(part) is not None
+        for part in kind.body
+    )
+
+
+def test_public_methods_have_a_docstring_of_their_own_or_inherit_one() -> None:
+    files = {path: ast.parse(path.read_text()) for path in SOURCES.rglob("*.py")}
+    kinds = [
+        (path, part)
+        for path, tree in files.items()
+        for part in ast.walk(tree)
+        if isinstance(part, ast.ClassDef)
+    ]
+    known: dict[str, list[ast.ClassDef]] = {}
+    for _, kind in kinds:
+        known.setdefault(kind.name, []).append(kind)
+    for path, kind in kinds:
+        for part in kind.body if not kind.name.startswith("_") else ():
+            if (
+                isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+                and not part.name.startswith("_")
+                and not any("overload" in ast.unparse(d) for d in part.decorator_list)
+            ):
+                named = has_docstring(kind, part.name) or documented_above(kind, part.name, known)
+                assert named, f"{path.relative_to(ROOT)}: {kind.name}.{part.name}"
+
+
 ORDER = ["content", "stack", "record", "overlay routing recovery", "simulation live", "pipeline"]
 
 

@@ -24,7 +24,6 @@ from shoal.experiments import (
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import ANY, Check
 from shoal.pipeline.judge.samples import within
-from shoal.pipeline.measure.cases import CASES, find_case
 from shoal.pipeline.measure.compute import questions
 from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.paper import Paper, runnable
@@ -113,10 +112,7 @@ def test_claims_name_experiments_and_variants_that_exist(paper: Paper) -> None:
 @both
 def test_claims_and_figures_name_measures_that_exist(paper: Paper) -> None:
     for question in questions(paper.claims, paper.figures):
-        if question.measure in CASES:
-            find_case(question.measure, question.parameters)
-        else:
-            find_measure(question.measure).check(question.parameters)
+        find_measure(question.measure).check(question.parameters)
 
 
 @both

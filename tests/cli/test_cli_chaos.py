@@ -63,3 +63,10 @@ def test_a_recovery_that_finds_nothing_is_found_out_and_replays(
     assert run(["chaos", "--replay", found[1]]) == 1
     monkeypatch.undo()
     assert run(["chaos", "--replay", found[1]]) == 0
+
+
+def test_help_names_the_exit_code_of_each_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["chaos", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    rule = text.partition("With --promise recovered, ")[2].partition("With --virtual")[0]
+    assert "exit code 1 also if an event was lost without a gap" in rule, text

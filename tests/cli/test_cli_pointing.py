@@ -62,3 +62,7 @@ def test_a_measure_that_needs_parameters(
 
 def test_a_misspelt_setting_of_a_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'rate'?" in refused(capsys, "broker", "--set", "limits.rte=5")
+
+
+def test_a_file_given_to_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "shoal broker --config b.toml" in refused(capsys, "broker", "b.toml")

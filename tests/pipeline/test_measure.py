@@ -15,8 +15,8 @@ from shoal.experiments.frey_examples import WORKED
 from shoal.experiments.frey_scenarios import chosen, default
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure import compute
-from shoal.pipeline.measure.compute import Question, every_measure, measure_all, to_rows
-from shoal.pipeline.measure.registry import find_measure
+from shoal.pipeline.measure.compute import every_measure, measure_all, to_rows
+from shoal.pipeline.measure.registry import Question, find_measure
 from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame
 from shoal.record import SCHEMAS
 from shoal.simulation import simulate

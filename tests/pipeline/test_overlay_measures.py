@@ -111,7 +111,7 @@ def test_a_cycle_and_a_second_tree_are_seen() -> None:
 
 
 def test_traffic_is_counted_per_node_that_is_up(run: Run) -> None:
-    over_time = dict(overlays.traffic_per_node_over_time(run))  # type: ignore[arg-type]  # pairs
+    over_time = dict(overlays.traffic_per_node_over_time(run))
     assert over_time[0.0] == 4.0
     assert over_time[5.0] == pytest.approx(4 / 5)
     assert over_time[11.0] == 1.0

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.plan.experiment import Experiment, merge, plan, read_plan, unique, write_plan
+from shoal.pipeline.plan.experiment import (
+    Experiment,
+    estimate,
+    merge,
+    plan,
+    read_plan,
+    unique,
+    write_plan,
+)
 from shoal.pipeline.plan.experiment_file import load_experiment
 from shoal.simulation.config import parse_config, run_id
 
@@ -88,6 +96,45 @@ def test_another_protocol_does_not_inherit_parameters() -> None:
 def test_larger_runs_are_estimated_longer() -> None:
     runs = [run for run in plan([experiment()]) if run.variant == "EF" and run.seed == 0]
     assert 0 < runs[0].estimate < runs[1].estimate < runs[2].estimate
+
+
+MESH = {"name": "full-mesh"}
+SELDOM = {"publish_rate": 0.1}
+SHOPPING = {"overlay": {"name": "shopparent"}, "routing": {"name": "hierarchical-forwarding"}}
+DPS = {
+    "nodes": 1000,
+    "duration": 3700.0,
+    "topology": {**MESH, "joining": 100.0, "crash_rate": 0.015},
+    "routing": {"name": "dps", "interval": [10.0, 25.0]},
+    "workload": {
+        "content": {"name": "dps2", "event_every": 10.0},
+        "publish_window": [500.0, 3500.0],
+    },
+}
+RECOVERY = {
+    "duration": 6.0,
+    "recovery": {"name": "combined-pull"},
+    "link": {"loss": 0.1},
+    "workload": {"publish_rate": 50.0, "publish_window": [0.5, 2.5], "subscribers": 1.0},
+}
+RADIOS = {"nodes": 50, "topology": {"name": "air"}, "overlay": {"name": "witree"}}
+TOOK: dict[str, tuple[float, dict[str, Any]]] = {
+    "lstree": (1.0, {"nodes": 200, "overlay": {"name": "lstree"}, "topology": MESH}),
+    "dhtree": (0.5, {"overlay": {"name": "dhtree"}, "topology": MESH, "workload": SELDOM}),
+    "shopparent": (0.5, {**SHOPPING, "topology": MESH, "workload": SELDOM}),
+    "dps": (4.2, DPS),
+    "witree": (0.4, {**RADIOS, "duration": 100.0, "workload": {"publish_rate": 0.2}}),
+    "recovery": (8.0, RECOVERY),
+    "script": (0.1, {"workload": {"script": [{"at": 1.0, "node": 1, "do": "publish"}]}}),
+}
+"""Seconds that runs took on one core of the machine that estimates were fitted on, compiled."""
+
+
+@pytest.mark.parametrize("name", TOOK)
+def test_estimates_are_of_the_size_that_runs_took(name: str) -> None:
+    took, raw = TOOK[name]
+    found = estimate(parse_config({"nodes": 100, "duration": 60.0, **raw}))
+    assert took / 4 < found < took * 4
 
 
 @pytest.mark.parametrize(

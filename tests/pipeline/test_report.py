@@ -176,6 +176,24 @@ def test_drawings_follow_the_theme(page: str) -> None:
     assert 'data-theme="dark"' in page
 
 
+def test_every_one_of_many_curves_has_a_colour_of_the_theme_and_a_look_of_its_own() -> None:
+    variants = {f"v{n}": EXPERIMENT.variants["SM"] for n in range(24)}
+    experiment = replace(EXPERIMENT, variants=variants)
+    figure = Figure("1", "Many", (Panel("e", "m", "cost"),), "", ())
+    paper = Paper("p", "T", "C", (experiment,), (), (figure,), dict.fromkeys(variants, ""))
+    rows: list[Row] = [
+        ("m", "e", name, x, 0, float(n)) for n, name in enumerate(variants) for x in (1.0, 2.0)
+    ]
+    result = Reproduced(paper, "quick", [], Samples(rows), plan([experiment]), SweepOutcome())
+    page = render([result], Path("out"))
+    assert set(re.findall(r"var\((--series-\d+)\)", page)) == set(
+        re.findall(r"(--series-\d+): #", page)
+    )
+    swatches = re.findall(r'<svg class="swatch".*?</svg>', page)
+    assert len(set(swatches)) == len(variants)
+    assert "stroke-dasharray" in swatches[5]  # as its line is drawn
+
+
 def test_bars_are_named_beside_them_and_a_legend_explains_only_what_has_a_name() -> None:
     variants = {"SM": EXPERIMENT.variants["SM"], "odd": EXPERIMENT.variants["TDU"]}
     experiment = Experiment("e", "No axis", {}, variants, seeds=1)
@@ -188,6 +206,18 @@ def test_bars_are_named_beside_them_and_a_legend_explains_only_what_has_a_name()
     assert ["Straw" in legend[0], "odd" in legend[0]] == [True, False]
     assert "<h4>The aim</h4><p>We want it.</p>" in page
     assert "2 simulations, one seed;" in page
+
+
+@pytest.mark.parametrize("many", [2, 8])
+def test_a_bar_is_switched_off_as_a_curve_is(many: int) -> None:
+    """The script finds what a series is drawn with by the end of its id."""
+    variants = [f"v{n}" for n in range(many)]
+    panel = Panel("e", "m", "cost")
+    values: list[Row] = [("m", "e", v, math.nan, s, 3.0 + s) for v in variants for s in range(4)]
+    svg = draw(panel, lines_of(panel, Samples(values), variants), styles(variants), "x").svg
+    for series in range(many):
+        assert len(re.findall(rf'id="[^"]*-series-{series}"', svg)) == 1
+        assert len(re.findall(rf'id="[^"]*-band-{series}"', svg)) == 1
 
 
 def test_commands_reproduce_and_replay(page: str) -> None:
@@ -249,12 +279,19 @@ def test_values_that_the_paper_prints_are_drawn_and_tabled() -> None:
     result = Reproduced(paper, "quick", [], samples, plan([EXPERIMENT]), SweepOutcome())
     page = render([result], Path("out"))
     assert "printed in the paper" in page
+    assert len(re.findall(r'id="[^"]*-series-0"', page)) == 2  # the curve and the value: one switch
     assert re.search(r"<td>SM</td><td>2</td><td>10</td><td>–</td><td>12</td>", page)
     assert re.search(r"<td>SM</td><td>1</td><td>10</td><td>–</td><td>–</td>", page)
 
 
-def test_curves_that_coincide_differ_in_width() -> None:
-    values = [("m", "e", variant, x, 0, x) for variant in ("SM", "TDU") for x in (1.0, 2.0)]
+@pytest.mark.parametrize("apart", [0.0, 0.005])
+def test_curves_that_coincide_differ_in_width(apart: float) -> None:
+    """Also those that only the width of a line keeps apart, on an axis from zero."""
+    values: list[Row] = [
+        ("m", "e", variant, x, 0, 0.9 + 0.02 * x + shift)
+        for variant, shift in (("SM", 0.0), ("TDU", apart))
+        for x in (1.0, 2.0)
+    ]
     lines = lines_of(FIGURES[0].panels[0], Samples(values), ["SM", "TDU"])
     drawing = draw(FIGURES[0].panels[0], lines, styles(["SM", "TDU"]), "x").svg
     widths = [
@@ -271,6 +308,14 @@ def test_an_axis_ends_where_the_quantity_does() -> None:
     axis = svg[svg.index("matplotlib.axis_2") :]
     labels = [float(label) for label in re.findall(r">([\d.]+)</text>", axis)]
     assert max(labels) == 1.0
+
+
+def test_an_axis_that_nearly_reaches_the_end_shows_it() -> None:
+    panel = Panel("e", "m", "share")
+    values: list[Row] = [("m", "e", "SM", x, 0, 0.95 + 0.02 * x) for x in (1.0, 2.0)]
+    svg = draw(panel, lines_of(panel, Samples(values), ["SM"]), styles(["SM"]), "x", (), (0, 1)).svg
+    labels = re.findall(r">([\d.]+)</text>", svg[svg.index("matplotlib.axis_2") :])
+    assert labels[-1] == "1"
 
 
 def test_counts_have_thousands_apart_on_an_axis_that_begins_at_zero() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import shoal.pipeline.measure.trees  # noqa: F401  # registers its cases
-from shoal.pipeline.measure.cases import CASES
+from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.measure.run_view import Run
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.config import canonical_json
@@ -110,7 +110,7 @@ def test_a_fault_is_seen(
     measure: str, tamper: Callable[[Tables], None], recorded: tuple[dict[str, Any], Tables]
 ) -> None:
     configuration, tables = recorded
-    function = CASES[measure].function
+    function = find_measure(measure)
     assert function(Run(configuration, tables)) == 0
     broken = copy.deepcopy(tables)
     tamper(broken)

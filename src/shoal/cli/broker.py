@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli.settings import assign
+
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
 
@@ -204,20 +206,7 @@ def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise LiveError(f"{config} is not TOML: {error}") from None
     for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals:
-            raise LiveError(f"--set {setting}: no value; write it as KEY=VALUE")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text
-        inner = raw
-        *sections, last = key.split(".")
-        for section in sections:
-            inner = inner.setdefault(section, {})
-            if not isinstance(inner, dict):
-                raise LiveError(f"--set {setting}: '{section}' has been given a value of its own")
-        inner[last] = value
+        assign(raw, setting)
     return raw
 
 

@@ -68,9 +68,10 @@ def chaos(
     stopped for a while or told to stop, and comes back. Honest clients publish and subscribe
     beside hostile ones, and a table says what became of every event (exit code 1 if one came twice
     or to the wrong client, or if a broker ended by itself). With `--promise recovered`, connections
-    between brokers are also cut, delayed and lose events, and no event may be lost without a gap.
-    With `--virtual`, the same brokers run in this process on links in memory, and the minutes are
-    those of a clock that jumps to whatever is due next: hundreds of faults take seconds.
+    between brokers are also cut, delayed and lose events (exit code 1 also if an event was lost
+    without a gap, or not delivered though a broker held it). With `--virtual`, the same brokers run
+    in this process on links in memory, and the minutes are those of a clock that jumps to whatever
+    is due next: hundreds of faults take seconds.
 
     Examples:
 

@@ -143,7 +143,6 @@ def _spark() -> Finding:
 
 def _memory() -> Finding:
     try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(n.split()[1]) * 1024 for n in lines if n.startswith("MemAvailable"))
     except (OSError, ValueError, StopIteration):

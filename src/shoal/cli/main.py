@@ -7,6 +7,7 @@ Spark master cannot be reached, 4 a claim that was to be checked is not reproduc
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -150,6 +151,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "shoal"
         message = error.format_message().rstrip(".").removeprefix("Invalid value: ")
+        file = re.search(r"unexpected extra .*\((\S+\.toml)", message)
+        if file and command == "shoal broker":
+            message = f"a file of settings is an option: shoal broker --config {file[1]}"
         return _complain(f"{message}; see {command} --help", 2)
     except (StackError, extras.MissingExtraError) as error:
         return _complain(str(error), 2)

@@ -35,7 +35,8 @@ def measures(
         cure = f"did you mean '{near[0]}'?" if near else "leave it out to see all"
         raise typer.BadParameter(f"no measure's name holds '{name}'; {cure}")
     if json:
-        print_json(found)
+        fields = ("name", "unit", "summary", "parameters", "needed")
+        print_json([{field: getattr(m, field) for field in fields} for m in found])
         return
     rows = table("measure", "unit", "what it tells", "parameters", left=4)
     for each in found:

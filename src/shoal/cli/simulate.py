@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.output import JsonOption, console, print_json, table
+from shoal.cli.settings import assign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +124,7 @@ def simulate(
         if name is not None and raw.get(kind, {}).get("name") != name:
             raw[kind] = {"name": name}
     for setting in set_ or ():
-        _set(raw, setting)
+        assign(raw, setting, _default_section)
     raw["modules"] = [*raw.get("modules", ()), *(module or ())]
     if picture is not None:
         _picture_settings(raw)
@@ -206,47 +207,14 @@ def _draw(result: RunResult, picture: Path) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     """A configuration file; modules that it names lie beside it."""
-    import tomllib
-
+    from shoal.pipeline.plan.experiment_file import read_toml
     from shoal.simulation.modules import beside
     from shoal.stack import StackError
 
-    try:
-        raw = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise StackError(
-            f"cannot read {file}: {error.strerror or error}; give the path of a TOML file"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StackError(f"{file} is not TOML: {error}; correct it there") from None
+    raw = read_toml(file)
     if "experiment" in raw:
         raise StackError(f"{file} is an experiment of many runs; use `shoal sweep {file}`")
     return beside(raw, file.parent)
-
-
-def _set(raw: dict[str, Any], setting: str) -> None:
-    """Carry out ``topology.rate=10``: the value is read as in TOML, or taken as a text."""
-    import tomllib
-
-    from shoal.stack import StackError
-
-    key, equals, text = setting.partition("=")
-    if not equals or not key.strip():
-        raise StackError(f"--set {setting}: no value; write it as KEY=VALUE, e.g. topology.rate=10")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *path, last = key.strip().split(".")
-    section = raw
-    for part in path:
-        inner = section.setdefault(part, _default_section(part) if section is raw else {})
-        if not isinstance(inner, dict):
-            raise StackError(
-                f"--set {setting}: '{part}' has no keys of its own; leave out what follows"
-            )
-        section = inner
-    section[last] = value
 
 
 def _default_section(kind: str) -> dict[str, Any]:

@@ -24,39 +24,31 @@ class AttributeTable(FilterTable):
     """
 
     def __init__(self) -> None:
-        self._entries: dict[Source, dict[Filter, None]] | None = {}
-        """Filters per source, sources in order of arrival; None once there is an index."""
-        self._table: FilterTable = NaiveTable()
+        self._small: NaiveTable | None = NaiveTable()
+        """The table while it is small; None once there is an index."""
+        self._table: FilterTable = self._small
 
     def insert(self, source: Source, filter: Filter) -> None:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         self._table.insert(source, filter)
-        if self._entries is not None:
-            self._entries.setdefault(source, {})[filter] = None
-            if sum(map(len, self._entries.values())) > SMALL:
-                self._grow(self._entries)
+        if self._small is not None:
+            count = sum(map(len, self._small.entries.values()))
+            if count > SMALL:
+                self._grow(self._small, count)
 
     def remove(self, source: Source, filter: Filter) -> None:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         self._table.remove(source, filter)
-        if self._entries is not None and source in self._entries:
-            self._entries[source].pop(filter, None)
-            if not self._entries[source]:
-                del self._entries[source]
 
     def match(self, content: Content) -> list[Source]:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         return self._table.match(content)
 
-    def _grow(self, entries: dict[Source, dict[Filter, None]]) -> None:
+    def _grow(self, small: NaiveTable, count: int) -> None:
         """Move to the index, if it is time."""
         from shoal.content.index import IndexTable, single
 
-        count = sum(map(len, entries.values()))
         if single.match is None and count <= SMALL_UNCOMPILED:
             return
-        self._entries = None
+        self._small = None
         self._table = IndexTable()
-        for source, filters in entries.items():
+        for source, filters in small.entries.items():
             for filter in filters:
                 self._table.insert(source, filter)

@@ -174,11 +174,9 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
         return max(length, PREDICATE_BYTES * unfolded)
 
     def everything(self) -> Filter:
-        """See :class:`~shoal.content.model.Filter`."""
         return EVERYTHING
 
     def table(self) -> FilterTable:
-        """See :class:`~shoal.content.model.Filter`."""
         return AttributeTable()
 
     def __and__(self, other: AttributeFilter) -> AttributeFilter:

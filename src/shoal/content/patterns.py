@@ -29,7 +29,6 @@ class Pattern(Filter, frozen=True, cache_hash=True, tag="pattern"):
     number: Number
 
     def matches(self, content: Content) -> bool:
-        """See :class:`~shoal.content.model.Filter`."""
         return isinstance(content, Patterns) and self.number in content.numbers
 
     def covers(self, other: Filter) -> bool:
@@ -41,7 +40,6 @@ class Pattern(Filter, frozen=True, cache_hash=True, tag="pattern"):
         return isinstance(other, Pattern)
 
     def table(self) -> FilterTable:
-        """See :class:`~shoal.content.model.Filter`."""
         return PatternTable()
 
     def __str__(self) -> str:

@@ -53,28 +53,26 @@ class NaiveTable(FilterTable):
     """The reference: ask every filter. Right for any content model, and slow."""
 
     def __init__(self) -> None:
-        self._filters: dict[Source, dict[Filter, None]] = {}
+        self.entries: dict[Source, dict[Filter, None]] = {}
+        """Filters per source, sources in order of arrival."""
 
     def insert(self, source: Source, filter: Filter) -> None:
-        """See :class:`FilterTable`."""
-        filters = self._filters.get(source)
+        filters = self.entries.get(source)
         if filters is None:
             filters = {}
-            self._filters[source] = filters
+            self.entries[source] = filters
         filters[filter] = None
 
     def remove(self, source: Source, filter: Filter) -> None:
-        """See :class:`FilterTable`."""
-        filters = self._filters.get(source)
+        filters = self.entries.get(source)
         if filters is not None:
             filters.pop(filter, None)
             if not filters:
-                del self._filters[source]
+                del self.entries[source]
 
     def match(self, content: Content) -> list[Source]:
-        """See :class:`FilterTable`."""
         found: list[Source] = []
-        for source, filters in self._filters.items():
+        for source, filters in self.entries.items():
             for filter in filters:
                 if filter.matches(content):
                     found.append(source)
@@ -99,7 +97,6 @@ class PatternTable(FilterTable):
         """Sources by bitset: few sources give few answers."""
 
     def insert(self, source: Source, filter: Filter) -> None:
-        """See :class:`FilterTable`."""
         number = cast("Pattern", filter).number
         if len(self._wanted) <= number:
             self._wanted.extend([0] * (number + 1 - len(self._wanted)))
@@ -113,7 +110,6 @@ class PatternTable(FilterTable):
             self._held[source] += 1
 
     def remove(self, source: Source, filter: Filter) -> None:
-        """See :class:`FilterTable`."""
         number = cast("Pattern", filter).number
         bit = 1 << self._rank.get(source, len(self._ranked))
         if number >= len(self._wanted) or not self._wanted[number] & bit:
@@ -127,7 +123,6 @@ class PatternTable(FilterTable):
                 self._rank_anew()
 
     def match(self, content: Content) -> list[Source]:
-        """See :class:`FilterTable`."""
         wanted = self._wanted
         ranks = 0
         for number in cast("Patterns", content).numbers:

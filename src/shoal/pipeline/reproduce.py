@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.samples import Samples
 from shoal.pipeline.judge.verdicts import Judgement, judge
-from shoal.pipeline.measure.compute import Question, measure_all, questions, to_rows
+from shoal.pipeline.measure.compute import measure_all, questions, to_rows
+from shoal.pipeline.measure.registry import Question
 from shoal.pipeline.paper import Paper, runnable
 from shoal.pipeline.plan.experiment import PlannedRun, Tier, plan, plan_frame, write_plan
 from shoal.pipeline.progress import ConsoleProgress, Progress, stage

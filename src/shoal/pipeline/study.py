@@ -18,14 +18,13 @@ import numpy as np
 from shoal.pipeline.judge.samples import NotMeasured, Samples
 from shoal.pipeline.judge.statistics import Estimate, jackknife
 from shoal.pipeline.measure.compute import (
-    Question,
     check_defaults,
     every_measure,
-    find_unit,
     measure_all,
     to_rows,
     write_values,
 )
+from shoal.pipeline.measure.registry import Question
 from shoal.pipeline.paper import Figure, Panel, Paper
 from shoal.pipeline.plan.experiment import Experiment, PlannedRun, Tier, plan, plan_frame
 from shoal.pipeline.plan.experiment import write_plan as keep_plan
@@ -76,9 +75,7 @@ def study(
 ) -> Study:
     """Run an experiment into a folder; ``command`` is what the report says to run it again with."""
     measures = experiment.measures or USUAL
-    for name in measures:
-        check_defaults(name)
-    units = tuple(find_unit(name) for name in measures)
+    units = tuple(check_defaults(name) for name in measures)
     planned = plan([experiment], tier, seeds)
     check_master(master)
     keep_plan(planned, out)

@@ -31,8 +31,8 @@ from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
 from shoal.stack.node import Node
 
-PATIENCE: Final = 5.0
-"""Seconds that a stopped node is given to close its connections."""
+PATIENCE: Final = 20.0
+"""Seconds that a stopped node is given to close its connections; a broker has as many (drain)."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -8,7 +8,7 @@ between two nodes likewise (:mod:`~shoal.simulation.latency`). All choices come 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated
 
@@ -147,9 +147,9 @@ class FullMesh:
             kernel.call_at(to_ns(partition.start), partial(self._cut, number))
             kernel.call_at(to_ns(partition.end), self.connections.heal)
         if parameters.crash_rate:
-            self._schedule_crash(parameters.window[0])
+            self._repeat(60.0 / (parameters.crash_rate * self.count), self._crash_one)
         if parameters.suspicions:
-            self._schedule_suspicion(parameters.window[0])
+            self._repeat(1.0 / parameters.suspicions, self._suspect)
 
     def calm(self) -> None:
         """The run is over: from now on nobody starts, leaves or crashes by a model or at a rate."""
@@ -217,31 +217,29 @@ class FullMesh:
             act(change.node)
             self._schedule_change(made)
 
-    def _schedule_crash(self, at: float) -> None:
-        """The next of the crashes that come at a steady rate."""
-        gap = 60.0 / (self.parameters.crash_rate * self.count)
-        if at + gap <= self.parameters.window[1]:
-            self.network.kernel.call_at(to_ns(at + gap), partial(self._crash_one, at + gap), True)
+    def _repeat(self, gap: float, trouble: Callable[[], None], at: float | None = None) -> None:
+        """Make trouble again and again within the window, so many seconds apart."""
+        start, end = self.parameters.window
+        at = (start if at is None else at) + gap
+        if at <= end:
+            again = partial(self._make, gap, trouble, at)
+            self.network.kernel.call_at(to_ns(at), again, True)
 
-    def _crash_one(self, at: float) -> None:
+    def _make(self, gap: float, trouble: Callable[[], None], at: float) -> None:
         if not self._calm:
-            if len(self.running) > 1:
-                self.crash(self.running[self._draw(len(self.running))])
-            self._schedule_crash(at)
+            trouble()
+            self._repeat(gap, trouble, at)
 
-    def _schedule_suspicion(self, at: float) -> None:
-        """The next connection that one end takes for broken."""
-        gap = 1.0 / self.parameters.suspicions
-        if at + gap <= self.parameters.window[1]:
-            self.network.kernel.call_at(to_ns(at + gap), partial(self._suspect, at + gap), True)
+    def _crash_one(self) -> None:
+        if len(self.running) > 1:
+            self.crash(self.running[self._draw(len(self.running))])
 
-    def _suspect(self, at: float) -> None:
-        if not self._calm:
-            node = self.running[self._draw(len(self.running))] if self.running else -1
-            peers = self.network.neighbours(node) if node >= 0 else []
-            if peers:
-                self.connections.suspect(node, peers[self._draw(len(peers))])
-            self._schedule_suspicion(at)
+    def _suspect(self) -> None:
+        """One end of a connection takes it for broken."""
+        node = self.running[self._draw(len(self.running))] if self.running else -1
+        peers = self.network.neighbours(node) if node >= 0 else []
+        if peers:
+            self.connections.suspect(node, peers[self._draw(len(peers))])
 
     def _cut(self, number: int) -> None:
         share = self.parameters.partitions[number].share

@@ -274,9 +274,11 @@ class Simulation:
                     node.routing.inventory()
 
     def _calm(self) -> None:
-        """The run is over: nodes no longer come and go."""
+        """The run is over: nodes no longer come, go or move."""
         if isinstance(self.topology, FullMesh):
             self.topology.calm()
+        elif isinstance(self.topology, OnAir):
+            self.topology.medium.calm()
 
     def wrong_table(self) -> str | None:
         """At rest: what is wrong with the first wrong table, if one is."""

@@ -108,7 +108,9 @@ def adjacency(nodes: int, edges: Iterable[Edge]) -> list[dict[int, None]]:
     return neighbours
 
 
-def distances(neighbours: list[dict[int, None]], start: int) -> dict[int, int]:
+def distances(
+    neighbours: list[dict[int, None]] | Mapping[int, dict[int, None]], start: int
+) -> dict[int, int]:
     """Hops from a node to every node that can be reached."""
     found = {start: 0}
     queue = [start]

@@ -140,7 +140,6 @@ class Routing(Layer):
         node, and hands them over (:meth:`Overlay.handle_early`) once the link is up here too."""
 
     def receive(self, sender: NodeId, message: Any) -> None:
-        """See :class:`Layer`."""
         if not self.early or not self.is_early(sender, message):
             super().receive(sender, message)
 

@@ -124,7 +124,7 @@ class _Reader:
             elif isinstance(predicate, normal.Present):
                 self._add(self.vocabulary.present(attribute), 1.0, 1.0)
             else:
-                self._exclude(self.vocabulary.present(attribute), 1.0)
+                self._add(self.vocabulary.present(attribute), 1.0, 1.0, NEGATED)
         boxes = [self.box]
         for number, alternatives in enumerate(sorted(self.lists, key=len)):
             if number and len(boxes) * len(alternatives) > MAX_BOXES:
@@ -133,17 +133,11 @@ class _Reader:
             boxes = [[*box, one] for box in boxes for one in alternatives]
         return boxes, self.opaque
 
-    def _add(self, column: int, low: float, high: float) -> None:
+    def _add(self, column: int, low: float, high: float, flags: int = 0) -> None:
         if column < 0:
             self.opaque = True
         else:
-            self.box.append((column, low, high))
-
-    def _exclude(self, column: int, key: float) -> None:
-        if column < 0:
-            self.opaque = True
-        else:
-            self.box.append((column | NEGATED, key, key))
+            self.box.append((column | flags, low, high))
 
     def _bound(self, bound: int | float, is_open: bool, towards: float) -> float:
         """A closed bound on doubles that means the same, or a wider one and the reference."""
@@ -160,7 +154,7 @@ class _Reader:
         self._add(column, low, high)
         for hole in predicate.holes:
             if _faithful(hole):
-                self._exclude(column, float(hole))
+                self._add(column, float(hole), float(hole), NEGATED)
             else:
                 self.opaque = True
 
@@ -188,6 +182,6 @@ class _Reader:
             self._add(vocabulary.present(attribute), 1.0, 1.0)
         for hole in predicate.holes:
             column, key = vocabulary.text(attribute, hole)
-            self._exclude(column, key)
+            self._add(column, key, key, NEGATED)
         if predicate.like or predicate.unlike:
             self.opaque = True

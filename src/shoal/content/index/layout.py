@@ -215,13 +215,7 @@ def lay_out(flat: Flat, snapshot: Snapshot, columns: int) -> Generator[int, None
     firsts = np.array([keys[0] for keys in sets[free:]], np.int64)
     group_starts[1:] = free + np.searchsorted(firsts, np.arange(columns), side="right")
     group_starts[0] = free
-    segment.arrays["group_starts"] = [group_starts]
-    segment.table[:] = 0
-    segment.table[f.FREE_GROUPS] = free
-    segment.table[f.GROUP_STARTS] = group_starts.ctypes.data
-    segment.table[f.GROUP_COLUMNS] = columns
-    segment.table[f.GROUP_COUNT] = len(segment.groups)
-    segment.table[f.GROUP_TABLE] = segment.groups.ctypes.data
+    segment.name_groups(group_starts)
     return segment
 
 

@@ -92,6 +92,14 @@ class Segment:
     table: Array = field(default_factory=lambda: np.zeros(f.SEGMENT_SIZE, np.int64))
     live: int = 0
 
+    def name_groups(self, starts: Array) -> None:
+        """Tell the kernels where the groups are; ``starts``: the first of each first column."""
+        self.arrays["group_starts"] = [starts]
+        table = self.table
+        table[f.FREE_GROUPS] = starts[0]
+        table[f.GROUP_STARTS], table[f.GROUP_COLUMNS] = starts.ctypes.data, len(starts) - 1
+        table[f.GROUP_TABLE], table[f.GROUP_COUNT] = self.groups.ctypes.data, len(self.groups)
+
     @cached_property
     def at(self) -> int:
         """Address of the segment's table, which the kernel that removes a handle reads."""

@@ -31,7 +31,6 @@ _FIELDS = {
     f.RESIDUAL_EXACT: "residual_exact",
     f.SPECIAL: "special",
 }
-_OWN = ("handles", "place", "block_group", "group_starts")
 
 
 def save(index: MatchIndex, folder: Path) -> None:
@@ -52,7 +51,6 @@ def _save(index: MatchIndex, folder: Path) -> None:
         "next": index.next_handle,
         "count": len(index),
         "shared": index.shared_lanes,
-        "columns": index.vocabulary.columns,
         "cuts": [],
     }
     if index.segments:
@@ -85,8 +83,8 @@ def _save_segment(segment: Segment, folder: Path) -> None:
         "block_group": segment.block_group,
         "group_starts": segment.arrays["group_starts"][0],
     }
-    for name in _OWN:
-        np.save(folder / f"{name}.npy", own[name])
+    for name, array in own.items():
+        np.save(folder / f"{name}.npy", array)
     cuts = [segment.snapshot.cuts[column][0] for column in sorted(segment.snapshot.cuts)]
     np.save(folder / "cut_sizes.npy", np.array([len(one) for one in cuts]))
     np.save(folder / "cuts.npy", np.concatenate([*cuts, np.empty(0)]))
@@ -99,7 +97,7 @@ def load(folder: Path) -> MatchIndex:
         raise ValueError(
             f"the index in {folder} was stored by another version of Shoal; store it again"
         )
-    segments = [_load_segment(folder, about["cuts"], about["columns"])] if about["segments"] else []
+    segments = [_load_segment(folder, about["cuts"])] if about["segments"] else []
     index = MatchIndex()
     index.adopt(
         about["vocabulary"], segments, about["opaque"], about["never"], about["next"],
@@ -108,7 +106,7 @@ def load(folder: Path) -> MatchIndex:
     return index
 
 
-def _load_segment(folder: Path, cut_columns: list[int], columns: int) -> Segment:
+def _load_segment(folder: Path, cut_columns: list[int]) -> Segment:
     def opened(name: str) -> Array:
         found: Array = np.load(folder / f"{name}.npy", mmap_mode="c")
         return found
@@ -129,8 +127,6 @@ def _load_segment(folder: Path, cut_columns: list[int], columns: int) -> Segment
             used = groups[:, field] > 0
             groups[used, field] += begin - 1
     ids, alive = arrays.pop("ids")[0], arrays.pop("alive")[0]
-    starts = opened("group_starts")
-    arrays["group_starts"] = [starts]
     segment = Segment(
         snapshot=snapshot,
         handles=opened("handles"),
@@ -142,9 +138,5 @@ def _load_segment(folder: Path, cut_columns: list[int], columns: int) -> Segment
         arrays=arrays,
     )
     segment.live = len(segment.handles)
-    segment.table[f.FREE_GROUPS] = int((groups[:, f.WIDTH] == 0).sum())
-    segment.table[f.GROUP_STARTS] = starts.ctypes.data
-    segment.table[f.GROUP_COLUMNS] = columns
-    segment.table[f.GROUP_COUNT] = len(segment.groups)
-    segment.table[f.GROUP_TABLE] = groups.ctypes.data
+    segment.name_groups(opened("group_starts"))
     return segment

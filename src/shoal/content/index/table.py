@@ -25,7 +25,6 @@ class IndexTable(FilterTable):
         self._arrivals = 0
 
     def insert(self, source: Source, filter: Filter) -> None:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         key = (source, filter)
         if key in self._handles:
             return
@@ -40,7 +39,6 @@ class IndexTable(FilterTable):
         self._filters[source] = self._filters.get(source, 0) + 1
 
     def remove(self, source: Source, filter: Filter) -> None:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         handle = self._handles.pop((source, filter), None)
         if handle is None:
             return
@@ -51,7 +49,6 @@ class IndexTable(FilterTable):
             del self._filters[source], self._arrival[source]
 
     def match(self, content: Content) -> list[Source]:
-        """See :class:`~shoal.content.tables.FilterTable`."""
         handles = self._index.match(content)
         if not handles:
             return []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -21,13 +21,7 @@ from shoal.pipeline.judge.samples import NotMeasured
 from shoal.pipeline.judge.statistics import Estimate, Floats, jackknife, rank_correlation
 
 Verdict: TypeAlias = Literal["reproduced", "order only", "undecided", "not reproduced", "not run"]
-VERDICTS: tuple[Verdict, ...] = (
-    "reproduced",
-    "order only",
-    "undecided",
-    "not reproduced",
-    "not run",
-)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """Verdicts from best to worst; a claim is as good as its worst figure."""
 
 _EXACT = 1e-9
@@ -82,7 +76,7 @@ def decide_value(check: Check, label: str, estimate: Estimate, seeds: int) -> Pa
     margin = min(estimate.value - low, high - estimate.value)
     reason = f"{label}: {why}" if why else ""
     means_only = mean_decides and not clear
-    return _part(label, verdict, estimate, seeds, margin, reason, means_only)
+    return Part(label, verdict, *estimate, seeds, margin, reason, means_only)
 
 
 def _same_side(expected: float, neutral: float, estimate: Estimate) -> bool:
@@ -114,7 +108,7 @@ def decide_order(check: Check, low: Curve, high: Curve) -> Iterator[Part]:
         margin = estimate.value / (estimate.value - estimate.low + _EXACT) if estimate.low else 0.0
         reason = f"{label}: {why}" if why else ""
         means_only = not clear and verdict != "undecided"
-        yield _part(label, verdict, estimate, low.seeds, margin, reason, means_only)
+        yield Part(label, verdict, *estimate, low.seeds, margin, reason, means_only)
 
 
 def decide_trend(check: Check, curve: Curve) -> Part:
@@ -147,9 +141,8 @@ def decide_trend(check: Check, curve: Curve) -> Part:
         why = f"last − first: {_open(shown)}"
     reason = "" if verdict == "reproduced" else f"{name}: {why}"
     means_only = check.test == "correlation" and verdict != "undecided"
-    return _part(
-        f"{name}: last − first", verdict, shown, curve.seeds, change.value, reason, means_only
-    )
+    label = f"{name}: last − first"
+    return Part(label, verdict, *shown, curve.seeds, change.value, reason, means_only)
 
 
 def _graded(holds: bool, change: Estimate) -> Verdict:
@@ -205,16 +198,3 @@ def _open(estimate: Estimate) -> str:
     if estimate.low is None:
         return f"{estimate.value:.4g}, and one seed gives no interval"
     return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}] leaves it open"
-
-
-def _part(
-    label: str,
-    verdict: Verdict,
-    estimate: Estimate,
-    seeds: int,
-    margin: float,
-    why: str,
-    means_only: bool,
-) -> Part:
-    interval = estimate.value, estimate.low, estimate.high
-    return Part(label, verdict, *interval, seeds, margin, why, means_only)

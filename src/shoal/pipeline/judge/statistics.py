@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A figure and its confidence interval (no interval from a single seed)."""
 
     value: float

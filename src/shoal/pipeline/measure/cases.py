@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from shoal.pipeline.measure.registry import check_parameters, parameters_of
+from shoal.pipeline.measure.registry import Measure, Question, find_measure
 from shoal.pipeline.measure.run_view import Edge, Entry, Repair, Run, links_spanning, tree_path
 from shoal.stack.host import LOCAL
 
@@ -26,47 +26,27 @@ Value: TypeAlias = float | None
 Outcome: TypeAlias = "Value | Iterable[tuple[float, Value]]"
 
 
-class Case(NamedTuple):
-    """A registered case: the function and the tables it reads."""
+class Case(Measure):
+    """A registered case; call it with a run. ``tables`` are those that it reads."""
 
-    function: Callable[..., Outcome]
-    tables: tuple[str, ...]
-    unit: str
+    given = 1
+
+    def __init__(self, function: Callable[..., Outcome], unit: str, *tables: str) -> None:
+        super().__init__(function, unit)
+        self.tables = tables
 
 
-CASES: dict[str, Case] = {}
 PLAN = "plan"
 """The table that says of which experiments and variants a run is."""
 
 
-def case(
-    *tables: str, unit: str = ""
-) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+def case(*tables: str, unit: str = "") -> Callable[[Callable[..., Outcome]], Case]:
     """Register a case under its function's name."""
-
-    def register(function: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        CASES[function.__name__] = Case(function, tables, unit)
-        return function
-
-    return register
-
-
-def find_case(name: str, parameters: Mapping[str, Any]) -> Case:
-    """The case of that name; an unknown parameter is an error."""
-    check_parameters(name, parameters_of(CASES[name].function)[1:], parameters)
-    return CASES[name]
-
-
-class Wanted(NamedTuple):
-    """A case with its parameters, under the key its values are kept by."""
-
-    key: str
-    name: str
-    parameters: dict[str, Any]
+    return lambda function: Case(function, unit, *tables)
 
 
 def evaluate(
-    batches: Iterable[pa.RecordBatch], wanted: Mapping[str, Sequence[Wanted]], schema: pa.Schema
+    batches: Iterable[pa.RecordBatch], wanted: Mapping[str, Sequence[Question]], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Spark's side of it: sorted rows of runs in, rows of values out, one run at a time."""
     import pyarrow as pa
@@ -80,11 +60,10 @@ def evaluate(
         for row in planned:  # several experiments may have the same run
             about = {name: row[name] for name in ("experiment", "variant", "seed")}
             for want in wanted[row["experiment"]]:
-                outcome = CASES[want.name].function(run, **want.parameters)
+                outcome = find_measure(want.measure)(run, **want.parameters)
                 points = [(row["x"], outcome)] if _single(outcome) else outcome
                 rows += [
-                    {"measure": want.key, **about, "x": x, "value": value}
-                    for x, value in points  # type: ignore[union-attr]  # not single
+                    {"measure": want.key, **about, "x": x, "value": value} for x, value in points
                 ]
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,34 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-import shoal.pipeline.measure.air  # registers its measures
-import shoal.pipeline.measure.dps  # registers its measures
-import shoal.pipeline.measure.dps_cases  # registers its measures
-import shoal.pipeline.measure.dps_loads  # registers its measures
-import shoal.pipeline.measure.dps_traces  # registers its measures
-import shoal.pipeline.measure.graphs  # registers its measures
-import shoal.pipeline.measure.lstree_notes  # registers its measures
-import shoal.pipeline.measure.manet  # registers its measures
-import shoal.pipeline.measure.messages  # registers its measures
-import shoal.pipeline.measure.overlays  # registers its measures
-import shoal.pipeline.measure.peer_to_peer  # registers its measures
-import shoal.pipeline.measure.recovery  # registers its measures
-import shoal.pipeline.measure.reference_trees  # registers its measures
-import shoal.pipeline.measure.runs  # registers its measures
-import shoal.pipeline.measure.shopping  # registers its measures
-import shoal.pipeline.measure.trees  # noqa: F401  # registers its measures
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row, measure_key
-from shoal.pipeline.measure.cases import CASES, PLAN, Wanted, evaluate, find_case
+from shoal.pipeline.measure.cases import PLAN, Case, evaluate
 from shoal.pipeline.measure.registry import (
     TIDY,
-    Asked,
+    Aggregate,
+    Measure,
+    Question,
     Tables,
     find_measure,
-    first_line,
-    needed_of,
-    parameters_of,
     per_run,
     registered,
     with_rows,
@@ -51,89 +34,46 @@ from shoal.pipeline.measure.registry import (
 from shoal.pipeline.paper import Figure
 from shoal.pipeline.progress import Progress, Silent
 from shoal.pipeline.tables.dataframes import Tables as FolderTables
+from shoal.record import columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+for module in (
+    *("air", "dps", "dps_cases", "dps_loads", "dps_traces", "graphs", "lstree_notes", "manet"),
+    *("messages", "overlays", "peer_to_peer", "recovery", "reference_trees", "runs", "shopping"),
+    "trees",
+):
+    import_module(f"shoal.pipeline.measure.{module}")  # registers its measures
+
 SCHEMA = pa.schema(
-    [
-        pa.field("measure", pa.string()),
-        pa.field("experiment", pa.string()),
-        pa.field("variant", pa.string()),
-        pa.field("x", pa.float64()),
-        pa.field("seed", pa.int64()),
-        pa.field("value", pa.float64()),
-    ]
+    columns("measure string, experiment string, variant string, x double, seed int64, value double")
 )
 AT_A_TIME = 3
 Part: TypeAlias = Callable[[], "DataFrame"]
 """Makes the DataFrame that answers some of the questions."""
-_DDL = "measure string, experiment string, variant string, x double, seed bigint, value double"
 
 
-@dataclass(frozen=True)
-class Question:
-    """A measure with its parameters, and the experiments in which it is asked for."""
-
-    measure: str
-    parameters: Mapping[str, Any]
-    experiments: frozenset[str]
-
-    @property
-    def key(self) -> str:
-        """The name under which its values are kept."""
-        return measure_key(self.measure, self.parameters)
-
-
-@dataclass(frozen=True, order=True)
-class Described:
-    """A measure as ``shoal measures`` lists it."""
-
-    name: str
-    unit: str
-    summary: str
-    parameters: list[str]
-    needed: list[str]
-    """The parameters that have no default."""
-
-
-def every_measure() -> list[Described]:
+def every_measure() -> list[Measure]:
     """All measures, by name."""
-    plain = [Described(m.name, m.unit, m.summary, m.parameters, m.needed) for m in registered()]
-    cases = [
-        Described(
-            name,
-            case.unit,
-            first_line(case.function),
-            parameters_of(case.function)[1:],
-            needed_of(case.function, 1),
-        )
-        for name, case in CASES.items()
-    ]
-    return sorted([*plain, *cases])
+    return registered()
 
 
-def find_unit(measure: str) -> str:
-    """The unit of a measure's values; an unknown measure is an error that says what there is."""
-    return CASES[measure].unit if measure in CASES else find_measure(measure).unit
-
-
-def check_defaults(measure: str) -> None:
-    """An error if a measure does not exist, or cannot be computed without parameters."""
-    needed = needed_of(CASES[measure].function, 1) if measure in CASES else None
-    if needed is None:
-        needed = find_measure(measure).needed
-    if needed:
+def check_defaults(measure: str) -> str:
+    """The unit of a measure that needs no parameters; an error if it needs some, or is unknown."""
+    found = find_measure(measure)
+    if found.needed:
         raise PipelineError(
-            f"measure '{measure}' needs {', '.join(needed)}, which only a claim can give",
+            f"measure '{measure}' needs {', '.join(found.needed)}, which only a claim can give",
             "choose another: shoal measures lists them",
         )
+    return found.unit
 
 
 def bounds_of(measure: str) -> tuple[float, float] | None:
     """The least and the greatest value that a measure can have, if there are such."""
     try:
-        return (0.0, 1.0) if find_unit(measure) in ("share", "0 or 1") else None
+        return (0.0, 1.0) if find_measure(measure).unit in ("share", "0 or 1") else None
     except PipelineError:
         return None
 
@@ -163,13 +103,13 @@ def measure_all(
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
     progress = progress if progress is not None else Silent()
     kept = _Kept(plan, tables)
-    cases = [question for question in asked if question.measure in CASES]
+    cases = [question for question in asked if isinstance(find_measure(question.measure), Case)]
     parts: list[tuple[str, Part]] = []
     if cases:  # the longest first
         parts.append(
             (f"{len(cases)} that look at runs one by one", partial(_cases, plan, kept, cases))
         )
-    parts += _aggregates(plan, kept, [q for q in asked if q.measure not in CASES])
+    parts += _aggregates(plan, kept, [q for q in asked if q not in cases])
     # One job each, a few at a time: together they would be one plan that takes longer to make than
     # to run, and one is put together while others run. They are too small for Spark to change its
     # mind on the way.
@@ -267,15 +207,14 @@ def _aggregates(
     plan: DataFrame, tables: _Kept, asked: Sequence[Question]
 ) -> Iterator[tuple[str, Part]]:
     """Parts for the measures that SQL computes: one part per table, or per measure of its own."""
-    by_table: dict[str, list[Asked]] = {}
+    by_table: dict[str, list[Question]] = {}
     for question in asked:
         found = find_measure(question.measure)
         found.check(question.parameters)
-        if found.table is None:
-            yield question.measure, partial(_alone, plan, tables, question)
+        if isinstance(found, Aggregate):
+            by_table.setdefault(found.table, []).append(question)
         else:
-            ask = Asked(question.key, found, question.parameters, question.experiments)
-            by_table.setdefault(found.table, []).append(ask)
+            yield question.measure, partial(_alone, plan, tables, question)
     for table, together in by_table.items():
         yield f"{len(together)} over {table}", partial(_together, plan, tables, table, together)
 
@@ -283,12 +222,12 @@ def _aggregates(
 def _alone(plan: DataFrame, tables: _Kept, question: Question) -> DataFrame:
     found = find_measure(question.measure)
     mine, theirs = _of(plan, question.experiments), tables.of(question.experiments)
-    values = found(mine, theirs, **question.parameters)
+    values: DataFrame = found(mine, theirs, **question.parameters)
     return values.select(F.lit(question.key).alias("measure"), *TIDY)
 
 
-def _together(plan: DataFrame, tables: _Kept, table: str, asked: Sequence[Asked]) -> DataFrame:
-    experiments = frozenset[str]().union(*(a.experiments or () for a in asked))
+def _together(plan: DataFrame, tables: _Kept, table: str, asked: Sequence[Question]) -> DataFrame:
+    experiments = frozenset[str]().union(*(a.experiments for a in asked))
     return per_run(_of(plan, experiments), tables.of(experiments), table, asked)
 
 
@@ -302,16 +241,18 @@ def _cases(plan: DataFrame, tables: _Kept, asked: Sequence[Question]) -> DataFra
     All that they need of a run comes to one worker, row after row: Spark sorts it, on disk if it
     must, and no more than one run is ever in memory.
     """
-    wanted: dict[str, list[Wanted]] = {}
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    wanted: dict[str, list[Question]] = {}
     needed: dict[str, set[str]] = {}
     """Per table the experiments of which a case reads it."""
     for question in asked:
-        case = find_case(question.measure, question.parameters)
-        for table in case.tables:
+        case = find_measure(question.measure)
+        case.check(question.parameters)
+        for table in case.tables if isinstance(case, Case) else ():
             needed.setdefault(table, set()).update(question.experiments)
         for experiment in question.experiments:
-            want = Wanted(question.key, question.measure, dict(question.parameters))
-            wanted.setdefault(experiment, []).append(want)
+            wanted.setdefault(experiment, []).append(question)
     done = tables["runs"].where("status = 'done'").select("run_id")
     runs = _of(plan, wanted).join(done, "run_id")
     rows = _packed(PLAN, runs.select("run_id", "configuration", *TIDY[:-1]))
@@ -320,7 +261,8 @@ def _cases(plan: DataFrame, tables: _Kept, asked: Sequence[Question]) -> DataFra
         mine = with_rows(ids, tables.of(experiments)[name])
         rows = rows.unionByName(_packed(name, mine), allowMissingColumns=True)
     together = rows.repartition("run_id").sortWithinPartitions("run_id", "table", "place")
-    return together.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), _DDL)
+    answers = from_arrow_schema(SCHEMA)
+    return together.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), answers)
 
 
 def _packed(name: str, rows: DataFrame) -> DataFrame:

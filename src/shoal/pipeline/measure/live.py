@@ -12,12 +12,12 @@ from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row
 from shoal.pipeline.measure.compute import (
-    Question,
     check_defaults,
     measure_all,
     questions,
     to_rows,
 )
+from shoal.pipeline.measure.registry import Question
 from shoal.pipeline.plan.experiment import PlannedRun, plan_frame
 from shoal.pipeline.progress import Progress
 from shoal.pipeline.tables.dataframes import Tables

@@ -18,6 +18,7 @@ import numpy as np
 from shoal.pipeline.judge.statistics import rank_correlation
 from shoal.pipeline.measure.cases import Value, case, mean, percentile_of
 from shoal.pipeline.measure.run_view import Run
+from shoal.simulation.topology import distances
 
 
 @dataclass
@@ -167,7 +168,7 @@ def _trees(run: Run) -> list[set[int]]:
     found = []
     for node in links:
         if node not in seen:
-            found.append(set(_distances(links, node)))
+            found.append(set(distances(links, node)))
             seen |= found[-1]
     return found
 
@@ -204,19 +205,9 @@ def overlay_diameter(run: Run) -> Value:
     if not links:
         return None
     largest = max(_trees(run), key=len)
-    hops = _distances(links, min(largest))
+    hops = distances(links, min(largest))
     farthest = max(hops, key=lambda node: (hops[node], node))
-    return max(_distances(links, farthest).values())
-
-
-def _distances(links: dict[int, dict[int, None]], start: int) -> dict[int, int]:
-    found, queue = {start: 0}, [start]
-    for node in queue:
-        for neighbour in links[node]:
-            if neighbour not in found:
-                found[neighbour] = found[node] + 1
-                queue.append(neighbour)
-    return found
+    return max(distances(links, farthest).values())
 
 
 @case("links", "notes", unit="links")
@@ -224,7 +215,7 @@ def mean_distance(run: Run) -> Value:
     """Links between two nodes of the tree at the end, on average over every 20th node's ways."""
     links = run.seen_as(Played).links
     starts = sorted(links)[::20]
-    return mean(hops for start in starts for hops in _distances(links, start).values() if hops)
+    return mean(hops for start in starts for hops in distances(links, start).values() if hops)
 
 
 @case("links", "notes", unit="correlation")
@@ -233,7 +224,7 @@ def degree_and_depth(run: Run) -> Value:
     found = run.seen_as(Played)
     degrees: dict[int, list[int]] = {}
     for root in (node for node in found.up if node not in found.parent):
-        for node, hops in _distances(found.links, root).items():
+        for node, hops in distances(found.links, root).items():
             degrees.setdefault(hops, []).append(len(found.links[node]))
     means = [sum(d) / len(d) for _, d in sorted(degrees.items()) if len(d) >= 5]
     if len(means) < 3:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.judge.samples import measure_key
 from shoal.stack.registry import suggestion
 
 if TYPE_CHECKING:
@@ -26,93 +28,86 @@ TIDY = ("experiment", "variant", "x", "seed", "value")
 EVER = 1e9
 
 
-def first_line(function: Callable[..., Any]) -> str:
-    """The first line of a function's docstring."""
-    return (function.__doc__ or "").strip().partition("\n")[0]
-
-
-def parameters_of(function: Callable[..., Any]) -> list[str]:
-    """The names of a function's parameters."""
-    return list(inspect.signature(function).parameters)
-
-
-def needed_of(function: Callable[..., Any], first: int) -> list[str]:
-    """The names of a function's parameters that have no default, from the ``first`` on."""
-    parameters = list(inspect.signature(function).parameters.values())[first:]
-    return [p.name for p in parameters if p.default is inspect.Parameter.empty]
-
-
-def check_parameters(measure: str, known: list[str], parameters: Mapping[str, Any]) -> None:
-    """An error if a measure has no such parameters."""
-    for parameter in parameters:
-        if parameter not in known:
-            raise PipelineError(
-                f"measure '{measure}' has no parameter '{parameter}'{suggestion(parameter, known)}",
-                "correct the claim or figure",
-            )
-
-
 class Measure:
-    """A registered measure; call it with a plan and tables."""
+    """A registered measure; call it with a plan and tables, a case with a run."""
 
-    def __init__(self, function: Callable[..., Any], table: str | None, unit: str) -> None:
+    given = 2
+    """Arguments of its function that are no parameters of the measure."""
+
+    def __init__(self, function: Callable[..., Any], unit: str) -> None:
+        self.function = function
         self.name = function.__name__
-        self.summary = first_line(function)
+        self.summary = (function.__doc__ or "").strip().partition("\n")[0]
         self.unit = unit
-        self.table = table
-        """The table it aggregates; None for a DataFrame function of its own."""
-        self._function = function
-        first = 0 if table else 2
-        self.parameters = parameters_of(function)[first:]
-        self.needed = needed_of(function, first)
+        parameters = list(inspect.signature(function).parameters.values())[self.given :]
+        self.parameters = [p.name for p in parameters]
+        self.needed = [p.name for p in parameters if p.default is inspect.Parameter.empty]
         """The parameters that have no default."""
+        _measures[self.name] = self
 
     def check(self, parameters: Mapping[str, Any]) -> None:
         """An error if it has no such parameters."""
-        check_parameters(self.name, self.parameters, parameters)
+        for parameter in parameters:
+            if parameter not in self.parameters:
+                near = suggestion(parameter, self.parameters)
+                raise PipelineError(
+                    f"measure '{self.name}' has no parameter '{parameter}'{near}",
+                    "correct the claim or figure",
+                )
 
-    def aggregate(self, **parameters: Any) -> Column:
-        """The aggregate over its table's rows of a run."""
-        column: Column = self._function(**parameters)
-        return column
+    def __call__(self, *given: Any, **parameters: Any) -> Any:
+        """What its function gives: of a case the value of a run."""
+        return self.function(*given, **parameters)
+
+
+class Frame(Measure):
+    """A measure that is a DataFrame function of plan and tables."""
 
     def __call__(self, plan: DataFrame, tables: Tables, **parameters: Any) -> DataFrame:
         """The values of planned runs that went well: ``experiment, variant, x, seed, value``."""
-        if self.table is None:
-            frame: DataFrame = self._function(plan, tables, **parameters)
-            return frame
-        asked = [Asked(self.name, self, parameters, None)]
-        return per_run(plan, tables, self.table, asked).select(*TIDY)
+        values: DataFrame = self.function(plan, tables, **parameters)
+        return values
 
 
-class Asked(NamedTuple):
-    """A measure to be computed: under which key, with which parameters, in which experiments."""
+class Aggregate(Frame):
+    """A measure that is an aggregate over a table's rows of a run."""
 
-    key: str
-    measure: Measure
+    given = 0
+
+    def __init__(self, function: Callable[..., Column], unit: str, table: str) -> None:
+        super().__init__(function, unit)
+        self.table = table
+
+    def __call__(self, plan: DataFrame, tables: Tables, **parameters: Any) -> DataFrame:
+        return per_run(plan, tables, self.table, [Question(self.name, parameters)]).select(*TIDY)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A measure with its parameters, and the experiments in which it is asked for."""
+
+    measure: str
     parameters: Mapping[str, Any]
-    experiments: frozenset[str] | None
+    experiments: frozenset[str] = frozenset()
+    """All if empty."""
+
+    @property
+    def key(self) -> str:
+        """The name under which its values are kept."""
+        return measure_key(self.measure, self.parameters)
 
 
 _measures: dict[str, Measure] = {}
 
 
-def over(table: str, unit: str = "") -> Callable[[Callable[..., Column]], Measure]:
+def over(table: str, unit: str = "") -> Callable[[Callable[..., Column]], Aggregate]:
     """Register a measure that is an aggregate over a table's rows of a run."""
-
-    def register(function: Callable[..., Column]) -> Measure:
-        return _measures.setdefault(function.__name__, Measure(function, table, unit))
-
-    return register
+    return lambda function: Aggregate(function, unit, table)
 
 
-def measure(unit: str = "") -> Callable[[Callable[..., DataFrame]], Measure]:
+def measure(unit: str = "") -> Callable[[Callable[..., DataFrame]], Frame]:
     """Register a measure that is a DataFrame function of plan and tables."""
-
-    def register(function: Callable[..., DataFrame]) -> Measure:
-        return _measures.setdefault(function.__name__, Measure(function, None, unit))
-
-    return register
+    return lambda function: Frame(function, unit)
 
 
 def registered() -> list[Measure]:
@@ -129,15 +124,15 @@ def find_measure(name: str) -> Measure:
     return _measures[name]
 
 
-def per_run(plan: DataFrame, tables: Tables, table: str, asked: Sequence[Asked]) -> DataFrame:
+def per_run(plan: DataFrame, tables: Tables, table: str, asked: Sequence[Question]) -> DataFrame:
     """Several measures of one table in one pass, as tidy rows with the key in ``measure``."""
     rows = run_rows(plan, tables, table)
-    values = [a.measure.aggregate(**a.parameters).cast("double") for a in asked]
+    values = [find_measure(a.measure).function(**a.parameters).cast("double") for a in asked]
     found = rows.groupBy("run_id").agg(*(v.alias(f"v{i}") for i, v in enumerate(values)))
     answers = []
     for i, a in enumerate(asked):
         answer = F.struct(F.lit(a.key).alias("measure"), F.col(f"v{i}").alias("value"))
-        if a.experiments is not None:
+        if a.experiments:
             answer = F.when(F.col("experiment").isin(sorted(a.experiments)), answer)
         answers.append(answer)
     each = with_rows(plan, found).withColumn("a", F.explode(F.array_compact(F.array(*answers))))

@@ -198,29 +198,60 @@ def _plain(value: Any) -> Any:
 
 MANY_REPAIRS = 500
 """More replaced links cost no more time: the tree is in pieces, in which little travels."""
+PERIODS = ("heartbeat", "period", "hello", "interval")
+"""Parameters that say how often, in seconds, a node acts though nothing happens."""
 
 
 def estimate(config: RunConfig) -> float:
-    """Roughly the seconds that a run takes on one core; fitted to runs of Frey's scenarios.
+    """Roughly the seconds that a run takes on one core, compiled; fitted to runs of the papers.
 
     Only sizes tasks and the time left; a sweep corrects it by what earlier runs took.
     """
-    nodes, workload = config.nodes, config.workload
-    events = nodes * config.duration * workload.rate(nodes) or len(workload.script)
+    nodes, duration, topology = config.nodes, config.duration, config.topology
+    routing, overlay, workload = config.routing, config.overlay or {}, config.workload
+    on_air = str(topology["name"]).startswith("air")
     # Where routing keeps tables, events reach those who want them and the nodes on the way.
     reach = 1.0 if config.reconfiguration is None else 0.25 + 0.5 * workload.subscribers
-    rate = config.topology.get("rate", 0.0)
-    repairs = config.duration * (rate if isinstance(rate, int | float) else 0.0)
-    repairs = min(repairs, MANY_REPAIRS)
+    repairs = 0.0 if on_air else min(duration * _number(topology.get("rate")), MANY_REPAIRS)
     control = nodes * (5e-4 + 1e-5 * repairs)
     # Subscriptions that travel some hops of a graph: a message each for the nodes within them.
-    horizon, degree = config.routing.get("horizon", 0), config.topology.get("degree", 5)
-    if isinstance(horizon, int) and isinstance(degree, int) and 0 < horizon < 8:
-        control += 1e-5 * nodes * workload.patterns_per_subscriber * min(nodes, degree**horizon)
-    if config.topology.get("compare"):  # with the optimum, for which the solver has some seconds
-        control += 0.1 * float(str(config.topology.get("seconds", 60.0)))
-    hop = 1e-5 if config.routing["name"] == "broadcast" else 1.2e-7  # which knows no arrays
-    return control + events * (hop * nodes * reach + 2e-7 * repairs)
+    horizon, degree = _number(routing.get("horizon")), _number(topology.get("degree"), 5)
+    if 0 < horizon < 8:
+        control += 5e-6 * nodes * workload.patterns_per_subscriber * min(nodes, degree**horizon)
+    if topology.get("compare"):  # with the optimum, for which the solver has some seconds
+        control += 0.02 * _number(topology.get("seconds"), 60.0)
+    up = float(nodes)
+    if builds_itself := overlay.get("name") != "given" and not on_air:
+        churn: Any = topology.get("churn") or {"mean": float("inf")}
+        up *= _number(churn.get("up"), 0.12 if churn.get("model") == "gnutella" else 1.0)
+        control += 2e-3 * up * (1 + duration / _number(churn.get("mean"), 2.3 * 3600))  # sessions
+    for period in (part[key] for part in (overlay, routing) for key in PERIODS if key in part):
+        mean = sum(period) / len(period) if isinstance(period, list | tuple) else _number(period)
+        control += 5e-5 * up * duration / mean if mean else 0.0
+    hop = 1.2e-7  # seconds for an event to reach one more node, on arrays
+    if builds_itself or routing["name"] == "air-flooding":
+        hop = 6e-7
+    elif on_air or config.modules or routing["name"] == "broadcast":
+        hop = 3e-6
+    if config.recovery is not None:
+        hop = 8e-6
+    return control + events(config) * (hop * nodes * reach + 2e-7 * repairs)
+
+
+def events(config: RunConfig) -> float:
+    """Events that a run publishes."""
+    workload = config.workload
+    if workload.script:
+        return float(sum(act.do == "publish" for act in workload.script))
+    start, end = workload.publish_window or (0.0, config.duration)
+    span = max(min(end, config.duration) - start, 0.0)
+    if workload.content is not None:
+        return span / workload.content.event_every
+    return config.nodes * span * workload.rate(config.nodes)
+
+
+def _number(value: object, otherwise: float = 0.0) -> float:
+    return float(value) if isinstance(value, int | float) else otherwise
 
 
 def unique(runs: Iterable[PlannedRun]) -> list[PlannedRun]:

@@ -31,6 +31,8 @@ _THEME = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", SHADE: 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """One per variant: a figure must be readable without colour."""
 
+COLOURS = 10
+"""Colours of the theme; beyond them variants take the same ones again, dashed."""
 _DASHES: Mapping[int, Any] = {5: (4, 2), 6: (1, 1.5), 7: (5, 1, 1, 1)}
 
 
@@ -44,12 +46,12 @@ class Style:
     @property
     def placeholder(self) -> str:
         """The colour that stands in for the theme's."""
-        return f"#0000{self.number + 16:02x}"
+        return f"#{self.number + 16:06x}"
 
     @property
     def css(self) -> str:
         """The theme's colour."""
-        return f"var(--series-{self.number})"
+        return f"var(--series-{self.number % COLOURS})"
 
     @property
     def marker(self) -> str:
@@ -59,7 +61,8 @@ class Style:
     @property
     def dashes(self) -> Any:
         """Dashes of its line, in matplotlib's terms."""
-        return (4, 2) if self.dashed else _DASHES.get(self.number, (None, None))
+        dashed = self.dashed or self.number >= COLOURS
+        return (4, 2) if dashed else _DASHES.get(self.number, (None, None))
 
 
 def styles(variants: Sequence[str], drawn: Sequence[str] = ()) -> dict[str, Style]:
@@ -110,14 +113,15 @@ def draw(
         bars = without_axis(lines)
         lying = bars and len(lines) > 6
         if bars:
-            _bars(axes, lines, style)
+            _bars(axes, lines, style, lying)
         else:
             _curves(axes, panel, lines, style, bounds)
             axes.set_xlabel(panel.x_label or x_label)
-            shown = {line.variant for line in lines}
-            for value in (p for p in printed if p.variant in shown):
-                colour = style[value.variant].placeholder
-                axes.plot(value.x, value.y, "x", color=colour, markersize=8, markeredgewidth=1.6)
+            shown = [line.variant for line in lines]
+            for i, value in enumerate(p for p in printed if p.variant in shown):
+                colour, of = style[value.variant].placeholder, shown.index(value.variant)
+                cross = axes.plot(value.x, value.y, "x", color=colour, markersize=8)[0]
+                cross.set(markeredgewidth=1.6, gid=f"printed-{i}-series-{of}")
         (axes.set_xlabel if lying else axes.set_ylabel)(panel.y_label)
         if panel.y_scale == "linear" and not lying:
             axes.yaxis.set_major_formatter(_tick)
@@ -148,10 +152,11 @@ def _marks(
     return tuple((round(float(x), 1), round(72 * HEIGHT - float(y), 1)) for x, y in places)
 
 
-def _beneath(lines: Sequence[Line]) -> list[int]:
-    """Number of later lines that coincide with each line."""
+def _beneath(panel: Panel, lines: Sequence[Line]) -> list[int]:
+    """Number of later lines that coincide with each line, at the scale of the drawing."""
     values = [[e.value for e in line.estimates] for line in lines]
-    spread = np.ptp(np.concatenate(values)) or 1.0
+    from_zero = panel.y_from_zero and panel.y_scale == "linear"
+    spread = np.ptp(np.concatenate([*values, [0.0] * from_zero])) or 1.0
 
     def same(a: int, b: int) -> bool:
         return len(values[a]) == len(values[b]) and bool(
@@ -170,7 +175,7 @@ def _curves(
 ) -> None:
     if panel.shade is not None:
         axes.axvspan(*panel.shade, color=SHADE, linewidth=0, zorder=0)
-    beneath = _beneath(lines)
+    beneath = _beneath(panel, lines)
     for i, line in enumerate(lines):
         look = style[line.variant]
         means = [e.value for e in line.estimates]
@@ -220,6 +225,8 @@ def _limit(
     if panel.y_from_zero:
         low, high = min(0.0, low), max(0.0, high)
     if bounds is not None:
+        if high < bounds[1] < high + 0.1 * (high - low):  # nearly there: show the end itself
+            high = bounds[1]
         room = 0.02 * (min(high, bounds[1]) - max(low, bounds[0]))  # for the width of a line
         low, high = max(low, bounds[0]), min(high, bounds[1] + room)
     elif panel.relative_to is None and min(means) >= 0:  # what is counted does not go below 0
@@ -227,34 +234,26 @@ def _limit(
     axes.set_ylim(low, high)
 
 
-def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
+def _bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style], lying: bool) -> None:
     """Without an axis: one bar per variant; lying where there are many, or names would collide."""
-    if len(lines) > 6:
-        _lying_bars(axes, lines, style)
-        return
+    places = [-i if lying else i for i in range(len(lines))]
     for i, line in enumerate(lines):
         estimate, colour = line.estimates[0], style[line.variant].placeholder
-        axes.bar(i, estimate.value, width=0.62, color=colour, alpha=0.85, linewidth=0)
+        bar = axes.barh if lying else axes.bar
+        drawn = bar(places[i], estimate.value, 0.64, color=colour, alpha=0.85, linewidth=0)
+        drawn[0].set_gid(f"series-{i}")
         if estimate.low is not None and estimate.high is not None:
-            axes.plot([i, i], [_low(estimate), estimate.high], color=INK, linewidth=1.2)
-    axes.set_xticks(range(len(lines)), [line.variant for line in lines])
-    axes.tick_params(axis="x", length=0)
+            ends, beside = [_low(estimate), estimate.high], [places[i], places[i]]
+            points = (ends, beside) if lying else (beside, ends)
+            axes.plot(*points, color=INK, linewidth=1.2, gid=f"band-{i}")
+    (axes.set_yticks if lying else axes.set_xticks)(places, [line.variant for line in lines])
+    axes.tick_params(axis="y" if lying else "x", length=0)
 
 
 def _low(estimate: Estimate) -> float:
     """The low end of an interval; what is counted from 0 up does not go below it."""
     low = estimate.value if estimate.low is None else estimate.low
     return max(low, 0.0) if estimate.value >= 0 else low
-
-
-def _lying_bars(axes: Axes, lines: Sequence[Line], style: Mapping[str, Style]) -> None:
-    for i, line in enumerate(lines):
-        estimate, colour = line.estimates[0], style[line.variant].placeholder
-        axes.barh(-i, estimate.value, height=0.66, color=colour, alpha=0.85, linewidth=0)
-        if estimate.low is not None and estimate.high is not None:
-            axes.plot([_low(estimate), estimate.high], [-i, -i], color=INK, linewidth=1.2)
-    axes.set_yticks([-i for i in range(len(lines))], [line.variant for line in lines])
-    axes.tick_params(axis="y", length=0)
 
 
 _RC: Any = {  # a dict of matplotlib's own literal type
@@ -322,7 +321,7 @@ _SHAPES = {
 
 def swatch(look: Style) -> str:
     """A variant's line and sign, for a legend."""
-    dashes = ' stroke-dasharray="6 3"' if look.dashed else ""
+    dashes = f' stroke-dasharray="{" ".join(map(str, look.dashes))}"' if look.dashes[0] else ""
     return (
         f'<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" style="color:{look.css}">'
         f'<path d="M1 6h26" stroke="currentColor" stroke-width="2"{dashes}/>'

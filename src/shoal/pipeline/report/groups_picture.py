@@ -16,6 +16,7 @@ from shoal.content import Attributes
 from shoal.pipeline.measure.dps_cases import Forest, Key
 from shoal.pipeline.measure.dps_traces import VALUES, fields
 from shoal.pipeline.measure.run_view import Run
+from shoal.pipeline.report.tree_picture import framed
 from shoal.routing.dps.labels import EVERYTHING, label
 from shoal.stack import StackError
 
@@ -115,20 +116,8 @@ class _Picture:
         width = max(COLUMN * len(self.trees), 2 * COLUMN)
         event = ", ".join(f"{name} = {value!r}" for name, value in self.way.values.items())
         told = f"the way of the event {event}" if event else "no event was published"
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} '
-                f'{self.height + ROW:g}" font-family="sans-serif" font-size="12" role="img">',
-                f"<title>{escape(title)}</title>",
-                f'<rect width="{width:g}" height="{self.height + ROW:g}" fill="#ffffff"/>',
-                f'<text x="16" y="24" font-size="16" font-weight="bold">{escape(title)}; '
-                f"{escape(told)}</text>",
-                *_legend(),
-                *drawn,
-                "</svg>",
-                "",
-            ]
-        )
+        heading = f"{title}; {told}"
+        return framed(width, self.height + ROW, title, heading, [*_legend(), *drawn])
 
     def _tree(self, place: int, attribute: str) -> list[str]:
         """One outline."""

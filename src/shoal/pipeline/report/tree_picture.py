@@ -43,6 +43,20 @@ def tree_picture(notes: Iterable[Mapping[str, Any]], title: str = "") -> str:
     return _Picture(places, parents, edges, values).svg(title)
 
 
+def framed(width: float, height: float, title: str, heading: str, parts: Iterable[str]) -> str:
+    """A picture on white, with its title for those who cannot see it and a heading."""
+    lines = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:.1f}" '
+        'font-family="sans-serif" font-size="11.5" role="img">',
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{width:g}" height="{height:.1f}" fill="#ffffff"/>',
+        f'<text x="16" y="22" font-size="15" font-weight="bold">{escape(heading)}</text>',
+        *parts,
+        "</svg>\n",
+    )
+    return "\n".join(lines)
+
+
 class _Picture:
     def __init__(
         self,
@@ -67,14 +81,7 @@ class _Picture:
         """The whole picture."""
         total = sum(self.values["overhead"].values())
         words = title or f"{len(self.at)} nodes, total overhead {total:,.6g}"
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {self.height:.1f}" '
-            'font-family="sans-serif" font-size="11" role="img">',
-            f"<title>{escape(words)}</title>",
-            f'<rect width="{WIDTH:g}" height="{self.height:.1f}" fill="#ffffff"/>',
-            f'<text x="16" y="22" font-size="15" font-weight="bold">{escape(words)}</text>',
-            *self._legend(),
-        ]
+        parts = self._legend()
         for a, b in sorted(self.edges):
             parts.append(self._line(a, b, "#b4b4b4", 1.0))
         for node, parent in sorted(self.parents.items()):
@@ -84,7 +91,7 @@ class _Picture:
             parts += self._bars(node)
         for node in sorted(self.at):  # above all bars, so that each number is read
             parts += self._mark(node)
-        return "\n".join([*parts, "</svg>", ""])
+        return framed(WIDTH, self.height, words, words, parts)
 
     def _legend(self) -> list[str]:
         parts, x = [], 16.0

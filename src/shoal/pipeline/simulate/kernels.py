@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shoal.pipeline.plan.experiment import PlannedRun
+from shoal.pipeline.plan.experiment import PlannedRun, events
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.run import WORTH_ARRAYS
 from shoal.stack import StackError
@@ -24,9 +24,8 @@ def prepare_kernels(runs: Iterable[PlannedRun]) -> None:
     for run in runs:
         raw = msgspec.json.decode(run.configuration)
         config = parse_config(raw)
-        events = raw["nodes"] * raw["duration"] * config.workload.rate(raw["nodes"])
         stack = f"{raw['routing']} {raw['topology']['name']}"
-        if stack in tried or events * raw["nodes"] < WORTH_ARRAYS:
+        if stack in tried or events(config) * config.nodes < WORTH_ARRAYS:
             continue
         tried.add(stack)
         try:

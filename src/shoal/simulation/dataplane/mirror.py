@@ -120,43 +120,34 @@ class Tap(Routing):
         raise AssertionError("a publication reached the objects behind a data plane")
 
     def subscribe(self, filter: Filter) -> None:
-        """Pass on."""
         self.mirror.change(changes.WISH, self.node, pattern_number(filter), 1)
         self.routing.subscribe(filter)
 
     def unsubscribe(self, filter: Filter) -> None:
-        """Pass on."""
         self.mirror.change(changes.WISH, self.node, pattern_number(filter), 0)
         self.routing.unsubscribe(filter)
 
     def advertise(self, filter: Filter) -> None:
-        """Pass on."""
         self.routing.advertise(filter)
 
     def unadvertise(self, filter: Filter) -> None:
-        """Pass on."""
         self.routing.unadvertise(filter)
 
     def parent_changed(self, parent: NodeId) -> None:
-        """Pass on."""
         self.routing.parent_changed(parent)
 
     def link_renewed(self, neighbour: NodeId) -> None:
-        """Pass on."""
         self.routing.link_renewed(neighbour)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """Pass on."""
         self.routing.link_up(neighbour, reconfiguration)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """Pass on."""
         self.routing.link_down(neighbour, reconfiguration)
 
     def link_replaced(
         self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
     ) -> None:
-        """Pass on."""
         self.routing.link_replaced(old, near, far, reconfiguration)
 
 

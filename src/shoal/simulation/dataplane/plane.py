@@ -75,21 +75,17 @@ class DataPlane(Plane):
     # What the network tells
 
     def connected(self, channel: Channel) -> None:
-        """See :class:`Plane`."""
         if channel.quality < 1.0 or channel.delay != self.network.delay:
             self.rule = self.rule._replace(plain=False)
         self.mirror.add_channel(channel.source, channel.target, channel.delay, channel.quality)
 
     def disconnected(self, channel: Channel) -> None:
-        """See :class:`Plane`."""
         self.mirror.drop_channel(channel.source, channel.target)
 
     def crashed(self, node: int) -> None:
-        """See :class:`Plane`."""
         self.mirror.crash(node)
 
     def transmit(self, channel: Channel, duration: int) -> int:
-        """See :class:`Plane`."""
         times = self.mirror.state.channels.times
         number = self.mirror.channels[channel.source, channel.target]
         at = max(int(times[number, s.FREE_AT]), self.kernel.now) + duration

@@ -130,7 +130,6 @@ class HorizonMirror(HorizonWatcher):
         self.tuned()
 
     def entry(self, source: NodeId, filter: Filter, before: int, now: int) -> None:
-        """See :class:`HorizonWatcher`."""
         number = pattern_number(filter)
         if before > 0:
             self.mirror.change(changes.CLEAR, self.node, source, before - 1, number)
@@ -138,13 +137,11 @@ class HorizonMirror(HorizonWatcher):
             self.mirror.change(changes.PUT, self.node, source, now - 1, number)
 
     def leaf(self, neighbour: NodeId, filters: tuple[Filter, ...] | None) -> None:
-        """See :class:`HorizonWatcher`."""
         self.mirror.change(changes.IS_LEAF, self.node, neighbour, filters is not None)
         for filter in filters or ():
             self.mirror.change(changes.LEAF_WISH, self.node, neighbour, pattern_number(filter))
 
     def tuned(self) -> None:
-        """See :class:`HorizonWatcher`."""
         routing = self.routing
         self.mirror.change(
             changes.LIMITS, self.node, routing.follows, routing.fanout(False), routing.fanout(True)
@@ -179,7 +176,6 @@ class WatchedOnArrays(Observed):
         self.node = node
 
     def look(self) -> None:
-        """See :class:`Observed`."""
         counts: list[int] = self.mirror.state.nodes.watched[self.node].tolist()
         self.sent, self.wanted, self.missed = counts
 

@@ -170,33 +170,12 @@ SENT_COPIES, WANTED, MISSED = range(3)
 FROM, TO, UP = range(3)
 DELAY, FREE_AT = range(2)
 
-# Indices into State.now.
-NOW = 0
-ORDER = 1
-HEAD = 2
-TAIL = 3
-HEAP = 4
-NEXT = 5
-NEXT_ORDER = 6
-FREE_PLACES = 7
-VERSION = 8
-COMPONENTS = 9
-DUE = 10
-DELIVERIES = 11
-WRONG_EVENT = 12
-WRONG_NODE = 13
-BIN_NUMBER = 14
-COUNTS_FROM = 15  # what follows counts what happened since it was last looked at
-HANDLED = 15
-LOST = 16
-SENT = 17
-MISROUTED = 18
-REACHED = 19
-UNLINKED = 20
-MESSAGES = 21
-DUPLICATES = 22  # and their hops, and the deterministic ones of them
-ENDS = 25  # likewise
-COUNTERS = 28
+# Indices into State.now. What follows COUNTS_FROM counts what happened since it was last looked at;
+# of DUPLICATES and ENDS also their hops, and the deterministic ones of these.
+NOW, ORDER, HEAD, TAIL, HEAP, NEXT, NEXT_ORDER, FREE_PLACES, VERSION, COMPONENTS, DUE = range(11)
+DELIVERIES, WRONG_EVENT, WRONG_NODE, BIN_NUMBER, COUNTS_FROM = range(11, 16)
+HANDLED, LOST, SENT, MISROUTED, REACHED, UNLINKED, MESSAGES = range(COUNTS_FROM, 22)
+DUPLICATES, ENDS, COUNTERS = range(22, 29, 3)
 
 
 def words(count: int) -> int:

@@ -68,7 +68,6 @@ class TableMirror(TableWatcher):
         """How many patterns each source holds."""
 
     def added(self, source: NodeId, filter: Filter) -> None:
-        """See :class:`TableWatcher`."""
         if source != LOCAL:
             held = self.held.get(source, 0)
             self.held[source] = held + 1
@@ -77,7 +76,6 @@ class TableMirror(TableWatcher):
             self.mirror.change(changes.PUT, self.node, source, 0, pattern_number(filter))
 
     def removed(self, source: NodeId, filter: Filter) -> None:
-        """See :class:`TableWatcher`."""
         if source != LOCAL:
             self.held[source] -= 1
             if self.held[source]:
@@ -94,7 +92,6 @@ class HierarchyMirror(TableMirror):
         self.routing = routing
 
     def neighbours_changed(self) -> None:
-        """See :class:`TableWatcher`."""
         parent = self.routing.parent
         if parent not in self.routing.neighbours:
             parent = -1
