@@ -74,6 +74,8 @@ def test_the_tree_at_the_end(run: Run) -> None:
 
 def test_what_became_of_the_orphans(run: Run) -> None:
     assert overlays.strategy_share(run, "R") == 0.5
+    assert overlays.strategy_lead(run, "R") == 0.0
+    assert overlays.strategy_lead(run, "G") == -0.5
     assert overlays.repair_delay(run, 1.0) == 0.5
     assert overlays.mean_repair_delay(run) == pytest.approx(0.4)
     assert overlays.links_beyond_orphans(run) == 0

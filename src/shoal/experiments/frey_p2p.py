@@ -106,10 +106,10 @@ P2P = (
         p2p(record=["traffic", "links", "repairs", "publications"]),
         seeds=10,
     ),
-    _on_lstree("p2p-scale", "System scale on LSTree", _short(900.0), seeds=5).along(
+    _on_lstree("p2p-scale", "System scale on LSTree", _short(900.0), seeds=10).along(
         "nodes", tuple(2 * n for n in TREE_OF_SIZE), (200, 540), "nodes (half of them awake)"
     ),
-    _on_lstree("p2p-density", "Density of subscribers on LSTree", P_DEFAULT, seeds=5).along(
+    _on_lstree("p2p-density", "Density of subscribers on LSTree", P_DEFAULT, seeds=10).along(
         "workload.subscribers",
         (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
         (0.05, 0.4, 1.0),
@@ -121,7 +121,7 @@ P2P = (
         tuple(n * PER_MINUTE for n in (15, 500)),
         "events per second and node",
     ),
-    _on_lstree("p2p-traffic", "Traffic over time on LSTree", _short(600.0), seeds=3).along(
+    _on_lstree("p2p-traffic", "Traffic over time on LSTree", _short(600.0), seeds=10).along(
         "workload.publish_rate",
         tuple(n * PER_MINUTE for n in (50, 200, 800, 1600, 3200)),
         (3200 * PER_MINUTE,),

@@ -241,6 +241,17 @@ def strategy_share(run: Run, strategy: str) -> Value:
     return mean(how == strategy for how, _ in run.seen_as(Played).reattached)
 
 
+@case("links", "notes", unit="share")
+def strategy_lead(run: Run, strategy: str) -> Value:
+    """Share of the orphans that one strategy served, less the share of the next best one."""
+    served = Counter(how for how, _ in run.seen_as(Played).reattached)
+    if not served:
+        return None
+    mine = served.pop(strategy, 0)
+    others = max(served.values(), default=0)
+    return (mine - others) / (mine + served.total())
+
+
 @case("links", "notes", unit="s")
 def repair_delay(run: Run, percentile: float = 0.95) -> Value:
     """Seconds from the loss of a parent to a new one, at a percentile; 1 is the longest."""
