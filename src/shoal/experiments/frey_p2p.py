@@ -106,7 +106,7 @@ P2P = (
         p2p(record=["traffic", "links", "repairs", "publications"]),
         seeds=10,
     ),
-    _on_lstree("p2p-scale", "System scale on LSTree", _short(900.0), seeds=10).along(
+    _on_lstree("p2p-scale", "System scale on LSTree", _short(900.0), seeds=5).along(
         "nodes", tuple(2 * n for n in TREE_OF_SIZE), (200, 540), "nodes (half of them awake)"
     ),
     _on_lstree("p2p-density", "Density of subscribers on LSTree", P_DEFAULT, seeds=10).along(
