@@ -10,7 +10,7 @@ from typing import Any
 from shoal.experiments.frey_examples import act, example
 from shoal.experiments.frey_scenarios import OVERHEAD, THESIS, chosen, quiet, wants
 from shoal.pipeline.judge.claims import load_claims
-from shoal.pipeline.paper import Figure, Panel, Paper
+from shoal.pipeline.paper import Panel, Paper, load_figures
 from shoal.pipeline.plan.experiment import Experiment, merge, single
 
 # Section 15.1
@@ -229,83 +229,12 @@ def pair(experiment: str) -> tuple[Panel, Panel]:
     )
 
 
-def _bytes(experiment: str) -> tuple[Panel, Panel]:
-    return (
-        Panel(experiment, "routing_bytes", "bytes, tables", ALL, title="repairing tables"),
-        Panel(experiment, "overlay_bytes", "bytes, overlay", ALL, title="maintaining the overlay"),
-    )
-
-
-FIGURES = (
-    Figure(
-        "15.1",
-        "System scale",
-        pair("p2p-scale"),
-        "Timed saves 60% at every size, more than on random replacements; Informed Link Activation "
-        "hardly more than Timed.",
-        ("T15.2-a", "T15.2-b", "T15.2-c"),
-    ),
-    Figure(
-        "15.2",
-        "Density of subscribers",
-        pair("p2p-density"),
-        "Most is saved where subscribers are sparse. The cost has its maximum at about 40%, most "
-        "marked for Strawman.",
-        ("T15.2-f", "T15.2-g", "T15.2-h"),
-    ),
-    Figure(
-        "15.3",
-        "Publish rate",
-        pair("p2p-publish"),
-        "Up to 500 events a minute the cost of a reconfiguration hardly depends on their number.",
-        ("T15.2-i", "T15.2-j"),
-    ),
-    Figure(
-        "15.4",
-        "Tables and overlay",
-        (*_bytes("p2p-scale"), *_bytes("p2p-density")),
-        "To repair tables costs far more than to maintain the overlay.",
-        ("T15.2-k",),
-    ),
-    Figure(
-        "15.5",
-        "Reconfigurations and events in a run",
-        (
-            Panel(
-                "p2p",
-                "bytes_over_time",
-                "bytes per second, reconfigurations",
-                ("SM",),
-                x_label="time (s)",
-            ),
-            Panel("p2p-traffic", "event_level", "bytes per second, events", ALL),
-        ),
-        "Strawman's peaks lie above the traffic of events up to 3,200 events a minute.",
-        ("T15.2-l",),
-    ),
-    Figure(
-        "15.6",
-        "Peaks",
-        (
-            Panel(
-                "p2p-traffic",
-                "reconfiguration_peak",
-                "bytes per second in the busiest seconds",
-                ALL,
-                {"above": 0.01},
-            ),
-        ),
-        "The optimised protocols flatten the peaks.",
-        ("T15.2-m",),
-    ),
-)
-
 PAPER = Paper(
     name="frey-p2p",
     title="Publish/subscribe in peer-to-peer networks: routing on a tree that repairs itself",
     citation=f"{THESIS} Chapters 12, 14 and 15.",
     experiments=(*P2P, *WORKED, CHAPTER_7),
     claims=load_claims(Path(__file__).with_name("frey_p2p.claims.yaml")),
-    figures=FIGURES,
+    figures=load_figures(Path(__file__).with_name("frey_p2p.figures.yaml")),
     variants=LABELS,
 )

@@ -5,7 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
+import yaml
+from msgspec import structs
 
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim, Comparison
@@ -14,8 +19,7 @@ from shoal.simulation.config import parse_config
 from shoal.stack import StackError
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
     """One set of axes: a measure of an experiment's variants along its axis."""
 
     experiment: str
@@ -23,7 +27,7 @@ class Panel:
     y_label: str
     variants: tuple[str, ...] = ()
     """Variants in the order of the legend; all of the experiment's if not given."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = {}
     relative_to: str | None = None
     as_: Comparison = "improvement"
     x_label: str = ""
@@ -38,21 +42,25 @@ class Panel:
     """A span of the x axis to set off."""
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A figure of the paper: its panels, and in our words what the paper shows there."""
 
     name: str
     """Number of the figure in the paper: ``7.3``."""
     title: str
     panels: tuple[Panel, ...]
-    says: str
-    claims: tuple[str, ...]
+    says: str = ""
+    claims: tuple[str, ...] = ()
 
     def only(self, experiments: Collection[str]) -> Figure:
         """This figure with only the panels that show one of these experiments."""
         shown = tuple(panel for panel in self.panels if panel.experiment in experiments)
-        return replace(self, panels=shown)
+        return structs.replace(self, panels=shown)
+
+
+def load_figures(path: Path) -> tuple[Figure, ...]:
+    """Figures from a YAML file."""
+    return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), tuple[Figure, ...])
 
 
 @dataclass(frozen=True)
