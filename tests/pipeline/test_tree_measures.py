@@ -19,7 +19,7 @@ from shoal.pipeline.plan.experiment import Experiment, merge
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.config import canonical_json
 
-EXAMPLES = {experiment.name: experiment for experiment in (*PLACES, *WORKED)}
+EXAMPLES = {experiment.name: experiment for experiment in (*PLACES, *WORKED.values())}
 
 
 def run_of(experiment: Experiment, variant: str, more: Mapping[str, Any] | None = None) -> Run:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments.frey_examples import INVARIANTS, WORKED
-from shoal.experiments.frey_scenarios import EVENTS, LABELS, OVERHEAD, THESIS
+from shoal.experiments.frey_scenarios import EXPERIMENTS, LABELS, THESIS
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Paper, load_figures
 
@@ -13,7 +12,7 @@ PAPER = Paper(
     name="frey-routing",
     title="Publish/subscribe on dynamic trees: five ways to keep routes right",
     citation=f"{THESIS} Parts I and II.",
-    experiments=(*OVERHEAD, *EVENTS, *WORKED, *INVARIANTS),
+    experiments=tuple(EXPERIMENTS.values()),
     claims=load_claims(Path(__file__).with_name("frey_routing.claims.yaml")),
     figures=load_figures(Path(__file__).with_name("frey_routing.figures.yaml")),
     variants=LABELS,

@@ -63,6 +63,30 @@ def load_figures(path: Path) -> tuple[Figure, ...]:
     return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), tuple[Figure, ...])
 
 
+def load_experiments(path: Path) -> dict[str, Experiment]:
+    """Experiments from a YAML file, by name: the fields of :class:`Experiment`, written shorter.
+
+    A base with ``like`` changes one of the file's ``bases``, a list of variants takes those of the
+    file's by label, and ``along`` holds the fields of the axis. Few seeds are the quick tier's too.
+    """
+    file = yaml.safe_load(path.read_text("utf-8"))
+
+    def base(changes: dict[str, Any]) -> dict[str, Any]:
+        if "like" not in changes:
+            return changes
+        return merge(base(file["bases"][changes["like"]]), {**changes, "like": None})
+
+    def experiment(along: Mapping[str, Any] | None = None, **entry: Any) -> Experiment:
+        entry["base"] = base(entry["base"])
+        if isinstance(entry["variants"], list):
+            entry["variants"] = {label: file["variants"][label] for label in entry["variants"]}
+        entry.setdefault("quick_seeds", min(5, entry.get("seeds", 5)))
+        entry |= along or {}
+        return Experiment(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+
+    return {entry["name"]: experiment(**entry) for entry in file["experiments"]}
+
+
 @dataclass(frozen=True)
 class Paper:
     """A work whose results can be reproduced."""
