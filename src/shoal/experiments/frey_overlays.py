@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments import frey_dhtree_scenarios as dhtree
-from shoal.experiments.frey_overlays_scenarios import EARLY, EXPERIMENTS, LABELS
 from shoal.experiments.frey_scenarios import THESIS
 from shoal.pipeline.judge.claims import Claim, load_claims
 from shoal.pipeline.judge.readings import with_readings
-from shoal.pipeline.paper import Paper, load_figures
+from shoal.pipeline.paper import Paper, load_experiments, load_figures
+
+LSTREE = load_experiments(Path(__file__).with_name("frey_overlays.experiments.yaml"))
+DHTREE = load_experiments(Path(__file__).with_name("frey_dhtree.experiments.yaml"))
+DHTREE_CLAIMS = load_claims(Path(__file__).with_name("frey_dhtree.claims.yaml"))
+LABELS = {
+    "RMG": "Regional, BreakMaxDegree, Global",
+    "RDGM": "Regional, Downstream, Global, BreakMaxDegree",
+    "DRGM": "Downstream, Regional, Global, BreakMaxDegree",
+    "RUmDGM": "Regional, Upstream, BreakMinDegree, Downstream, Global, BreakMaxDegree",
+    "DUmRGM": "Downstream, Upstream, BreakMinDegree, Regional, Global, BreakMaxDegree",
+    "RGDM": "Regional, Global, Downstream, BreakMaxDegree",
+    "Overcast": "ancestors only, no limit on degrees",
+    "Overcast+G": "ancestors, then Global, no limit on degrees",
+    "RMG integer": "RMG with hop counts for depths",
+    "DUmRGM integer": "DUmRGM with hop counts for depths",
+    "RG": "Regional, Global, no limit on degrees",
+    "RMG at rest": "RMG that never spreads depths again",
+    "RDGM corrupted": "RDGM whose caches are filled with random nodes every 30 s",
+    "DHTree": "DHTree, Timed Deferred Unsubscription",
+}
 
 
 def _stated(experiment: str, variant: str) -> tuple[str, str]:
@@ -19,7 +37,7 @@ def _stated(experiment: str, variant: str) -> tuple[str, str]:
 
 def _early(experiment: str, variant: str) -> tuple[str, str]:
     """They also look a second after they became root."""
-    return EARLY if experiment == "catastrophic" else experiment, variant
+    return "catastrophic-early" if experiment == "catastrophic" else experiment, variant
 
 
 def _readings(claim: Claim) -> Claim:
@@ -33,11 +51,11 @@ PAPER = Paper(
     name="frey-overlays",
     title="Trees that build and heal themselves",
     citation=f"{THESIS} Part III, chapters 9 to 12.",
-    experiments=(*EXPERIMENTS, *dhtree.PLACES, *dhtree.PROTOCOL),
+    experiments=(*LSTREE.values(), *DHTREE.values()),
     claims=(
         *map(_readings, load_claims(Path(__file__).with_name("frey_overlays.claims.yaml"))),
-        *dhtree.CLAIMS,
+        *DHTREE_CLAIMS,
     ),
     figures=load_figures(Path(__file__).with_name("frey_overlays.figures.yaml")),
-    variants={**LABELS, **dhtree.LABELS},
+    variants=LABELS,
 )
