@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments import shopparent_scenarios as scenarios
 from shoal.experiments.shopparent_dynamics import DYNAMICS
-from shoal.experiments.shopparent_examples import EXAMPLES, INVARIANTS
-from shoal.experiments.shopparent_scenarios import HULL, SHARED, UNION
+from shoal.experiments.shopparent_examples import EXAMPLES, LISTED, MERGES
 from shoal.pipeline.judge.claims import Claim, load_claims
 from shoal.pipeline.judge.readings import Place, with_readings
 from shoal.pipeline.paper import Paper, load_figures
 
-MERGES = (("hull", HULL), ("union", UNION))
-"""Readings of how interests add up, each with the end of its variants' labels."""
 LABELS = {
     "RANDOM": "a random parent, one covering interval per node",
     "NHOP": "SP-NHOP: fewest hops to the root",
@@ -29,7 +25,7 @@ LABELS = {
     "COMBOerr shared ∪": "SP-COMBO with one error for both, interests as unions",
 }
 
-EXPERIMENTS = (*scenarios.FIGURES, *INVARIANTS, *EXAMPLES, *DYNAMICS)
+EXPERIMENTS = (*LISTED.values(), *EXAMPLES, *DYNAMICS)
 _VARIANTS = {experiment.name: experiment.variants for experiment in EXPERIMENTS}
 
 
@@ -37,8 +33,8 @@ def _reading(merge: str, error: str | None = None) -> Place:
     """Where a reading of merged interests, and of the error, has its runs."""
 
     def place(experiment: str, variant: str) -> tuple[str, str]:
-        where, label = experiment.removesuffix("-hull"), variant.removesuffix(UNION)
-        if merge == HULL and f"{where}-hull" in _VARIANTS:
+        where, label = experiment.removesuffix("-hull"), variant.removesuffix(MERGES["union"])
+        if merge == MERGES["hull"] and f"{where}-hull" in _VARIANTS:
             where += "-hull"
         if error is not None and label.startswith("COMBOerr"):
             label = f"COMBOerr{error}"
@@ -52,16 +48,16 @@ def _readings(claim: Claim) -> Claim:
     """A claim under both readings of merged interests; if about errors, under both of these."""
     named = {variant for check in claim.checks for _, variant in check.places()}
     if any(variant.startswith("COMBOerr") for variant in named):
-        terms = (("two errors", ""), ("one error", SHARED))
+        terms = (("two errors", ""), ("one error", " shared"))
         return with_readings(
             claim,
             {
                 f"{how}, {words}": _reading(merge, error)
-                for how, merge in MERGES
+                for how, merge in MERGES.items()
                 for words, error in terms
             },
         )
-    return with_readings(claim, {how: _reading(merge) for how, merge in MERGES})
+    return with_readings(claim, {how: _reading(merge) for how, merge in MERGES.items()})
 
 
 PAPER = Paper(
