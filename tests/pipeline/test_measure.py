@@ -113,6 +113,21 @@ def test_improvement_pairs_with_strawman_at_the_same_seed(ran: Ran) -> None:
         assert value == pytest.approx(100 * (1 - mine / strawman))
 
 
+def test_variants_are_compared_at_the_same_point_of_the_axis(spark: SparkSession) -> None:
+    strawman, timed = chosen("SM", "TDU").values()
+    swept = replace(SMALL, variants={"A": strawman, "A static": timed}).along("nodes", (10, 20))
+    ran = Ran(spark, swept)
+    got = {
+        (row["variant"], row["x"], row["seed"]): row["value"]
+        for row in find_measure("delivery")(ran.plan, ran.tables).collect()
+    }
+    gains = find_measure("gain")(ran.plan, ran.tables).collect()
+    assert len(gains) == 4  # points x seeds
+    for row in gains:
+        static = got["A static", row["x"], row["seed"]]
+        assert row["value"] == pytest.approx(got["A", row["x"], row["seed"]] - static)
+
+
 def test_repairs_that_cause_no_message_have_no_time_to_settle(spark: SparkSession) -> None:
     forwarding = {"routing": {"name": "event-forwarding"}, "reconfiguration": None}
     small = replace(SMALL, variants={**chosen("SM"), "EF": forwarding}, seeds=1)

@@ -32,7 +32,7 @@ from shoal.pipeline.measure.registry import (
     with_rows,
 )
 from shoal.pipeline.paper import Figure
-from shoal.pipeline.progress import Progress, Silent
+from shoal.pipeline.progress import Progress
 from shoal.pipeline.tables.dataframes import Tables as FolderTables
 from shoal.record import columns
 
@@ -101,7 +101,7 @@ def measure_all(
     plan: DataFrame, tables: Tables, asked: Sequence[Question], progress: Progress | None = None
 ) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
-    progress = progress if progress is not None else Silent()
+    progress = progress or Progress()
     kept = _Kept(plan, tables)
     cases = [question for question in asked if isinstance(find_measure(question.measure), Case)]
     parts: list[tuple[str, Part]] = []
