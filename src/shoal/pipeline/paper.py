@@ -82,7 +82,8 @@ def load_experiments(path: Path) -> dict[str, Experiment]:
             entry["variants"] = {label: file["variants"][label] for label in entry["variants"]}
         entry.setdefault("quick_seeds", min(5, entry.get("seeds", 5)))
         entry |= along or {}
-        return Experiment(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+        fields: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        return Experiment(**fields)
 
     return {entry["name"]: experiment(**entry) for entry in file["experiments"]}
 

@@ -261,7 +261,7 @@ def activation_errors(run: Run, both_sides: bool = False) -> Value:
     links = set(map(frozenset, run.initial_links))
     errors = repairs = 0
     changes = {c["repair"]: c for c in run.links if c["change"] == "down"}
-    for repair in run.repairs():
+    for repair in run.repairs:
         old = changes[repair.number]
         links.discard(frozenset((old["a"], old["b"])))
         near, far = repair.head[-1], repair.tail[0]
