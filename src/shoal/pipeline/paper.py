@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import yaml
 from msgspec import structs
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.judge.claims import Claim, Comparison
+from shoal.pipeline.judge.claims import Claim, Comparison, read_yaml
 from shoal.pipeline.plan.experiment import Experiment, Tier, merge
 from shoal.simulation.config import parse_config
 from shoal.stack import StackError
@@ -60,7 +59,7 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_figures(path: Path) -> tuple[Figure, ...]:
     """Figures from a YAML file."""
-    return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), tuple[Figure, ...])
+    return msgspec.convert(read_yaml(path), tuple[Figure, ...])
 
 
 def load_experiments(path: Path) -> dict[str, Experiment]:
@@ -69,7 +68,7 @@ def load_experiments(path: Path) -> dict[str, Experiment]:
     A base with ``like`` changes one of the file's ``bases``, a list of variants takes those of the
     file's by label, and ``along`` holds the fields of the axis. Few seeds are the quick tier's too.
     """
-    file = yaml.safe_load(path.read_text("utf-8"))
+    file = read_yaml(path)
 
     def base(changes: dict[str, Any]) -> dict[str, Any]:
         if "like" not in changes:
