@@ -130,11 +130,11 @@ def _planned(runs: int, seconds: float) -> list[PlannedRun]:
 def _spark_sweep(
     spark: SparkSession, runs: list[PlannedRun], work: partial[RunResult], out: Path
 ) -> float:
-    from shoal.pipeline.progress import Silent
+    from shoal.pipeline.progress import Progress
     from shoal.pipeline.simulate.sweep import sweep
 
     started = time.perf_counter()
-    outcome = sweep(spark, runs, out, run=work, progress=Silent())
+    outcome = sweep(spark, runs, out, run=work, progress=Progress())
     took = time.perf_counter() - started
     if outcome.simulated != len(runs) or outcome.failures:
         raise RuntimeError(f"the sweep on Spark failed: {outcome}")

@@ -12,17 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.content import AttributeFilter, Attributes, F, FilterError, within, within_box
-from shoal.content.language import (
-    MAX_DEPTH,
-    MAX_ELEMENTS,
-    MAX_LENGTH,
-    Failure,
-    FilterWarning,
-    evaluate,
-    parse,
-)
+from shoal.content.language import Failure, FilterWarning, evaluate, parse
 from shoal.content.language.evaluate import holds
 from shoal.content.language.like import like
+from shoal.content.language.limits import MAX_DEPTH, MAX_ELEMENTS, MAX_LENGTH
 from shoal.content.language.places import boxes, distance
 from shoal.content.normalise import normalise
 

@@ -10,7 +10,7 @@ import pytest
 from shoal.pipeline.advise import STACKS, Candidate, _rank, advise, candidates, load_scenario
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.statistics import Estimate
-from shoal.pipeline.progress import Silent
+from shoal.pipeline.progress import Progress
 from shoal.stack import StackError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_a_scenario_names_no_routing(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_advice_on_a_small_network(spark: SparkSession, out: Path) -> None:
-    advice = advise(spark, SCENARIO, out, seeds=2, progress=Silent())
+    advice = advise(spark, SCENARIO, out, seeds=2, progress=Progress())
     assert advice.recommended is not None
     assert advice.recommended.wrong_runs == 0
     # Protocols of other tests' own are unknown to Spark's workers.

@@ -16,7 +16,7 @@ import pytest
 from slow_sweep import small_plan
 
 from patience import CONDITION, STORY
-from shoal.pipeline.progress import Silent
+from shoal.pipeline.progress import Progress
 from shoal.pipeline.simulate.sweep import sweep
 from shoal.pipeline.tables.dataframes import Tables
 from shoal.pipeline.tables.store import Store
@@ -67,7 +67,7 @@ def test_a_killed_sweep_loses_only_the_runs_in_flight(spark: SparkSession, out: 
     kept = store.inventory()
     assert 6 <= len(kept.done) < RUNS
     assert not kept.damaged
-    outcome = sweep(spark, small_plan(RUNS), out, progress=Silent())
+    outcome = sweep(spark, small_plan(RUNS), out, progress=Progress())
     assert outcome.reused == len(kept.done)
     assert outcome.simulated == RUNS - len(kept.done)
     rows = Tables(spark, out)["runs"].select("run_id").collect()
@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_whole_tables_and_says_how_to_go_on(spark: SparkSession, o
     per_run = Counter(row.run_id for row in tables["publications"].select("run_id").collect())
     assert set(per_run) == kept.done
     assert set(per_run.values()) == {8}
-    outcome = sweep(spark, small_plan(RUNS), out, progress=Silent())
+    outcome = sweep(spark, small_plan(RUNS), out, progress=Progress())
     assert (outcome.reused, outcome.simulated) == (len(kept.done), RUNS - len(kept.done))
 
 

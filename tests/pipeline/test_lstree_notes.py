@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shoal.experiments.frey_overlays_scenarios import CLOSELY, closely
+from shoal.experiments.frey_overlays import LSTREE
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure import lstree_notes as notes
 from shoal.pipeline.measure.cases import Case
@@ -16,12 +16,14 @@ from shoal.pipeline.measure.run_view import Run
 from shoal.pipeline.plan.experiment import merge
 from shoal.simulation import parse_config, simulate
 
+CLOSELY = LSTREE["closely"]
 SHORT = {"nodes": 600, "duration": 5400.0, "topology": {"churn": {"until": 4800.0}}}
 
 
 @cache
 def recorded(instance: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    raw = merge(merge(CLOSELY, SHORT), {"seed": 3, **closely(instance, **more)})
+    overlay = {**CLOSELY.variants["RMG"]["overlay"], "instance": instance, **more}
+    raw = merge(merge(CLOSELY.base, SHORT), {"seed": 3, "overlay": overlay})
     return raw, simulate(parse_config(raw)).tables["notes"].to_pylist()
 
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from shoal.experiments.frey_examples import WORKED
-from shoal.experiments.frey_scenarios import chosen, default
+from shoal.experiments.frey_scenarios import EXPERIMENTS
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure import compute
 from shoal.pipeline.measure.compute import every_measure, measure_all, to_rows
 from shoal.pipeline.measure.registry import Question, find_measure
-from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame
+from shoal.pipeline.plan.experiment import Experiment, merge, plan, plan_frame
 from shoal.record import SCHEMAS
 from shoal.simulation import simulate
 from shoal.simulation.config import parse_config
@@ -28,20 +27,29 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+
+def chosen(*labels: str) -> dict[str, Mapping[str, Any]]:
+    """Protocols by label."""
+    return {label: EXPERIMENTS["default"].variants[label] for label in labels}
+
+
 SMALL = Experiment(
     "small",
     "Small",
-    default(
-        nodes=30,
-        duration=5.0,
-        topology={"window": [3.0, 4.0], "rate": 4.0},
-        workload={"patterns": 20, "patterns_per_subscriber": 3, "publish_rate": 10.0},
-        record=["traffic", "links", "repairs", "publications", "messages", "notes"],
+    merge(
+        EXPERIMENTS["default"].base,
+        {
+            "nodes": 30,
+            "duration": 5.0,
+            "topology": {"window": [3.0, 4.0], "rate": 4.0},
+            "workload": {"patterns": 20, "patterns_per_subscriber": 3, "publish_rate": 10.0},
+            "record": ["traffic", "links", "repairs", "publications", "messages", "notes"],
+        },
     ),
     chosen("SM", "TDU"),
     seeds=2,
 )
-FIGURE_5_4 = next(e for e in WORKED if e.name == "figure-5.4")
+FIGURE_5_4 = EXPERIMENTS["figure-5.4"]
 
 
 class Ran:
@@ -103,6 +111,21 @@ def test_improvement_pairs_with_strawman_at_the_same_seed(ran: Ran) -> None:
         assert mine is not None
         assert strawman
         assert value == pytest.approx(100 * (1 - mine / strawman))
+
+
+def test_variants_are_compared_at_the_same_point_of_the_axis(spark: SparkSession) -> None:
+    strawman, timed = chosen("SM", "TDU").values()
+    swept = replace(SMALL, variants={"A": strawman, "A static": timed}).along("nodes", (10, 20))
+    ran = Ran(spark, swept)
+    got = {
+        (row["variant"], row["x"], row["seed"]): row["value"]
+        for row in find_measure("delivery")(ran.plan, ran.tables).collect()
+    }
+    gains = find_measure("gain")(ran.plan, ran.tables).collect()
+    assert len(gains) == 4  # points x seeds
+    for row in gains:
+        static = got["A static", row["x"], row["seed"]]
+        assert row["value"] == pytest.approx(got["A", row["x"], row["seed"]] - static)
 
 
 def test_repairs_that_cause_no_message_have_no_time_to_settle(spark: SparkSession) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.paper import load_experiments
 from shoal.pipeline.plan.experiment import (
     Experiment,
     estimate,
@@ -239,3 +240,38 @@ def test_a_broken_file_is_named_with_its_cause(tmp_path: Path, text: str, says: 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="No such file"):
         load_experiment(tmp_path / "nowhere.toml")
+
+
+def test_experiments_of_a_paper_are_read_from_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "paper.experiments.yaml"
+    path.write_text(
+        """
+bases:
+  default: {nodes: 50, topology: {name: abstract-tree, rate: 3.0}}
+  fast: {like: default, topology: {rate: 30.0}}
+variants: {SM: {reconfiguration: {name: strawman}}, EF: {routing: {name: event-forwarding}}}
+experiments:
+- name: size
+  title: Size
+  base: {like: fast, duration: 2.0}
+  variants: [EF]
+  along: {axis: nodes, values: [10, 20], quick_values: [], axis_label: N}
+  seeds: 2
+- {name: own, title: Own, base: {duration: 2.0}, variants: {SM: {}}, seeds: 10, quick_seeds: 3}
+"""
+    )
+    found = load_experiments(path)
+    assert found == {
+        "size": Experiment(
+            "size",
+            "Size",
+            {"nodes": 50, "topology": {"name": "abstract-tree", "rate": 30.0}, "duration": 2.0},
+            {"EF": FORWARDING},
+            seeds=2,
+            quick_seeds=2,
+        ).along("nodes", (10, 20), (), "N"),
+        "own": Experiment("own", "Own", {"duration": 2.0}, {"SM": {}}, seeds=10, quick_seeds=3),
+    }
+    path.write_text("experiments: [{name: a, title: A, base: {}, variants: {}, sedes: 2}]")
+    with pytest.raises(TypeError, match="sedes"):
+        load_experiments(path)

@@ -20,7 +20,7 @@ from slow_sweep import small_plan
 
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.plan.experiment import Experiment, PlannedRun, plan, plan_frame, write_plan
-from shoal.pipeline.progress import Silent
+from shoal.pipeline.progress import Progress
 from shoal.pipeline.simulate.estimates import Remaining, refined
 from shoal.pipeline.simulate.sweep import bins, sweep
 from shoal.pipeline.tables.dataframes import Tables, find_configuration
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # untyped there
 
 
-class Heard(Silent):
+class Heard(Progress):
     """Keeps what a sweep says."""
 
     def __init__(self) -> None:
@@ -100,29 +100,29 @@ def test_tables_that_nobody_wrote_are_empty_with_their_columns(
 
 
 def test_adding_seeds_or_points_reruns_nothing(spark: SparkSession, out: Path) -> None:
-    first = sweep(spark, small_plan(4), out, progress=Silent())
+    first = sweep(spark, small_plan(4), out, progress=Progress())
     assert (first.simulated, first.reused) == (4, 0)
     before = stamps(out)
-    again = sweep(spark, small_plan(4), out, progress=Silent())
+    again = sweep(spark, small_plan(4), out, progress=Progress())
     assert (again.simulated, again.reused) == (0, 4)
-    more = sweep(spark, small_plan(7), out, progress=Silent())
+    more = sweep(spark, small_plan(7), out, progress=Progress())
     assert (more.simulated, more.reused) == (3, 4)
     assert {name: stamps(out)[name] for name in before} == before
     assert run_ids(spark, out) == Counter(run.run_id for run in small_plan(7))
 
 
 def test_a_run_wanted_by_two_experiments_is_simulated_once(spark: SparkSession, out: Path) -> None:
-    outcome = sweep(spark, small_plan(3) + small_plan(3), out, progress=Silent())
+    outcome = sweep(spark, small_plan(3) + small_plan(3), out, progress=Progress())
     assert outcome.simulated == 3
     assert set(run_ids(spark, out).values()) == {1}
 
 
 def test_many_small_runs_are_folded_and_still_known(spark: SparkSession, out: Path) -> None:
     runs = small_plan(70)
-    assert sweep(spark, runs, out, progress=Silent()).simulated == 70
+    assert sweep(spark, runs, out, progress=Progress()).simulated == 70
     assert len(list((out / "tables" / "traffic").glob("*.parquet"))) == 1
     assert run_ids(spark, out) == Counter(run.run_id for run in runs)
-    more = sweep(spark, small_plan(72), out, progress=Silent())
+    more = sweep(spark, small_plan(72), out, progress=Progress())
     assert (more.simulated, more.reused) == (2, 70)
     assert run_ids(spark, out) == Counter(run.run_id for run in small_plan(72))
 
@@ -134,7 +134,7 @@ def test_a_failing_run_is_a_row_with_its_replay_command(spark: SparkSession, out
         return simulate(config)
 
     runs = small_plan(4)
-    outcome = sweep(spark, runs, out, run=breaks_on_odd_seeds, progress=Silent())
+    outcome = sweep(spark, runs, out, run=breaks_on_odd_seeds, progress=Progress())
     odd = {run.run_id for run in runs if run.seed % 2}
     assert {failure.run_id for failure in outcome.failures} == odd
     rows = {row.run_id: row for row in Tables(spark, out)["runs"].collect()}
@@ -147,9 +147,9 @@ def test_a_failing_run_is_a_row_with_its_replay_command(spark: SparkSession, out
     assert find_configuration(out, failure.run_id).seed % 2
 
     # Left alone until asked for, and then done for good.
-    again = sweep(spark, runs, out, progress=Silent())
+    again = sweep(spark, runs, out, progress=Progress())
     assert (again.simulated, len(again.failures)) == (0, 2)
-    retried = sweep(spark, runs, out, retry=True, progress=Silent())
+    retried = sweep(spark, runs, out, retry=True, progress=Progress())
     assert (retried.simulated, retried.failures) == (2, [])
     assert run_ids(spark, out) == Counter(run.run_id for run in runs)
 
@@ -158,7 +158,7 @@ def test_a_broken_promise_is_a_row_too(spark: SparkSession, out: Path) -> None:
     def breaks_a_promise(config: RunConfig) -> RunResult:
         raise InvariantViolation("event 0/0 delivered twice")
 
-    outcome = sweep(spark, small_plan(1), out, run=breaks_a_promise, progress=Silent())
+    outcome = sweep(spark, small_plan(1), out, run=breaks_a_promise, progress=Progress())
     row = Tables(spark, out)["runs"].collect()[0]
     assert row.error == "InvariantViolation: event 0/0 delivered twice"
     assert row.replay == outcome.failures[0].replay
@@ -178,7 +178,7 @@ def test_a_run_that_kills_its_worker_is_tried_twice_and_then_given_up(
         return simulate(config)
 
     runs = small_plan(6)
-    outcome = sweep(spark, runs, out, run=deadly, progress=Silent())
+    outcome = sweep(spark, runs, out, run=deadly, progress=Progress())
     status = {row.seed: row.status for row in Tables(spark, out)["runs"].collect()}
     assert status == {0: "done", 1: "crashed", 2: "crashed", 3: "done", 4: "crashed", 5: "done"}
     assert Counter(p.name[0] for p in tries.iterdir()) == {"1": 2, "2": 2, "4": 2}
@@ -195,7 +195,7 @@ def test_a_worker_lost_once_is_forgiven(spark: SparkSession, out: Path, tmp_path
             os.kill(os.getpid(), signal.SIGKILL)
         return simulate(config)
 
-    outcome = sweep(spark, small_plan(4), out, run=unlucky, progress=Silent())
+    outcome = sweep(spark, small_plan(4), out, run=unlucky, progress=Progress())
     assert killed.exists()
     assert (outcome.simulated, outcome.failures) == (4, [])
 
@@ -204,7 +204,7 @@ def test_a_damaged_table_is_removed_simulated_again_and_said(
     spark: SparkSession, out: Path
 ) -> None:
     runs = small_plan(3)
-    sweep(spark, runs, out, progress=Silent())
+    sweep(spark, runs, out, progress=Progress())
     store = Store(out)
     hurt = store.path("publications", runs[1].run_id)
     whole = pq.read_table(hurt)
@@ -228,10 +228,10 @@ def test_a_worker_that_cannot_write_ends_the_sweep_with_one_line(
         return simulate(config)
 
     with pytest.raises(PipelineError) as refused:
-        sweep(spark, small_plan(2), out, run=spoils_the_folder, progress=Silent())
+        sweep(spark, small_plan(2), out, run=spoils_the_folder, progress=Progress())
     assert "cannot write to" in refused.value.cause
     assert "--out" in refused.value.cure
-    assert sweep(spark, small_plan(2), out, progress=Silent()).simulated == 2
+    assert sweep(spark, small_plan(2), out, progress=Progress()).simulated == 2
 
 
 def test_an_unwritable_folder_is_refused_before_anything_runs(
@@ -239,7 +239,7 @@ def test_an_unwritable_folder_is_refused_before_anything_runs(
 ) -> None:
     (tmp_path / "file").touch()
     for act in (
-        lambda: sweep(spark, small_plan(1), tmp_path / "file", progress=Silent()),
+        lambda: sweep(spark, small_plan(1), tmp_path / "file", progress=Progress()),
         lambda: write_plan(small_plan(1), tmp_path / "file"),
     ):
         with pytest.raises(PipelineError, match="cannot write to"):
@@ -247,7 +247,7 @@ def test_an_unwritable_folder_is_refused_before_anything_runs(
 
 
 def test_an_unknown_run_cannot_be_replayed(spark: SparkSession, out: Path) -> None:
-    sweep(spark, small_plan(1), out, progress=Silent())
+    sweep(spark, small_plan(1), out, progress=Progress())
     with pytest.raises(PipelineError, match="no run 'zzz'"):
         find_configuration(out, "zzz")
 
@@ -258,7 +258,7 @@ def test_estimates_follow_what_runs_took(spark: SparkSession, out: Path) -> None
         fields = {name: getattr(result, name) for name in RunResult.__dataclass_fields__}
         return RunResult(**{**fields, "wall_seconds": 5.0})
 
-    sweep(spark, small_plan(2), out, run=as_if_slow, progress=Silent())
+    sweep(spark, small_plan(2), out, run=as_if_slow, progress=Progress())
     store = Store(out)
     larger = plan(
         [Experiment("l", "L", {"nodes": 16, "routing": {"name": "event-forwarding"}}, {"EF": {}})],

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import shoal.pipeline.measure.compute  # noqa: F401  # registers all measures
-from shoal.experiments.frey_dhtree_scenarios import CLAIMS, PLACES, PROTOCOL, VARIANT
+from shoal.experiments.frey_overlays import DHTREE
+from shoal.experiments.frey_overlays import DHTREE_CLAIMS as CLAIMS
 from shoal.experiments.frey_p2p import PAPER, WORKED
 from shoal.pipeline.judge.claims import Check, Claim, accepted
 from shoal.pipeline.measure.cases import Case
@@ -19,7 +20,7 @@ from shoal.pipeline.plan.experiment import Experiment, merge
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.config import canonical_json
 
-EXAMPLES = {experiment.name: experiment for experiment in (*PLACES, *WORKED)}
+EXAMPLES = {experiment.name: experiment for experiment in (*DHTREE.values(), *WORKED.values())}
 
 
 def run_of(experiment: Experiment, variant: str, more: Mapping[str, Any] | None = None) -> Run:
@@ -94,7 +95,7 @@ def test_activations_on_random_trees_carry_what_both_sides_want() -> None:
 
 
 def test_every_claim_names_measures_and_experiments_that_exist() -> None:
-    known = {e.name: e for e in (*PLACES, *PROTOCOL, *PAPER.experiments)}
+    known = {e.name: e for e in (*DHTREE.values(), *PAPER.experiments)}
     for claim in (*CLAIMS, *PAPER.claims):
         for check in claim.checks:
             find_measure(check.measure).check(check.parameters)
@@ -104,7 +105,7 @@ def test_every_claim_names_measures_and_experiments_that_exist() -> None:
         *(f"T11.2-{letter}" for letter in "abcdefghi"),
         *(f"T11.3-{letter}" for letter in "abcdef"),
     }
-    assert set(VARIANT) == {"DHTree"}
+    assert {label for e in DHTREE.values() for label in e.variants} == {"DHTree"}
 
 
 def test_frey_p2p_has_all_claims_of_its_chapters() -> None:

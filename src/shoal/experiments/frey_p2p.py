@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shoal.experiments.frey_examples import act, example
-from shoal.experiments.frey_scenarios import OVERHEAD, THESIS, chosen, quiet, wants
+from shoal.experiments.frey_scenarios import EXPERIMENTS, THESIS
 from shoal.pipeline.judge.claims import load_claims
-from shoal.pipeline.paper import Figure, Panel, Paper
-from shoal.pipeline.plan.experiment import Experiment, merge, single
+from shoal.pipeline.paper import Panel, Paper, load_experiments, load_figures
+from shoal.pipeline.plan.experiment import Experiment, merge
 
 # Section 15.1
 
@@ -145,78 +145,18 @@ P2P = (
     ),
 )
 
-# Chapter 14: A 0, B 1, C 2, D 3, X 4. X keeps running, alone: nobody hears of it any more.
+WORKED = load_experiments(Path(__file__).with_name("frey_p2p.experiments.yaml"))
+"""The worked examples of chapter 14, by name."""
 
-_FIGURE_14_1 = ((0, 2), (0, 1), (1, 3))
-_FIGURE_14_2 = ((3, 0), (0, 4), (4, 1), (4, 2))
-_SHORT_TIMERS = {"unsubscription_timer": 0.15, "subscription_timer": 0.15}
-ASYMMETRIC = {"reconfiguration": {"name": "informed-asymmetric", **_SHORT_TIMERS}}
-SYMMETRIC = {"reconfiguration": {"name": "informed", **_SHORT_TIMERS}}
-
-
-def _figure_14_2(b_to: int) -> dict[str, Any]:
-    """X fails: C attaches to D, B to another node."""
-    base = example(
-        5,
-        _FIGURE_14_2,
-        {"old": [2, 4], "new": [2, 3]},
-        act(0.0, 0, "subscribe", [1]),
-        act(0.0, 1, "subscribe", [2]),
-        act(0.0, 2, "subscribe", [3]),
-    )
-    base["topology"]["schedule"] += [
-        {"at": 3.0, "old": [1, 4], "new": [1, b_to]},
-        {"at": 3.0, "old": [0, 4]},
-    ]
-    return base
-
-
-WORKED = (
-    single(
-        "figure-14.1",
-        "Figure 14.1: A-B is replaced by C-D",
-        example(
-            4,
-            _FIGURE_14_1,
-            {"old": [0, 1], "new": [2, 3]},
-            act(0.0, 0, "subscribe", [1]),
-            act(0.0, 1, "subscribe", [2]),
-            act(0.0, 3, "subscribe", [3]),
-        ),
-        {"ILA": ASYMMETRIC, "ILA-symmetric": SYMMETRIC},
-    ),
-    single("figure-14.2a", "Figure 14.2(a): two ancestors", _figure_14_2(0), {"ILA": ASYMMETRIC}),
-    single(
-        "figure-14.2b",
-        "Figure 14.2(b): an ancestor and a sibling",
-        _figure_14_2(2),
-        {"ILA": ASYMMETRIC},
-    ),
-    Experiment(
-        "activations",
-        "What ACTIVATE carries, on random trees",
-        quiet(
-            nodes=40,
-            duration=16.0,
-            topology={"shape": "random", "rate": 1.0, "window": [3.0, 15.0]},
-            workload=wants(20, 3),
-            record=["traffic", "links", "repairs", "messages", "notes"],
-        ),
-        {"ILA": ASYMMETRIC},
-        seeds=30,
-        quick_seeds=5,
-    ),
-)
-
-_SCALE = next(experiment for experiment in OVERHEAD if experiment.name == "scale")
-CHAPTER_7 = Experiment(
-    "scale",
-    "System scale, links replaced at random (chapter 7)",
-    _SCALE.base,
-    chosen(*ALL),
+_SCALE = EXPERIMENTS["scale"]
+CHAPTER_7 = replace(
+    _SCALE,
+    title="System scale, links replaced at random (chapter 7)",
+    variants={label: _SCALE.variants[label] for label in ALL},
+    quick_values=(100, 200),
     seeds=10,
     quick_seeds=2,
-).along("nodes", _SCALE.values, (100, 200), "dispatchers N")
+)
 
 COST, GAIN = "cost per reconfiguration", "improvement over Strawman (%)"
 
@@ -229,83 +169,12 @@ def pair(experiment: str) -> tuple[Panel, Panel]:
     )
 
 
-def _bytes(experiment: str) -> tuple[Panel, Panel]:
-    return (
-        Panel(experiment, "routing_bytes", "bytes, tables", ALL, title="repairing tables"),
-        Panel(experiment, "overlay_bytes", "bytes, overlay", ALL, title="maintaining the overlay"),
-    )
-
-
-FIGURES = (
-    Figure(
-        "15.1",
-        "System scale",
-        pair("p2p-scale"),
-        "Timed saves 60% at every size, more than on random replacements; Informed Link Activation "
-        "hardly more than Timed.",
-        ("T15.2-a", "T15.2-b", "T15.2-c"),
-    ),
-    Figure(
-        "15.2",
-        "Density of subscribers",
-        pair("p2p-density"),
-        "Most is saved where subscribers are sparse. The cost has its maximum at about 40%, most "
-        "marked for Strawman.",
-        ("T15.2-f", "T15.2-g", "T15.2-h"),
-    ),
-    Figure(
-        "15.3",
-        "Publish rate",
-        pair("p2p-publish"),
-        "Up to 500 events a minute the cost of a reconfiguration hardly depends on their number.",
-        ("T15.2-i", "T15.2-j"),
-    ),
-    Figure(
-        "15.4",
-        "Tables and overlay",
-        (*_bytes("p2p-scale"), *_bytes("p2p-density")),
-        "To repair tables costs far more than to maintain the overlay.",
-        ("T15.2-k",),
-    ),
-    Figure(
-        "15.5",
-        "Reconfigurations and events in a run",
-        (
-            Panel(
-                "p2p",
-                "bytes_over_time",
-                "bytes per second, reconfigurations",
-                ("SM",),
-                x_label="time (s)",
-            ),
-            Panel("p2p-traffic", "event_level", "bytes per second, events", ALL),
-        ),
-        "Strawman's peaks lie above the traffic of events up to 3,200 events a minute.",
-        ("T15.2-l",),
-    ),
-    Figure(
-        "15.6",
-        "Peaks",
-        (
-            Panel(
-                "p2p-traffic",
-                "reconfiguration_peak",
-                "bytes per second in the busiest seconds",
-                ALL,
-                {"above": 0.01},
-            ),
-        ),
-        "The optimised protocols flatten the peaks.",
-        ("T15.2-m",),
-    ),
-)
-
 PAPER = Paper(
     name="frey-p2p",
     title="Publish/subscribe in peer-to-peer networks: routing on a tree that repairs itself",
     citation=f"{THESIS} Chapters 12, 14 and 15.",
-    experiments=(*P2P, *WORKED, CHAPTER_7),
+    experiments=(*P2P, *WORKED.values(), CHAPTER_7),
     claims=load_claims(Path(__file__).with_name("frey_p2p.claims.yaml")),
-    figures=FIGURES,
+    figures=load_figures(Path(__file__).with_name("frey_p2p.figures.yaml")),
     variants=LABELS,
 )

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shoal.experiments.shopparent_examples import EXAMPLE_3, PENTAGON, Places, Wants, line, placed
-from shoal.experiments.shopparent_scenarios import AWARE, variants
+from shoal.experiments.shopparent_examples import (
+    EXAMPLE_3,
+    MERGES,
+    PENTAGON,
+    Places,
+    Wants,
+    line,
+    placed,
+)
 from shoal.pipeline.plan.experiment import Experiment
 
 
-def shopping(merge: str = "union", **topology: Any) -> dict[str, Any]:
+def shopping(**topology: Any) -> dict[str, Any]:
     """Nodes that shop by messages; a period is a second."""
     return {
         "nodes": 30,
@@ -23,7 +30,7 @@ def shopping(merge: str = "union", **topology: Any) -> dict[str, Any]:
             "heirs": [],
             "hysteresis": 0.0,
             "children": 0,
-            "merge": merge,
+            "merge": "union",
             "timeout": 4.0,
             "collect": 0.02,
         },
@@ -32,8 +39,16 @@ def shopping(merge: str = "union", **topology: Any) -> dict[str, Any]:
     }
 
 
+AWARE = ("NHOP", "OVHD", "COMBO")
+
+
 def _messages(metrics: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    return variants(metrics, section="overlay")
+    """Metrics by label, under each way to merge interests."""
+    return {
+        f"{metric}{label}": {"overlay": {"metric": metric, "merge": how}}
+        for how, label in MERGES.items()
+        for metric in metrics
+    }
 
 
 def _moves(count: int, gap: float, what: str = "moves") -> dict[str, Any]:
@@ -69,7 +84,7 @@ DYNAMICS = (
     Experiment(
         "moves",
         "A node moves elsewhere",
-        {**shopping(**_moves(4, 80.0), events=360, window=[0.0, 360.0])},
+        shopping(**_moves(4, 80.0), events=360, window=[0.0, 360.0]),
         _messages(AWARE),
         seeds=12,
         quick_seeds=2,
@@ -81,7 +96,7 @@ DYNAMICS = (
     Experiment(
         "failures",
         "A node fails",
-        {**shopping(**_moves(4, 80.0, "failures"))},
+        shopping(**_moves(4, 80.0, "failures")),
         _messages(("COMBO",)),
         seeds=12,
         quick_seeds=2,

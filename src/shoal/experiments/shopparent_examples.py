@@ -1,115 +1,22 @@
-"""Invariants of ShopParent's paper on small random networks, and its worked examples.
+"""The worked examples of ShopParent's paper, drawn by hand: its node 1 is node 0 here.
 
-Everything is recorded. The examples are drawn by hand; the paper's node 1 is node 0 here.
+Everything is recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import cos, sin, tau
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from shoal.experiments.shopparent_scenarios import HULL, METRICS, UNION, static, variants
+from shoal.pipeline.paper import load_experiments
 from shoal.pipeline.plan.experiment import Experiment, merge, single
 
-EVERYTHING = ["notes", "messages", "deliveries", "publications", "links"]
-_WHOLE = {
-    **static(detail=True, events=30, window=[0.1, 0.9], range=150.0, connected_at=150.0, orders=1),
-    "record": EVERYTHING,
-}
-
-
-def _whole(name: str, title: str, **topology: Any) -> Experiment:
-    return Experiment(
-        name,
-        title,
-        {**_WHOLE, "topology": {**_WHOLE["topology"], **topology}},
-        variants(METRICS),
-        seeds=8,
-        quick_seeds=2,
-    ).along("nodes", (3, 9, 18, 30), (3, 18), "nodes N")
-
-
-INVARIANTS = (
-    _whole("events", "Events on finished trees"),
-    _whole("events-r0", "The same where reception is free", receive=0.0),
-    Experiment(
-        "work",
-        "Any cost of receiving, processing and forwarding",
-        {
-            **_WHOLE,
-            "record": ["notes"],
-            "topology": {**_WHOLE["topology"], "process": 2.7, "forward": 0.4},
-        },
-        variants(METRICS),
-        seeds=20,
-        quick_seeds=3,
-    ).along("topology.receive", (0.1, 0.9, 3.3), label="cost of reception r"),
-    Experiment(
-        "shortest",
-        "Trees by hop count",
-        static(detail=True, orders=1),
-        variants(("NHOP",)),
-        seeds=60,
-        quick_seeds=5,
-    ).along("topology.range", (60, 80, 100, 140), label="radio range R"),
-    Experiment(
-        "models",
-        "The same lengths under every model",
-        static(orders=1),
-        {
-            "NI-R": {},
-            "NI-X": {"topology": {"interests": {"model": "NI-X"}}},
-            "NI-Xmod": {"topology": {"interests": {"model": "NI-Xmod", "offset": 50.0}}},
-        },
-        seeds=30,
-        quick_seeds=5,
-    ),
-    Experiment(
-        "offsets",
-        "Centres and x-coordinates",
-        {**static(orders=1, metric="RANDOM"), "nodes": 180},
-        {
-            f"σ={sigma}": {"topology": {"interests": {"model": "NI-Xmod", "offset": sigma}}}
-            for sigma in (0, 10, 25, 50, 100)
-        },
-        seeds=60,
-        quick_seeds=30,
-    ),
-    Experiment(
-        "errors",
-        "Errors as they are drawn",
-        static(detail=True, orders=1, error=0.1, error_terms="shared", range=220.0),
-        variants(("COMBO",)),
-        seeds=30,
-        quick_seeds=10,
-    ),
-    # A root and m children that all want the same, so that one event is for all of them.
-    single(
-        "star",
-        "One broadcast serves all children",
-        {
-            **static(
-                clusters=1,
-                range=2000.0,
-                interests={"width": 0.001, "length_spread": 0.0},
-                events=5,
-                numbers=[0.0] * 5,
-                window=[0.1, 0.9],
-            ),
-            "record": ["traffic", "publications"],
-        },
-        variants(("NHOP",)),
-    ).along("nodes", tuple(range(2, 10)), label="nodes N"),
-    single(
-        "defaults",
-        "Table 2",
-        {**static(metric="NHOP"), "topology": {"name": "static-tree"}},
-        {"": {}},
-    ),
-)
-
-# Worked examples
+LISTED = load_experiments(Path(__file__).with_name("shopparent.experiments.yaml"))
+"""The scenarios of the paper's figures, by name."""
+MERGES: Mapping[str, str] = {"hull": "", "union": " ∪"}
+"""Readings of how interests add up, each with the end of its variants' labels."""
 
 Places: TypeAlias = Sequence[tuple[float, float]]
 Wants: TypeAlias = Sequence[tuple[float, float] | None]
@@ -123,15 +30,17 @@ def placed(places: Places, wants: Wants) -> dict[str, Any]:
 
 
 def _given(places: Places, wants: Wants, **topology: Any) -> dict[str, Any]:
-    base = static(**placed(places, wants), range=60.0, detail=True, **topology)
-    return {**base, "nodes": len(places), "record": EVERYTHING}
+    drawn = {**placed(places, wants), "range": 60.0, "detail": True, **topology}
+    everything = LISTED["events"].base["record"]
+    changes = {"nodes": len(places), "topology": drawn, "record": everything}
+    return merge(LISTED["length"].base, changes)
 
 
 def _one(name: str, title: str, base: dict[str, Any], **labels: Any) -> Experiment:
     """Nothing is drawn, so one run is enough; with interests merged by hull and by union."""
     both = {
         f"{label}{suffix}": merge(changes, {"topology": {"merge": how}})
-        for suffix, how in ((HULL, "hull"), (UNION, "union"))
+        for how, suffix in MERGES.items()
         for label, changes in (labels or {"run": {}}).items()
     }
     return single(name, title, base, both)

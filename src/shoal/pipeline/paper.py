@@ -5,17 +5,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+from msgspec import structs
+
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.judge.claims import Claim, Comparison
+from shoal.pipeline.judge.claims import Claim, Comparison, read_yaml
 from shoal.pipeline.plan.experiment import Experiment, Tier, merge
 from shoal.simulation.config import parse_config
 from shoal.stack import StackError
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
     """One set of axes: a measure of an experiment's variants along its axis."""
 
     experiment: str
@@ -23,7 +26,7 @@ class Panel:
     y_label: str
     variants: tuple[str, ...] = ()
     """Variants in the order of the legend; all of the experiment's if not given."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = {}
     relative_to: str | None = None
     as_: Comparison = "improvement"
     x_label: str = ""
@@ -38,21 +41,50 @@ class Panel:
     """A span of the x axis to set off."""
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A figure of the paper: its panels, and in our words what the paper shows there."""
 
     name: str
     """Number of the figure in the paper: ``7.3``."""
     title: str
     panels: tuple[Panel, ...]
-    says: str
-    claims: tuple[str, ...]
+    says: str = ""
+    claims: tuple[str, ...] = ()
 
     def only(self, experiments: Collection[str]) -> Figure:
         """This figure with only the panels that show one of these experiments."""
         shown = tuple(panel for panel in self.panels if panel.experiment in experiments)
-        return replace(self, panels=shown)
+        return structs.replace(self, panels=shown)
+
+
+def load_figures(path: Path) -> tuple[Figure, ...]:
+    """Figures from a YAML file."""
+    return msgspec.convert(read_yaml(path), tuple[Figure, ...])
+
+
+def load_experiments(path: Path) -> dict[str, Experiment]:
+    """Experiments from a YAML file, by name: the fields of :class:`Experiment`, written shorter.
+
+    A base with ``like`` changes one of the file's ``bases``, a list of variants takes those of the
+    file's by label, and ``along`` holds the fields of the axis. Few seeds are the quick tier's too.
+    """
+    file = read_yaml(path)
+
+    def base(changes: dict[str, Any]) -> dict[str, Any]:
+        if "like" not in changes:
+            return changes
+        return merge(base(file["bases"][changes["like"]]), {**changes, "like": None})
+
+    def experiment(along: Mapping[str, Any] | None = None, **entry: Any) -> Experiment:
+        entry["base"] = base(entry["base"])
+        if isinstance(entry["variants"], list):
+            entry["variants"] = {label: file["variants"][label] for label in entry["variants"]}
+        entry.setdefault("quick_seeds", min(5, entry.get("seeds", 5)))
+        entry |= along or {}
+        fields: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        return Experiment(**fields)
+
+    return {entry["name"]: experiment(**entry) for entry in file["experiments"]}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, Self
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn
@@ -17,8 +17,8 @@ EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
 
 
-class Progress(Protocol):
-    """An observer of a sweep's progress."""
+class Progress:
+    """An observer of a sweep's progress; this one shows nothing."""
 
     def start(self, runs: int, work: float, cores: int) -> None:
         """A sweep of so many runs, of so many estimated seconds on one core, begins."""
@@ -34,25 +34,6 @@ class Progress(Protocol):
 
     def finish(self) -> None:
         """The sweep is over."""
-
-
-class Silent:
-    """A progress that shows nothing."""
-
-    def start(self, runs: int, work: float, cores: int) -> None:
-        """Nothing."""
-
-    def update(self, done: int, failed: int, left: float, waiting: bool) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def stage(self, text: str) -> None:
-        """Nothing."""
-
-    def finish(self) -> None:
-        """Nothing."""
 
 
 class Pace:
@@ -91,7 +72,7 @@ class Pace:
         return ", ".join(words)
 
 
-class ConsoleProgress:
+class ConsoleProgress(Progress):
     """Progress on standard error."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -118,7 +99,7 @@ class ConsoleProgress:
         else:
             left = self._pace.left(work, now)
             about = f", about {duration(left)}" if left >= 1 else ""
-            self._line(f"{runs:,} runs to simulate{about} on {cores} core{'s' * (cores != 1)}")
+            self.note(f"{runs:,} runs to simulate{about} on {cores} core{'s' * (cores != 1)}")
 
     def update(self, done: int, failed: int, left: float, waiting: bool) -> None:
         """Move the bar; elsewhere say a line from time to time."""
@@ -131,11 +112,11 @@ class ConsoleProgress:
             self._bar.update(self._bar.task_ids[0], completed=share, description=text)
         elif now - self._said >= EVERY:
             self._said = now
-            self._line(text)
+            self.note(text)
 
     def note(self, text: str) -> None:
         """A line of its own."""
-        self._line(text)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def stage(self, text: str) -> None:
         """A spinner on a terminal; elsewhere a line for each new stage, and now and then after."""
@@ -152,7 +133,7 @@ class ConsoleProgress:
             or time.monotonic() - self._said >= EVERY
         ):
             self._said = time.monotonic()
-            self._line(f"{text} …")
+            self.note(f"{text} …")
         self._stage = text
 
     def finish(self) -> None:
@@ -165,10 +146,7 @@ class ConsoleProgress:
         if self._pace.runs:
             runs = f"{done + failed:,} of {self._pace.runs:,} runs"
             failures = f", {failed:,} failed" if failed else ""
-            self._line(f"{runs} simulated in {duration(took)}{failures}")
-
-    def _line(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.note(f"{runs} simulated in {duration(took)}{failures}")
 
     def __enter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.errors import PipelineError, writing
 from shoal.pipeline.judge.samples import Samples
 from shoal.pipeline.judge.verdicts import Judgement, judge
 from shoal.pipeline.measure.compute import measure_all, questions, to_rows
@@ -177,10 +177,6 @@ def write_claims(judgements: Iterable[Judgement], out: Path) -> Path:
     """``claims.json``: one object per claim."""
     path = out / "claims.json"
     text = json.dumps([judgement.row() for judgement in judgements], indent=1, ensure_ascii=False)
-    try:
+    with writing(str(path)):
         path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise PipelineError(
-            f"cannot write {path}: {error.strerror or error}", "choose another --out folder"
-        ) from None
     return path

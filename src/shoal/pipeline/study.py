@@ -19,16 +19,16 @@ from shoal.pipeline.judge.samples import NotMeasured, Samples
 from shoal.pipeline.judge.statistics import Estimate, jackknife
 from shoal.pipeline.measure.compute import (
     check_defaults,
-    every_measure,
+    figures_of,
     measure_all,
     to_rows,
     write_values,
 )
 from shoal.pipeline.measure.registry import Question
-from shoal.pipeline.paper import Figure, Panel, Paper
+from shoal.pipeline.paper import Paper
 from shoal.pipeline.plan.experiment import Experiment, PlannedRun, Tier, plan, plan_frame
 from shoal.pipeline.plan.experiment import write_plan as keep_plan
-from shoal.pipeline.progress import ConsoleProgress, Progress
+from shoal.pipeline.progress import ConsoleProgress
 from shoal.pipeline.report.page import Reproduced, write_report
 from shoal.pipeline.simulate.sweep import SweepOutcome, sweep
 from shoal.pipeline.spark.session import check_master, spark_session
@@ -71,7 +71,6 @@ def study(
     seeds: int | None = None,
     master: str = "local[*]",
     retry: bool = False,
-    progress: Progress | None = None,
 ) -> Study:
     """Run an experiment into a folder; ``command`` is what the report says to run it again with."""
     measures = experiment.measures or USUAL
@@ -79,8 +78,8 @@ def study(
     planned = plan([experiment], tier, seeds)
     check_master(master)
     keep_plan(planned, out)
-    runs = _labelled(planned, experiment)
-    progress = progress if progress is not None else ConsoleProgress()
+    runs = [replace(run, variant=_label(run, experiment.axis)) for run in planned]
+    progress = ConsoleProgress()
     progress.stage("Starting Spark")
     with spark_session(master, out) as spark:
         swept = sweep(spark, planned, out, retry=retry, progress=progress)
@@ -90,18 +89,14 @@ def study(
     samples = Samples(to_rows(values))
     rows = tuple(_rows(runs, planned, samples, measures))
     _write_summary(rows, dict(zip(measures, units, strict=True)), out)
-    paper = _paper(experiment, runs, measures, units)
+    paper = _paper(experiment, runs, measures)
     result = Reproduced(paper, tier, (), samples, runs, swept, tuple(command))
     report = write_report([result], out)
     return Study(experiment.title, rows, measures, units, swept, report, out)
 
 
-def _labelled(runs: Sequence[PlannedRun], experiment: Experiment) -> list[PlannedRun]:
-    """Runs whose variant names include the swept values that are not on the axis."""
-    return [replace(run, variant=_label(run, experiment.axis)) for run in runs]
-
-
 def _label(run: PlannedRun, axis: str | None) -> str:
+    """The name of a run's variant with the swept values that are not on the axis."""
     beside = [
         f"{key.rpartition('.')[2]} = {value}"
         for key, value in json.loads(run.point).items()
@@ -138,31 +133,13 @@ def _estimate(samples: Samples, measure: str, run: PlannedRun) -> Estimate | Non
     return jackknife(lambda kept: float(values[kept].mean()), len(values))
 
 
-def _paper(
-    experiment: Experiment,
-    runs: Sequence[PlannedRun],
-    measures: Sequence[str],
-    units: Sequence[str],
-) -> Paper:
+def _paper(experiment: Experiment, runs: Sequence[PlannedRun], measures: Sequence[str]) -> Paper:
     """The experiment as the report knows one: a figure for each measure."""
     labels = dict.fromkeys((run.variant for run in runs), "")
     variants = {label: _differences(label, experiment) for label in labels}
     seen = replace(experiment, variants=variants, also={})
-    figures = []
-    told = {measure.name: measure.summary for measure in every_measure()}
-    for number, (name, unit) in enumerate(zip(measures, units, strict=True), 1):
-        words = name.replace("_", " ")
-        panel = Panel(experiment.name, name, f"{words} ({unit})" if unit else words)
-        figures.append(Figure(str(number), told[name], (panel,), "", ()))
-    return Paper(
-        experiment.name,
-        experiment.title,
-        "",
-        (seen,),
-        (),
-        tuple(figures),
-        dict.fromkeys(variants, ""),
-    )
+    figures = figures_of(experiment.name, measures)
+    return Paper(experiment.name, experiment.title, "", (seen,), (), figures, labels)
 
 
 def _differences(label: str, experiment: Experiment) -> Mapping[str, Any]:

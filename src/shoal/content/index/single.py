@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
 from shoal.content.index import fields as f
+from shoal.content.native import extension
 
 FIELDS: Final = (
     f.COLUMNS, f.SEGMENTS, f.SEGMENT_TABLE, f.SNAPSHOTS, f.SNAPSHOT_TABLE, f.RECENT,
@@ -24,20 +24,15 @@ FIELDS: Final = (
 
 
 def _load() -> Any:
-    if os.environ.get("SHOAL_PURE"):
-        return None
-    try:
-        from shoal.content.index import _single  # type: ignore[attr-defined]  # it may be absent
-    except ImportError:
-        return None
-    extension: Any = _single
-    if getattr(extension, "LAYOUT", None) != f.LAYOUT:
+    found = extension("content.index._single")
+    if found is not None and getattr(found, "LAYOUT", None) != f.LAYOUT:
         warnings.warn(
             "the matching extension is of another version; install Shoal again", stacklevel=2
         )
         return None
-    extension.configure(FIELDS)
-    return extension
+    if found is not None:
+        found.configure(FIELDS)
+    return found
 
 
 def kernels() -> Any:

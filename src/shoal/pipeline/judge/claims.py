@@ -175,10 +175,14 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {place for check in self.every_check() for place, _ in check.places()}
 
 
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds, read by libyaml if that is there: it takes a tenth of the time."""
+    return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def load_claims(path: Path) -> tuple[Claim, ...]:
     """Claims from a YAML file; a mistake in it is an error that names the claim."""
-    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    claims = tuple(parse_claim(entry) for entry in raw)
+    claims = tuple(parse_claim(entry) for entry in read_yaml(path))
     seen: set[str] = set()
     for claim in claims:
         if claim.id in seen:

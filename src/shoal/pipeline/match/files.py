@@ -26,7 +26,7 @@ from shoal.pipeline.match.worker import (
     read_row_groups,
     write_matches,
 )
-from shoal.pipeline.progress import Progress, Silent
+from shoal.pipeline.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +65,7 @@ def match_files(
     """
     if out.exists() and any(out.iterdir()):
         raise PipelineError(f"{out} is not empty", "give another folder")
-    progress = progress if progress is not None else Silent()
+    progress = progress or Progress()
     existing(events, "events")
     there = out.exists()
     out.mkdir(parents=True, exist_ok=True)

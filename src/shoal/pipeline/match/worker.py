@@ -20,22 +20,16 @@ from shoal.content.index import MatchIndex
 from shoal.content.index.storage import load, save
 from shoal.content.language import FilterError
 from shoal.pipeline.match.values import converted
-from shoal.pipeline.spark.garbage import settle
+from shoal.pipeline.spark.workers import settle
+from shoal.record import columns
 
 Output: TypeAlias = Literal["pairs", "counts"]
 EVENT, SUBSCRIPTION, MATCHES = "event", "subscription", "matches"
 BATCH = 1 << 16  # rows read at a time; parts of a row group begin at multiples of it
 ROW_GROUP = 1 << 20  # rows that a worker gathers before it writes them
 
-BUILT = pa.schema(
-    [
-        ("shard", pa.int64()),
-        ("subscriptions", pa.int64()),
-        ("attributes", pa.string()),
-        ("error", pa.string()),
-    ]
-)
-WRITTEN = pa.schema([(name, pa.int64()) for name in ("part", "events", "matches", "malformed")])
+BUILT = pa.schema(columns("shard int64, subscriptions int64, attributes string, error string"))
+WRITTEN = pa.schema(columns("part int64, events int64, matches int64, malformed int64"))
 MALFORMED = "_malformed"
 """The column that holds a line as it stands in its file, if it is no row."""
 

@@ -61,7 +61,8 @@ def evaluate(
             about = {name: row[name] for name in ("experiment", "variant", "seed")}
             for want in wanted[row["experiment"]]:
                 outcome = find_measure(want.measure)(run, **want.parameters)
-                points = [(row["x"], outcome)] if _single(outcome) else outcome
+                single = outcome is None or isinstance(outcome, int | float)
+                points = [(row["x"], outcome)] if single else outcome
                 rows += [
                     {"measure": want.key, **about, "x": x, "value": value} for x, value in points
                 ]
@@ -85,10 +86,6 @@ def _run_by_run(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, list[An
             start += length
     if current is not None:
         yield tables
-
-
-def _single(outcome: Outcome) -> bool:
-    return outcome is None or isinstance(outcome, int | float)
 
 
 def summed(counts: Iterable[float]) -> Value:
@@ -204,7 +201,7 @@ def event_of(content: str) -> tuple[int, int]:
 @case("links", unit="errors")
 def path_errors(run: Run, path: Sequence[int]) -> Value:
     """Dispatchers in which the first reconfiguration's path differs from the given one."""
-    repair = next(iter(run.repairs()), None)
+    repair = next(iter(run.repairs), None)
     if repair is None:
         return None
     return sum(a != b for a, b in zip(repair.path, path, strict=False)) + abs(
@@ -217,7 +214,7 @@ def entry_change_errors(
     run: Run, added: Sequence[Sequence[int]], removed: Sequence[Sequence[int]]
 ) -> Value:
     """Entries (dispatcher, next hop) that the first repair changes otherwise than given."""
-    for repair in run.repairs():
+    for repair in run.repairs:
         change = run.change_of(repair)
         come = {(node, peer) for (node, peer, _), net in change.items() if net > 0}
         gone = {(node, peer) for (node, peer, _), net in change.items() if net < 0}
@@ -231,7 +228,7 @@ def changes_off_path(run: Run) -> Value:
     """Dispatchers off the reconfiguration path whose table differs before and after."""
     return summed(
         len({node for node, _, _ in run.change_of(repair)} - set(repair.path))
-        for repair in run.repairs()
+        for repair in run.repairs
     )
 
 
@@ -246,7 +243,7 @@ def changes_on_wrong_side(run: Run) -> Value:
         gained = {(n, peer) for (n, peer, _), net in run.change_of(repair).items() if net > 0}
         return len(gained - onward - back)
 
-    return summed(astray(repair) for repair in run.repairs())
+    return summed(astray(repair) for repair in run.repairs)
 
 
 @case("links", "messages", unit="errors")
@@ -257,7 +254,7 @@ def work_off_path(run: Run, kinds: Sequence[str]) -> Value:
         during = (m for m in run.messages if repair.begins <= m["time"] < repair.ends)
         return sum(m["kind"] in kinds and m["target"] not in repair.path for m in during)
 
-    return summed(strays(repair) for repair in run.repairs())
+    return summed(strays(repair) for repair in run.repairs)
 
 
 # Reconfiguration Path (Frey, section 6.3.1)
@@ -306,7 +303,7 @@ def rec_content_errors(run: Run) -> Value:
                 wrong += bool(step.add or step.delete)
         return wrong
 
-    return summed(errors(repair) for repair in run.repairs()) if walks else None
+    return summed(errors(repair) for repair in run.repairs) if walks else None
 
 
 @case("links", "notes", unit="errors")
@@ -322,7 +319,7 @@ def entries_after_last_rec(run: Run) -> Value:
         start = min(gone, default=float("inf"))
         return sum(n["what"] == "entry added" and n["time"] > start for n in mine)
 
-    return summed(late(repair) for repair in run.repairs())
+    return summed(late(repair) for repair in run.repairs)
 
 
 # Chapter 2 and 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.errors import PipelineError, python_error
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row, measure_key
 from shoal.pipeline.measure.cases import PLAN, Case, evaluate
@@ -31,8 +30,8 @@ from shoal.pipeline.measure.registry import (
     registered,
     with_rows,
 )
-from shoal.pipeline.paper import Figure
-from shoal.pipeline.progress import Progress, Silent
+from shoal.pipeline.paper import Figure, Panel
+from shoal.pipeline.progress import Progress
 from shoal.pipeline.tables.dataframes import Tables as FolderTables
 from shoal.record import columns
 
@@ -70,6 +69,16 @@ def check_defaults(measure: str) -> str:
     return found.unit
 
 
+def figures_of(experiment: str, measures: Iterable[str]) -> tuple[Figure, ...]:
+    """A figure for each measure of an experiment, as no paper has drawn one."""
+    found = []
+    for number, measure in enumerate(map(find_measure, measures), 1):
+        label = f"{measure.name.replace('_', ' ')} ({measure.unit})".removesuffix(" ()")
+        panel = Panel(experiment, measure.name, label)
+        found.append(Figure(str(number), measure.summary, (panel,)))
+    return tuple(found)
+
+
 def bounds_of(measure: str) -> tuple[float, float] | None:
     """The least and the greatest value that a measure can have, if there are such."""
     try:
@@ -101,7 +110,7 @@ def measure_all(
     plan: DataFrame, tables: Tables, asked: Sequence[Question], progress: Progress | None = None
 ) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
-    progress = progress if progress is not None else Silent()
+    progress = progress or Progress()
     kept = _Kept(plan, tables)
     cases = [question for question in asked if isinstance(find_measure(question.measure), Case)]
     parts: list[tuple[str, Part]] = []
@@ -142,10 +151,7 @@ def _answer(part: Part) -> pa.Table:
             "close other programs or take a --master with fewer cores, and run again",
         ) from None
     except PySparkException as error:
-        lines = [
-            line for line in str(error).splitlines() if re.match(r"\s*\w*(Error|Exception): ", line)
-        ]
-        cause = lines[-1].strip() if lines else type(error).__name__
+        cause = python_error(str(error)) or type(error).__name__
         raise PipelineError(
             f"a measure failed: {cause}", "mend the measure, and run again"
         ) from None

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
-from shoal.pipeline.measure.registry import TIDY, Tables, done, measure, of_kind, over, tidy, total
+from shoal.pipeline.measure.registry import (
+    TIDY,
+    Tables,
+    beside,
+    done,
+    measure,
+    of_kind,
+    over,
+    tidy,
+    total,
+)
 from shoal.pipeline.measure.runs import delivery
 
 if TYPE_CHECKING:
@@ -123,13 +133,9 @@ def reconfiguration_rate() -> Column:
 def gain(plan: DataFrame, tables: Tables, over: str = " static") -> DataFrame:
     """How much more a variant delivers than its namesake with a suffix, seed by seed."""
     values = delivery(plan, tables)
-    base = values.where(F.col("variant").endswith(over)).select(
-        "experiment",
-        "seed",
-        F.regexp_replace("variant", f"{over}$", "").alias("variant"),
-        F.col("value").alias("base"),
-    )
-    paired = values.join(base, ["experiment", "seed", "variant"])
+    namesake = F.regexp_replace("variant", f"{over}$", "")
+    base = values.where(F.col("variant").endswith(over)).withColumn("variant", namesake)
+    paired = beside(values, base, "base", "variant")
     return paired.withColumn("value", F.col("value") - F.col("base")).select(*TIDY)
 
 
@@ -147,9 +153,8 @@ def ideal_messages(plan: DataFrame, tables: Tables) -> DataFrame:
 @measure(unit="times")
 def times_ideal(plan: DataFrame, tables: Tables) -> DataFrame:
     """How many times as many messages are sent as the ideal would send."""
-    ideal = ideal_messages(plan, tables).withColumnRenamed("value", "ideal")
-    keys = ["experiment", "variant", "seed", "x"]
-    paired = messages(plan, tables).join(ideal, keys)
+    ideal = ideal_messages(plan, tables)
+    paired = beside(messages(plan, tables), ideal, "ideal", "variant")
     return paired.withColumn("value", F.try_divide("value", "ideal")).select(*TIDY)
 
 
@@ -223,8 +228,7 @@ def _beside_best(plan: DataFrame, tables: Tables, values: DataFrame) -> DataFram
     good = fixed.withColumn("most", most).where("got >= 0.99 * most")
     rank = F.row_number().over(Window.partitionBy("experiment").orderBy("cost", "variant"))
     best = good.withColumn("rank", rank).where("rank = 1").select(*name)
-    base = values.join(best, name).select("experiment", "seed", F.col("value").alias("base"))
-    paired = values.join(base, ["experiment", "seed"])
+    paired = beside(values, values.join(best, name), "base")
     return paired.withColumn("value", F.try_divide("value", "base")).select(*TIDY)
 
 

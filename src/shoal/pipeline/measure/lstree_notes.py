@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby, pairwise, product
 from statistics import linear_regression, median
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from shoal.overlay.lstree_messages import ParentRequest
 from shoal.overlay.lstree_relation import BLANK, Colour, can_connect, precedes
@@ -29,7 +31,7 @@ COMPARED = 60
 """Values of a run that are compared with each other, three at a time."""
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     """A node's place in the tree from an instant on."""
 
     at: float
@@ -44,7 +46,7 @@ class Place(NamedTuple):
     siblings: frozenset[int]
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """A request and what became of it."""
 
     at: float
@@ -64,7 +66,8 @@ class Answer(NamedTuple):
     @property
     def own(self) -> Colour:
         """The candidate's colour."""
-        return _colour(self.before["colour"])
+        length, node, life = self.before["colour"]
+        return (length, node, life)
 
     @property
     def same(self) -> bool:
@@ -85,11 +88,6 @@ class Answer(NamedTuple):
     def allowed(self) -> bool:
         """Whether it was accepted, as far as colours and depths are concerned."""
         return self.answer in ("accepted", *LIMITS)
-
-
-def _colour(value: Iterable[int]) -> Colour:
-    length, node, life = value
-    return (length, node, life)
 
 
 class Observed:
@@ -126,20 +124,11 @@ class Observed:
         elif what == "sighted":
             self.sighted.add((at, node, peer))
         elif what == "place":
-            self.places.append(
-                Place(
-                    *(at, node, peer, _colour(value["colour"]), value["depth"], value["above"]),
-                    *(value["root"], tuple(value["ancestors"]), frozenset(value["siblings"])),
-                )
-            )
+            place = {"at": at, "node": node, "parent": peer, **value}
+            self.places.append(msgspec.convert(place, Place))
         else:
-            self.answers.append(
-                Answer(
-                    *(at, node, peer, _colour(value["colour"]), value["depth"]),
-                    *(tuple(value["forced"]), value["before"], value["answer"]),
-                    *(tuple(value["named"]), value["lowered"]),
-                )
-            )
+            answer = {"at": at, "node": node, "requester": peer, **value}
+            self.answers.append(msgspec.convert(answer, Answer))
 
     def lives(self) -> Iterator[list[Place]]:
         """The places of every life of a node, in order."""

@@ -20,7 +20,7 @@ from shoal.pipeline.measure.peer_to_peer import (
     unit_cost,
     within,
 )
-from shoal.pipeline.measure.registry import TIDY, Tables, measure, of_kind, over, run_rows, total
+from shoal.pipeline.measure.registry import TIDY, Tables, beside, measure, of_kind, over, total
 from shoal.pipeline.measure.run_view import Run
 from shoal.simulation.topology import distances
 
@@ -62,24 +62,15 @@ def unit_bytes(
 ) -> DataFrame:
     """Bytes of the overlay, or of routing, per overlay reconfiguration."""
     kinds = _overlay_kinds(beacons) if part == "overlay" else of_kind(ROUTING)
-    rows = run_rows(plan, tables, "traffic").groupBy("run_id")
-    amounts = rows.agg(total("bytes", measured_traffic() & kinds).alias("amount"))
-    return per_reconfiguration(plan, tables, amounts)
+    return per_reconfiguration(plan, tables, F.when(kinds, F.col("bytes")))
 
 
 @measure(unit="points")
 def informed_advantage(plan: DataFrame, tables: Tables) -> DataFrame:
     """What Informed Link Activation saves more than Timed, in points of Strawman's cost."""
     costs = unit_cost(plan, tables)
-    at = ["experiment", "at", "seed"]
-    by = {
-        label: costs.where(F.col("variant") == label)
-        .withColumn("at", F.coalesce("x", F.lit(0.0)))
-        .select(*at, F.col("value").alias(label))
-        for label in ("SM", "TDU")
-    }
-    mine = costs.where("variant = 'ILA'").withColumn("at", F.coalesce("x", F.lit(0.0)))
-    both = mine.join(by["SM"], at).join(by["TDU"], at)
+    both = beside(costs.where("variant = 'ILA'"), costs.where("variant = 'SM'"), "SM")
+    both = beside(both, costs.where("variant = 'TDU'"), "TDU")
     points = F.try_divide(100 * (F.col("TDU") - F.col("value")), F.col("SM"))
     return both.withColumn("value", points).select(*TIDY)
 

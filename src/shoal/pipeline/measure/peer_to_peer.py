@@ -21,6 +21,7 @@ from shoal.pipeline.measure.registry import (
     EVER,
     TIDY,
     Tables,
+    beside,
     between,
     done,
     measure,
@@ -65,8 +66,10 @@ def _kinds(part: str) -> Sequence[str]:
     return parts.get(part, ())
 
 
-def per_reconfiguration(plan: DataFrame, tables: Tables, amounts: DataFrame) -> DataFrame:
-    """``run_id, amount`` divided by the links that came up."""
+def per_reconfiguration(plan: DataFrame, tables: Tables, amount: Column | str) -> DataFrame:
+    """The sum over measured traffic, divided by the links that came up."""
+    rows = run_rows(plan, tables, "traffic").groupBy("run_id")
+    amounts = rows.agg(total(amount, measured_traffic()).alias("amount"))
     links = with_rows(done(plan, tables), tables["links"]).where("change = 'up' AND time > 0")
     counts = links.where(_measured()).groupBy("run_id").agg(F.count("*").alias("links"))
     value = F.try_divide(F.col("amount"), F.col("links"))
@@ -79,25 +82,16 @@ def unit_cost(plan: DataFrame, tables: Tables, part: str = "all") -> DataFrame:
     kinds, events = _kinds(part), part in ("all", "misrouted")
     wasted = F.when(F.col("kind") == "event", F.col("misrouted") if events else F.lit(0))
     amount = wasted.when(of_kind(kinds), F.col("cost")).otherwise(0.0)
-    rows = run_rows(plan, tables, "traffic").groupBy("run_id")
-    return per_reconfiguration(
-        plan, tables, rows.agg(total(amount, measured_traffic()).alias("amount"))
-    )
+    return per_reconfiguration(plan, tables, amount)
 
 
 @measure(unit="ratio")
 def activate_balance(plan: DataFrame, tables: Tables, against: str = "TDU") -> DataFrame:
     """Subscriptions saved against another variant, for each pattern that ACTIVATE carries."""
     costs = unit_cost(plan, tables, part="subscriptions")
-    other = costs.where(F.col("variant") == against).select(
-        "experiment", F.col("x").alias("at"), "seed", F.col("value").alias("other")
-    )
-    mine = costs.join(other, ["experiment", "seed"]).where(F.col("x").eqNullSafe(F.col("at")))
-    carried = unit_cost(plan, tables, part="activate").select(
-        "experiment", "variant", F.col("x").alias("to"), "seed", F.col("value").alias("carried")
-    )
-    both = mine.join(carried, ["experiment", "variant", "seed"])
-    both = both.where(F.col("x").eqNullSafe(F.col("to")))
+    mine = beside(costs, costs.where(F.col("variant") == against), "other")
+    carried = unit_cost(plan, tables, part="activate")
+    both = beside(mine, carried, "carried", "variant")
     value = F.try_divide(F.col("other") - F.col("value"), F.col("carried"))
     return both.withColumn("value", value).where("carried > 0").select(*TIDY)
 
@@ -149,13 +143,11 @@ def reconfiguration_peak(plan: DataFrame, tables: Tables, above: float = 0.0) ->
     return tidy(plan, found.select("run_id", (peak / F.col("width")).alias("value")))
 
 
-@measure(unit="bytes/s")
-def event_level(plan: DataFrame, tables: Tables) -> DataFrame:
+@over("traffic", unit="bytes/s")
+def event_level() -> Column:
     """Bytes per second of events, on average over the measured interval."""
-    rows = run_rows(plan, tables, "traffic").groupBy("run_id")
     events = total("bytes", measured_traffic() & (F.col("kind") == "event"))
-    value = F.try_divide(events, F.max("until") - F.max("since"))
-    return tidy(plan, rows.agg(value.alias("value")))
+    return F.try_divide(events, F.max("until") - F.max("since"))
 
 
 @measure(unit="bytes/s")
@@ -269,7 +261,7 @@ def activation_errors(run: Run, both_sides: bool = False) -> Value:
     links = set(map(frozenset, run.initial_links))
     errors = repairs = 0
     changes = {c["repair"]: c for c in run.links if c["change"] == "down"}
-    for repair in run.repairs():
+    for repair in run.repairs:
         old = changes[repair.number]
         links.discard(frozenset((old["a"], old["b"])))
         near, far = repair.head[-1], repair.tail[0]

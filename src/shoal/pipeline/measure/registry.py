@@ -193,6 +193,16 @@ def tidy(plan: DataFrame, values: DataFrame) -> DataFrame:
     return joined.select(*TIDY)
 
 
+def beside(values: DataFrame, others: DataFrame, name: str, *same: str) -> DataFrame:
+    """Values, each with that of ``others`` at the same point and seed as a column of that name.
+
+    ``same`` lists further columns that are to be the same.
+    """
+    keys = ["experiment", "seed", *same]
+    theirs = others.select(*keys, F.col("x").alias("at"), F.col("value").alias(name))
+    return values.join(theirs, keys).where(F.col("x").eqNullSafe(F.col("at"))).drop("at")
+
+
 # Building blocks
 
 

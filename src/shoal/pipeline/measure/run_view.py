@@ -77,12 +77,9 @@ class Run:
                 links[edge] = None
         return [(min(edge), max(edge)) for edge in links]
 
+    @cached_property
     def repairs(self) -> list[Repair]:
         """The replacements in order, for a tree in which they do not overlap."""
-        return self._repairs
-
-    @cached_property
-    def _repairs(self) -> list[Repair]:
         links = set(map(frozenset, self.initial_links))
         broken: dict[int, Row] = {}
         found: list[tuple[int, float, list[int], list[int]]] = []

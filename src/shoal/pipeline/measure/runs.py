@@ -17,6 +17,7 @@ from shoal.pipeline.measure.registry import (
     EVER,
     TIDY,
     Tables,
+    beside,
     between,
     done,
     measure,
@@ -64,12 +65,8 @@ def overhead() -> Column:
 @measure(unit="%")
 def improvement(plan: DataFrame, tables: Tables, over: str = "SM") -> DataFrame:
     """By how many per cent a reconfiguration costs less than with another variant, seed by seed."""
-    costs = cost_per_rec(plan, tables)
-    reference = costs.where(F.col("variant") == over).select(
-        "experiment", F.col("x").alias("at"), "seed", F.col("value").alias("reference")
-    )
-    paired = costs.where(F.col("variant") != over).join(reference, ["experiment", "seed"])
-    paired = paired.where(F.col("x").eqNullSafe(F.col("at")))
+    costs, reference = cost_per_rec(plan, tables), F.col("variant") == over
+    paired = beside(costs.where(~reference), costs.where(reference), "reference")
     value = 100 * (1 - F.try_divide(F.col("value"), F.col("reference")))
     return paired.withColumn("value", value).select(*TIDY)
 

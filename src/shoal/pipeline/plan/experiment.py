@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.errors import PipelineError, writing
+from shoal.record import table
 from shoal.simulation.config import RunConfig, parse_config, seeded
 from shoal.stack import StackError
 
@@ -27,17 +28,9 @@ if TYPE_CHECKING:
 
 Tier: TypeAlias = Literal["quick", "full"]
 
-PLAN_SCHEMA = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("experiment", pa.string()),
-        pa.field("variant", pa.string()),
-        pa.field("x", pa.float64()),
-        pa.field("point", pa.string()),
-        pa.field("seed", pa.int64()),
-        pa.field("configuration", pa.string()),
-        pa.field("estimate", pa.float64()),
-    ]
+PLAN_SCHEMA = table(
+    "experiment string, variant string, x double, point string, seed int64, configuration string, "
+    "estimate double"
 )
 
 
@@ -263,14 +256,10 @@ def write_plan(runs: Sequence[PlannedRun], out: Path) -> Path:
     """Keep the plan beside its tables, as ``plan.parquet``."""
     path = out / "plan.parquet"
     draft = out / ".plan.parquet"
-    try:
+    with writing(f"to {out}"):
         out.mkdir(parents=True, exist_ok=True)
         pq.write_table(plan_table(runs), draft, compression="zstd")
         draft.replace(path)
-    except OSError as error:
-        raise PipelineError(
-            f"cannot write to {out}: {error.strerror or error}", "choose another --out folder"
-        ) from None
     return path
 
 

@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 import shoal
-from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.errors import writing
 from shoal.pipeline.judge.decisions import VERDICTS, Verdict
 from shoal.pipeline.judge.samples import Samples
 from shoal.pipeline.judge.verdicts import Judgement
@@ -59,12 +59,8 @@ class Reproduced:
 def write_report(results: Sequence[Reproduced], out: Path) -> Path:
     """``report.html`` in a folder."""
     path = out / "report.html"
-    try:
+    with writing(str(path)):
         path.write_text(render(results, out), encoding="utf-8")
-    except OSError as error:
-        raise PipelineError(
-            f"cannot write {path}: {error.strerror or error}", "choose another --out folder"
-        ) from None
     return path
 
 

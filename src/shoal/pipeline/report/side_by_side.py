@@ -12,9 +12,9 @@ from msgspec import structs
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Samples
 from shoal.pipeline.judge.verdicts import Judgement, judge
-from shoal.pipeline.measure.compute import every_measure
+from shoal.pipeline.measure.compute import figures_of
 from shoal.pipeline.measure.live import BESIDE, Measured
-from shoal.pipeline.paper import Figure, Panel, Paper
+from shoal.pipeline.paper import Paper
 from shoal.pipeline.plan.experiment import Experiment
 from shoal.pipeline.report.page import Reproduced, write_report
 from shoal.pipeline.simulate.sweep import SweepOutcome
@@ -54,19 +54,13 @@ def side_by_side(
     judgements: Sequence[Judgement] = (),
 ) -> Path:
     """``report.html`` in a folder, with a figure for each measure that some run has."""
-    known = {measure.name: measure for measure in every_measure()}
     answered = {answer[0] for row in rows for answer in row.answers}
-    figures: list[Figure] = []
-    for name in measures:
-        if name in answered:
-            label = f"{name.replace('_', ' ')} ({known[name].unit})".removesuffix(" ()")
-            panel = Panel(BESIDE, name, label)
-            figures.append(Figure(str(len(figures) + 1), known[name].summary, (panel,), "", ()))
+    figures = figures_of(BESIDE, (name for name in measures if name in answered))
     variants = {row.planned.variant: json.loads(row.planned.configuration) for row in rows}
     experiment = Experiment(BESIDE, "Runs side by side", {}, variants, axis_label="seconds")
     names = dict.fromkeys(variants, "")
     claims = tuple(judgement.claim for judgement in judgements)
-    paper = Paper(BESIDE, "Runs side by side", "", (experiment,), claims, tuple(figures), names)
+    paper = Paper(BESIDE, "Runs side by side", "", (experiment,), claims, figures, names)
     samples = Samples(answer for row in rows for answer in row.answers)
     runs = [row.planned for row in rows]
     return write_report(

@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.pipeline.errors import PipelineError, SweepInterrupted
+from shoal.pipeline.errors import PipelineError, SweepInterrupted, python_error
 from shoal.pipeline.plan.experiment import PlannedRun, unique
 from shoal.pipeline.progress import ConsoleProgress, Progress, stage
 from shoal.pipeline.simulate.estimates import Remaining, refined
@@ -29,7 +29,7 @@ from shoal.pipeline.simulate.kernels import prepare_kernels
 from shoal.pipeline.simulate.worker import COMPLAINT, Runner, Task, simulate_bin
 from shoal.pipeline.tables.fold import fold
 from shoal.pipeline.tables.store import FAILED, Inventory, Store
-from shoal.record import SCHEMAS
+from shoal.record import SCHEMAS, columns
 from shoal.simulation import simulate
 from shoal.simulation.config import code_version
 
@@ -47,14 +47,7 @@ PATIENCE = 10.0
 KILL_SECONDS = 3.0
 """Seconds after which Spark has killed the workers of a cancelled job."""
 
-_BIN_SCHEMA = pa.schema(
-    [
-        ("bin", pa.int32()),
-        ("position", pa.int32()),
-        ("run_id", pa.string()),
-        ("configuration", pa.string()),
-    ]
-)
+_BIN_SCHEMA = pa.schema(columns("bin int32, position int32, run_id string, configuration string"))
 
 
 @dataclass(frozen=True)
@@ -300,10 +293,8 @@ def _explained(error: Exception | None, out: Path) -> PipelineError:
             f"a Python worker cannot start: {lacking[1]}",
             "install Shoal's dependencies there, or set PYSPARK_PYTHON to a Python that has them",
         )
-    lines = [
-        line.strip() for line in text.splitlines() if re.match(r"\s*\w*(Error|Exception): ", line)
-    ]
-    return PipelineError(f"Spark gave up: {(lines or text.splitlines())[-1]}", log)
+    last = python_error(text) or text.splitlines()[-1]
+    return PipelineError(f"Spark gave up: {last}", log)
 
 
 def failures(store: Store, found: Inventory, wanted: set[str]) -> list[Failure]:

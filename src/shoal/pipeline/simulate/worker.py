@@ -21,8 +21,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from shoal.pipeline.spark.garbage import settle
+from shoal.pipeline.spark.workers import settle
 from shoal.pipeline.tables.store import PART, Kept, Store
+from shoal.record import columns
 from shoal.simulation import InvariantViolation, RunConfig, RunResult, parse_config, simulate
 from shoal.simulation.config import code_version
 from shoal.simulation.run import run_row
@@ -45,7 +46,7 @@ FEWEST = 16
 BRIEF = 0.1
 """Seconds below which a run is brief: no more than these are lost with a worker, per run."""
 
-MANIFEST = pa.schema([pa.field("run_id", pa.string()), pa.field("status", pa.string())])
+MANIFEST = pa.schema(columns("run_id string, status string"))
 
 COMPLAINT = "shoal-worker: "
 """Begins the message of an error that is the worker's, not a run's."""

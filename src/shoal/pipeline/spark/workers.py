@@ -1,8 +1,10 @@
-"""Which Python Spark's workers are."""
+"""Spark's Python workers: which Python they are, and what their garbage collector looks at."""
 
 from __future__ import annotations
 
+import gc
 import sys
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,3 +20,14 @@ def use_this_python(spark: SparkSession) -> None:
     context = spark.sparkContext
     if str(context.master).startswith("local"):
         context.pythonExec = sys.executable
+
+
+@cache
+def settle() -> None:
+    """Once per process: take what there is out of the collector's sight.
+
+    Spark has its workers collect garbage after each task. With numba and pyarrow loaded that takes
+    longer than a small task itself.
+    """
+    gc.collect()
+    gc.freeze()

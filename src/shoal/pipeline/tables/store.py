@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.errors import PipelineError, writing
 from shoal.record import SCHEMAS, TABLES
 
 ENDING = ".parquet"
@@ -87,18 +87,13 @@ class Store:
 
     def prepare(self) -> None:
         """Make the folders; a clear error if that cannot be."""
-        try:
+        with writing(f"to {self.out}"):
             for table in TABLES:
                 (self.tables / table).mkdir(parents=True, exist_ok=True)
             self.in_flight.mkdir(parents=True, exist_ok=True)
             probe = self.control / f"probe-{uuid.uuid4().hex}"
             probe.touch()
             probe.unlink()
-        except OSError as error:
-            raise PipelineError(
-                f"cannot write to {self.out}: {error.strerror or error}",
-                "choose another --out folder",
-            ) from None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
