@@ -13,29 +13,13 @@ from shoal.content.tables import FilterTable, Source
 from shoal.routing.allowance import Allowance
 from shoal.routing.seen import Seen
 from shoal.routing.semiprobabilistic_messages import Gone, Near, Spread
+from shoal.routing.table import TableWatcher
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Reconfiguration, Routing
 
 if TYPE_CHECKING:
     from shoal.content import Content, Event, Filter
     from shoal.stack.message import Message
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class HorizonWatcher:
-    """Is told of every change of a :class:`HorizonTable`."""
-
-    def entry(self, source: Source, filter: Filter, before: int, now: int) -> None:
-        """An entry's distance changes; -1 stands for no entry."""
-        raise NotImplementedError
-
-    def leaf(self, neighbour: Source, filters: tuple[Filter, ...] | None) -> None:
-        """A neighbour is a leaf that wants this, or no leaf."""
-        raise NotImplementedError
-
-    def tuned(self) -> None:
-        """The horizon or the number of links that events use changes."""
-        raise NotImplementedError
 
 
 class HorizonTable:
@@ -54,7 +38,7 @@ class HorizonTable:
         self._filters: dict[Source, dict[Filter, None]] = {}
         self._matching: dict[int, FilterTable] = {}
         self._leaves: dict[Source, tuple[Filter, ...]] = {}
-        self.watcher: HorizonWatcher | None = None
+        self.watcher: TableWatcher | None = None
         self.changes = 0
         """How often the table has changed."""
 

@@ -372,8 +372,6 @@ class SubscriptionForwarding(Routing):
             self.allowance.forget(neighbour)
         self.neighbours[neighbour] = None
         self.announced[neighbour] = {}
-        if self.table.watcher is not None:
-            self.table.watcher.neighbours_changed()
 
     def drop_neighbour(self, neighbour: NodeId) -> None:
         """From now on it does not; what was told over the link is forgotten."""
@@ -384,8 +382,6 @@ class SubscriptionForwarding(Routing):
         if self.covering and told is not None:
             for filter in told:
                 self.forget(filter)
-        if self.table.watcher is not None:
-            self.table.watcher.neighbours_changed()
 
     def announce_table(self, neighbour: NodeId) -> None:
         """Tell a new neighbour every filter that somebody other than itself wants."""

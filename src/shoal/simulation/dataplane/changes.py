@@ -55,8 +55,6 @@ def carry_out(changes, state: State):
                 subscribers[source, node >> 6] &= ~bit_of(node)
             now[s.VERSION] += 1
             continue
-        if what == POINT and parent[node, 0] == source:
-            parent[node, 1] = a
         count = limits[node, s.SLOTS]
         if what == ADD_SLOT:
             link[node, count, s.NEIGHBOUR] = source

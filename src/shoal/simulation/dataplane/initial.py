@@ -48,7 +48,7 @@ def make_rule(
         transmission=transmission,
         usual=transmission + network.delay,
         plain=transmission == 0,
-        watches=forwarding.watches,
+        watches=forwarding.observe is not None,
         keeps_deliveries=recorder.keeps_deliveries,
         keeps_messages=recorder.keeps_messages,
     )

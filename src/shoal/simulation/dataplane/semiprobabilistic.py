@@ -5,25 +5,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 
 from shoal.routing import Adaptive, SemiProbabilistic
 from shoal.routing.adaptive import Observed
-from shoal.routing.horizon import HorizonWatcher
 from shoal.routing.semiprobabilistic import ROUNDING, WHOLE
 from shoal.routing.semiprobabilistic_messages import Spread
 from shoal.simulation.dataplane import changes
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.forwarding import Forwarding, forwards
-from shoal.simulation.dataplane.mirror import Mirror, NeighbourTap, pattern_number
+from shoal.simulation.dataplane.mirror import Mirror
 from shoal.simulation.dataplane.rules import INDEX, ZERO, below, direction_matches, kernel, mix
 from shoal.stack.host import NodeId
-from shoal.stack.layer import Reconfiguration
-
-if TYPE_CHECKING:
-    from shoal.content import Filter
 
 _ROUNDING = np.uint64(ROUNDING)
 
@@ -120,51 +115,10 @@ def choose(
     return chosen, known
 
 
-class HorizonMirror(HorizonWatcher):
-    """For semi-probabilistic routing: patterns by distance, leaves, limits of the choice."""
-
-    def __init__(self, mirror: Mirror, routing: SemiProbabilistic) -> None:
-        self.mirror = mirror
-        self.routing = routing
-        self.node = routing.host.node
-        self.tuned()
-
-    def entry(self, source: NodeId, filter: Filter, before: int, now: int) -> None:
-        number = pattern_number(filter)
-        if before > 0:
-            self.mirror.change(changes.CLEAR, self.node, source, before - 1, number)
-        if now > 0:
-            self.mirror.change(changes.PUT, self.node, source, now - 1, number)
-
-    def leaf(self, neighbour: NodeId, filters: tuple[Filter, ...] | None) -> None:
-        self.mirror.change(changes.IS_LEAF, self.node, neighbour, filters is not None)
-        for filter in filters or ():
-            self.mirror.change(changes.LEAF_WISH, self.node, neighbour, pattern_number(filter))
-
-    def tuned(self) -> None:
-        routing = self.routing
-        self.mirror.change(
-            changes.LIMITS, self.node, routing.follows, routing.fanout(False), routing.fanout(True)
-        )
-
-
-class SemiProbabilisticTap(NeighbourTap):
-    """For semi-probabilistic routing, where links to use are a share of the links there are."""
-
-    def __init__(self, mirror: Mirror, routing: SemiProbabilistic) -> None:
-        super().__init__(mirror, routing)
-        self.watcher = HorizonMirror(mirror, routing)
-        routing.table.watcher = self.watcher
-
-    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """One more slot."""
-        super().link_up(neighbour, reconfiguration)
-        self.watcher.tuned()
-
-    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """One slot fewer."""
-        super().link_down(neighbour, reconfiguration)
-        self.watcher.tuned()
+def limits(mirror: Mirror, routing: SemiProbabilistic) -> None:
+    """Note how far a node follows subscriptions, and how many links it uses."""
+    own, publishing = routing.fanout(False), routing.fanout(True)
+    mirror.change(changes.LIMITS, routing.host.node, routing.follows, own, publishing)
 
 
 class WatchedOnArrays(Observed):
@@ -180,26 +134,19 @@ class WatchedOnArrays(Observed):
         self.sent, self.wanted, self.missed = counts
 
 
-class AdaptiveTap(SemiProbabilisticTap):
-    """For adaptive routing, which learns what the arrays observe."""
-
-    def __init__(self, mirror: Mirror, routing: Adaptive) -> None:
-        super().__init__(mirror, routing)
-        routing.observed = WatchedOnArrays(mirror, self.node)
+def observe(mirror: Mirror, routing: Adaptive) -> None:
+    """Let a node learn what the arrays observe."""
+    routing.observed = WatchedOnArrays(mirror, routing.host.node)
 
 
-def _rule(tap: type[SemiProbabilisticTap], watches: bool) -> Forwarding:
-    return Forwarding(
-        "semi_probabilistic",
-        choose,
-        tap,
-        Spread,
-        remembers=True,
-        says_stopped=True,
-        watches=watches,
-        constants=(WHOLE, ROUNDING),
-    )
-
-
-forwards(SemiProbabilistic, _rule(SemiProbabilisticTap, watches=False))
-forwards(Adaptive, _rule(AdaptiveTap, watches=True))
+RULE = Forwarding(
+    "semi_probabilistic",
+    choose,
+    tune=limits,
+    message=Spread,
+    remembers=True,
+    says_stopped=True,
+    constants=(WHOLE, ROUNDING),
+)
+forwards(SemiProbabilistic, RULE)
+forwards(Adaptive, replace(RULE, observe=observe))

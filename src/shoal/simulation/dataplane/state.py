@@ -7,7 +7,7 @@ keep them; a *channel* is one direction of one link during one epoch.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -188,7 +188,7 @@ def pattern_words(patterns: int) -> int:
     return 4 * ((words(patterns) + 3) // 4)
 
 
-def grown(array: npt.NDArray[np.generic], axis: int, size: int) -> npt.NDArray[np.generic]:
+def grown(array: Any, axis: int, size: int) -> Any:
     """A larger copy along one axis; what is new is zero."""
     shape = list(array.shape)
     shape[axis] = size
