@@ -93,7 +93,6 @@ class ShopParent(Joiner):
         self._choosing = False
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Looking for a parent, joining it, and losing it."""
         return {
             Probe: self.on_probe,
             Advertise: self.on_advertise,
@@ -116,7 +115,6 @@ class ShopParent(Joiner):
         self.host.every(self.period, self.tick, phase * self.period)
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
-        """A new node probes at once."""
         self.contacts = contacts
         for contact in contacts:
             self._lose(contact)
@@ -361,7 +359,7 @@ class ShopParent(Joiner):
     # For those who watch
 
     def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """See :class:`~shoal.stack.layer.Layer`: all are in one tree, and both ends know."""
+        """All must be in one tree, and both ends of a link must know it."""
         if self.rank < 0:
             return "has no route to a root"
         for node, other in running.items():
@@ -378,7 +376,7 @@ class ShopParent(Joiner):
         return None
 
     def describe(self) -> dict[str, object]:
-        """See :class:`~shoal.stack.layer.Overlay`. Shares and what was saved need a sample."""
+        """Shares and what was saved need a sample."""
         described: dict[str, object] = {
             "parent": shown_parent(self.parent, self.rank >= 0),
             "hops": len(self.route) if self.rank >= 0 else None,

@@ -112,7 +112,7 @@ class Axis(Space):
         return covering(found) if self.hull else found
 
     def weigh(self, interest: int) -> float:
-        """See :class:`Space`: run by run of neighbouring atoms."""
+        """Run by run of neighbouring atoms."""
         events = 0.0
         while interest:
             lowest = interest & -interest
@@ -130,7 +130,6 @@ class Sample(Space):
         self.scale = scale
 
     def weigh(self, interest: int) -> float:
-        """See :class:`Space`."""
         return self.scale * interest.bit_count()
 
 

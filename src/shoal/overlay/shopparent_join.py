@@ -245,7 +245,6 @@ class Joiner(Member):
             self._request(peer.node)
 
     def closed(self, peer: NodeId) -> None:
-        """The connection broke, or the other end closed it."""
         if peer in self.heard:
             self._disconnected(peer)
 

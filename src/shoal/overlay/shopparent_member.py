@@ -79,11 +79,9 @@ class Member(Handover):
         return [n for n in self.neighbours if n != self.parent and n not in self._parting]
 
     def child_nodes(self) -> list[NodeId]:
-        """See :class:`~shoal.overlay.handover.Handover`."""
         return self.children()
 
     def child_moved(self, child: NodeId) -> None:
-        """See :class:`~shoal.overlay.handover.Handover`."""
         self._news()
 
     def stop(self) -> None:

@@ -215,13 +215,11 @@ class HorizonRouting(Routing):
         self.seen = Seen()
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Events and (un)subscriptions."""
         return {Spread: self.on_event, Near: self.on_subscription, Gone: self.on_unsubscription}
 
     # Events
 
     def publish(self, event: Event) -> None:
-        """The event's first node is its publisher."""
         self.seen.add(event.publisher, event.sequence)
         self.on_first_arrival(LOCAL, Spread(event, 0, 0))
 
@@ -250,12 +248,10 @@ class HorizonRouting(Routing):
     # Subscriptions
 
     def subscribe(self, filter: Filter) -> None:
-        """The application wants this: a subscriber at distance 0."""
         if self.table.put(LOCAL, filter, 0):
             self.changed_here(filter)
 
     def unsubscribe(self, filter: Filter) -> None:
-        """The application no longer wants this."""
         if self.table.remove(LOCAL, filter):
             self.changed_here(filter)
 
@@ -297,7 +293,6 @@ class HorizonRouting(Routing):
         return self.table.filters_of(LOCAL)
 
     def known_filters(self) -> list[Filter]:
-        """All filters of the table."""
         return self.table.filters()
 
     def next_hops(self, filter: Filter) -> list[NodeId]:

@@ -103,11 +103,9 @@ class InRange(Connections):
         self._audiences: dict[NodeId, Fan] = {}
 
     def reaches(self, a: NodeId, b: NodeId) -> bool:
-        """Whether messages get from one node to another."""
         return b in self.near[a] and self.network.nodes[b] is not None
 
     def audience(self, node: NodeId) -> Fan | None:
-        """All that hear a node."""
         fan = self._audiences.get(node)
         if fan is None:
             channels: list[Channel] = []
