@@ -6,7 +6,6 @@ distribution or looked up in a matrix of measured round trips.
 
 from __future__ import annotations
 
-import gzip
 import math
 from pathlib import Path
 from statistics import NormalDist
@@ -16,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from shoal.simulation.importers import read_text
 from shoal.simulation.kernel import NANOSECONDS
 from shoal.stack import Chance, StackError
 
@@ -101,14 +101,9 @@ def read_matrix(latency: Matrix) -> npt.NDArray[np.float64]:
     """One-way delays in seconds, from a square matrix of round trips."""
     path = Path(latency.file)
     expected = "a square matrix of round trips, numbers separated by blanks or tabs"
+    lines = read_text(path).splitlines()
     try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        lines = raw.decode().splitlines()
         rows = [[float(word) for word in line.split()] for line in lines if line.strip()]
-    except OSError as error:
-        raise StackError(
-            f"{path}: {error.strerror or error}; give a file that can be read"
-        ) from None
     except ValueError as error:
         raise StackError(f"{path}: expected {expected}; {error}") from None
     for number, row in enumerate(rows, 1):

@@ -177,11 +177,6 @@ class Workload:
         start = int(self.ends[event - 1]) if event else 0
         return tuple(self.numbers[start : int(self.ends[event])].tolist())
 
-    @property
-    def contents(self) -> list[tuple[int, ...]]:
-        """The patterns of all events."""
-        return [self.content(event) for event in range(len(self.times))]
-
 
 def plan_workload(
     parameters: WorkloadParameters, nodes: int, duration: float, seed: int, advertised: bool = False
