@@ -145,7 +145,7 @@ class ShopParent(Joiner):
         ):
             self.probe()
         if self.rank < 0:
-            self.host.send_all(tuple(self.children()), Stray())
+            self.host.send_all(tuple(self.child_nodes()), Stray())
         if self.parent != LOCAL:
             self.host.send(self.parent, Here())
         if self.leaving != NOBODY:
@@ -269,7 +269,7 @@ class ShopParent(Joiner):
             self._forget(sender)
             if not self.move_away():
                 self.probe()
-        elif sender in self.children():
+        elif sender in self.child_nodes():
             self.departing.add(sender)
             self._news()
 
@@ -321,7 +321,7 @@ class ShopParent(Joiner):
     def metrics(self, candidates: list[NodeId], name: str) -> list[float]:
         """A routing metric of candidates, with this node and all below it detached."""
         routing, interests = self.routing, self.interests
-        mine = [routing.filters()] + [routing.filters_from(child) for child in self.children()]
+        mine = [routing.filters()] + [routing.filters_from(child) for child in self.child_nodes()]
         wanted = interests.merged([interests.wanted(filters) for filters in mine])
         offers = [self._offer(node) for node in candidates]
         space = interests.space([wanted, *(one for offer in offers for one in offer)])
@@ -367,9 +367,9 @@ class ShopParent(Joiner):
                 return f"is in another tree than node {node}"
         if self.parent != LOCAL:
             above = running.get(self.parent)
-            if above is None or self.host.node not in cast("ShopParent", above).children():
+            if above is None or self.host.node not in cast("ShopParent", above).child_nodes():
                 return f"has the parent {self.parent}, which does not know it"
-        for child in self.children():
+        for child in self.child_nodes():
             below = running.get(child)
             if below is None or cast("ShopParent", below).parent != self.host.node:
                 return f"has the child {child}, whose parent is another node"
@@ -380,7 +380,7 @@ class ShopParent(Joiner):
         described: dict[str, object] = {
             "parent": shown_parent(self.parent, self.rank >= 0),
             "hops": len(self.route) if self.rank >= 0 else None,
-            "children": len(self.children()),
+            "children": len(self.child_nodes()),
             "moves": self.moves,
         }
         if self.routing.watching is not None:

@@ -71,6 +71,11 @@ class ReconfigurationProtocol:
     ) -> None:
         """See :class:`~shoal.stack.layer.Routing`."""
 
+    def remove_entries(self, neighbour: NodeId) -> None:
+        """``removeLinkTo``: each entry of a lost neighbour goes as if it had unsubscribed."""
+        for filter in self.routing.table.filters_of(neighbour):
+            self.routing.delete(neighbour, filter)
+
     def ignores_unsubscription(self, sender: NodeId, filter: Filter) -> bool:
         """Whether an UNSUB that just arrived must not be believed (Reconfiguration Path only)."""
         return False

@@ -25,9 +25,11 @@ LEAST = 1e-4
 """Delay in seconds between two nodes at the same place of a matrix."""
 
 
-class Uniform(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="model", tag="uniform"
-):
+class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="model"):
+    """Base of all models."""
+
+
+class Uniform(_Model, frozen=True, tag="uniform"):
     """Delays in seconds, each as likely, between two bounds."""
 
     low: Delay = 0.02
@@ -40,18 +42,14 @@ class Uniform(
             )
 
 
-class Lognormal(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="model", tag="lognormal"
-):
+class Lognormal(_Model, frozen=True, tag="lognormal"):
     """Delays in seconds with a median and a spread of their logarithm."""
 
     median: Delay = 0.05
     sigma: Annotated[float, msgspec.Meta(ge=0, le=3)] = 0.5
 
 
-class Matrix(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="model", tag="matrix"
-):
+class Matrix(_Model, frozen=True, tag="matrix"):
     """Measured round trips: a file of numbers, one row per place; half of one is a delay.
 
     Nodes are put at places at random. Pairs that were not measured (0 or NaN) get the mean.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from shoal.overlay.shopparent_costs import Axis, Errors, Work, metric
+from shoal.overlay.shopparent_costs import Errors, Work, axis_of, metric
 from shoal.simulation.optimum import Optimum, optimum
 from shoal.simulation.placement import edges_within, intervals_of, places_of
 from shoal.simulation.radio_range import RadioRangeParameters, placed_workload
@@ -82,11 +82,8 @@ class StaticTree:
             )
         self.near = [list(near) for near in adjacency(nodes, self.edges)]
         self.intervals = intervals_of(parameters.interests, self.places, seed)
-        wanted = [() if interval is None else (interval,) for interval in self.intervals]
-        bounds = [end for intervals in wanted for interval in intervals for end in interval]
-        axis = Axis(bounds, parameters.merge == "hull", parameters.interests.expected())
-        self.axis = axis
-        self.own = [axis.interest(intervals) for intervals in wanted]
+        hull, expected = parameters.merge == "hull", parameters.interests.expected()
+        self.axis, self.own = axis_of(self.intervals, hull, expected)
         self.work = Work(parameters.receive, parameters.forward, parameters.process)
         network.radio = True
         self.tree = self._grow()

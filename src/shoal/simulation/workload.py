@@ -209,9 +209,9 @@ def _contents(
 ) -> Workload:
     """Filters and events over attributes."""
     # Here, as Arrow takes a while to load, and most workloads do without.
-    from shoal.simulation.contents import Dps, found_workload
+    from shoal.simulation.contents import WORKLOADS, Dps
 
-    drawn = found_workload(content.name, seed)
+    drawn = replace(WORKLOADS[content.name], seed=seed)
     if isinstance(drawn, Dps):
         drawn = replace(drawn, domain=content.domain, even=content.even)
         drawn = drawn.reshaped(content.attributes, content.zipf)

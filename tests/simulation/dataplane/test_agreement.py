@@ -270,7 +270,7 @@ def test_a_routing_brings_its_rule_with_it(monkeypatch: pytest.MonkeyPatch) -> N
     """Nothing else in the simulator knows of it."""
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))
     registry.register("routing", "thrifty", Thrifty, needs={"links"})
-    rule = Forwarding("thrifty", first_one, remembers=True, tables=False)
+    rule = Forwarding("thrifty", first_one, remembers=True)
     monkeypatch.setitem(RULES, Thrifty, rule)
     run = {
         "nodes": 30,

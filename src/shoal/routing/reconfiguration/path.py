@@ -85,7 +85,7 @@ class ReconfigurationPath(ReconfigurationProtocol):
         self._forget_link(neighbour)
         self.routing.drop_neighbour(neighbour)
         if reconfiguration is None:
-            self._remove_entries(neighbour)
+            self.remove_entries(neighbour)
         else:
             self.replaced[neighbour] = reconfiguration.id
 
@@ -99,17 +99,12 @@ class ReconfigurationPath(ReconfigurationProtocol):
         self.overlaps += 1
         self.host.note("overlap", neighbour, "")
 
-    def _remove_entries(self, neighbour: NodeId) -> None:
-        """``Strawman.removeLinkTo`` for a neighbour already dropped."""
-        for filter in self.routing.table.filters_of(neighbour):
-            self.routing.delete(neighbour, filter)
-
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """Raise the link; what is announced over one that replaces another is decided by REC."""
         if neighbour in self.replaced:
             del self.replaced[neighbour]  # linked again before the old entries were repaired
             self._overlap(neighbour)
-            self._remove_entries(neighbour)
+            self.remove_entries(neighbour)
         self.routing.add_neighbour(neighbour)
         if reconfiguration is None:
             self.routing.announce_table(neighbour)
@@ -191,7 +186,7 @@ class ReconfigurationPath(ReconfigurationProtocol):
         old = rec.head[0]
         if self.replaced.get(old) == rec.reconfiguration:
             del self.replaced[old]
-            self._remove_entries(old)
+            self.remove_entries(old)
         self._pass_flush(PathFlush(rec.reconfiguration, rec.tail))
 
     def on_flush(self, sender: NodeId, message: Message) -> None:

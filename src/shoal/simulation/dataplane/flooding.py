@@ -5,5 +5,5 @@ from __future__ import annotations
 from shoal.routing import EventForwarding, Flooding
 from shoal.simulation.dataplane.forwarding import Forwarding, forwards
 
-forwards(EventForwarding, Forwarding("event_forwarding", floods=True, tables=False))
-forwards(Flooding, Forwarding("flooding", remembers=True, floods=True, tables=False))
+forwards(EventForwarding, Forwarding("event_forwarding", floods=True))
+forwards(Flooding, Forwarding("flooding", remembers=True, floods=True))

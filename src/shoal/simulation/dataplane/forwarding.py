@@ -48,8 +48,6 @@ class Forwarding:
     """Whether a node takes an event on its first arrival only."""
     floods: bool = False
     """Whether all links are chosen but the one that an event came by; the engine does that."""
-    tables: bool = True
-    """Whether the patterns that lie in each direction matter."""
     says_stopped: bool = False
     """Whether the routing says where copies of events go no further."""
     constants: tuple[object, ...] = ()

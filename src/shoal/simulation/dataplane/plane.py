@@ -61,7 +61,7 @@ class DataPlane(Plane):
         self._advance_events = engine.advance_for(self.forwarding)
         self.sample: Message = self.forwarding.message(Event(0, 0, Patterns(())), 1, 0, None)
         self.rule = make_rule(self.forwarding, routing, network, recorder, self.sample, seed)
-        state = make_state(self.rule, self.forwarding.tables, routing, len(network.hosts), workload)
+        state = make_state(self.rule, self.forwarding.floods, routing, len(network.hosts), workload)
         routings = [node.routing for node in network.nodes if node is not None]
         links_are_slots = self.forwarding.links_are_slots
         self.mirror = Mirror(state, links_are_slots, self.forwarding.tune, routings)
