@@ -68,7 +68,7 @@ class World(Network):
         del self.got[node]
 
     def with_children(self) -> list[int]:
-        return [n for n, b in self.brokers.items() if n and overlay(b).children()]
+        return [n for n, b in self.brokers.items() if n and overlay(b).child_nodes()]
 
     def below(self, node: int) -> set[int]:
         """The nodes whose way up leads over a node, as they see it."""
@@ -133,7 +133,7 @@ def test_a_broker_that_stands_still_while_it_moves_loses_nothing_that_others_wan
 
     async def story(world: World) -> None:
         await world.grow(10)
-        mover = next(n for n in world.brokers if n and not overlay(world.brokers[n]).children())
+        mover = next(n for n in world.brokers if n and not overlay(world.brokers[n]).child_nodes())
         since = {n: len(world.sent["a"]) for n in world.brokers if n != mover}
         for _ in range(20):
             world.publish()
@@ -229,8 +229,8 @@ def test_a_cycle_leads_over_the_liar_that_granted_it(false_route: bool) -> None:
             (n, child)
             for n in world.with_children()
             if overlay(world.brokers[n]).parent != 0
-            for child in overlay(world.brokers[n]).children()
-            if len(overlay(world.brokers[child]).children()) < 2  # it has room for another one
+            for child in overlay(world.brokers[n]).child_nodes()
+            if len(overlay(world.brokers[child]).child_nodes()) < 2  # it has room for another one
         )
         liar = overlay(world.brokers[middle])
         above = liar.parent
@@ -315,7 +315,7 @@ def test_forged_messages_of_a_stranger_change_nothing() -> None:
 def forged(broker: Broker) -> list[Message]:
     """What a stranger has no right to say to a broker."""
     here, parent = broker.node, max(0, overlay(broker).parent)
-    children = overlay(broker).children()
+    children = overlay(broker).child_nodes()
     nothing = shop.Wanted()
     said: list[Message] = [
         shop.Advertise(0, (), nothing, ()),  # it is the root

@@ -81,7 +81,7 @@ class Network:
         """All are in the root's tree, and both ends of every link know."""
         return all(
             overlay(b).rank == 0
-            and (n == 0 or n in overlay(self.brokers[overlay(b).parent]).children())
+            and (n == 0 or n in overlay(self.brokers[overlay(b).parent]).child_nodes())
             for n, b in self.brokers.items()
             if n == 0 or overlay(b).parent in self.brokers
         ) and all(n == 0 or overlay(b).parent in self.brokers for n, b in self.brokers.items())
@@ -145,7 +145,7 @@ def test_brokers_shop_under_load_and_no_event_is_lost_without_any_recovery() -> 
                 return network.moves() >= before + 20
 
             await until(they_move, "brokers have moved again and again")
-            inner = next(n for n in range(1, 7) if overlay(network.brokers[n]).children())
+            inner = next(n for n in range(1, 7) if overlay(network.brokers[n]).child_nodes())
             leaving = asyncio.create_task(network.leave(inner))
             while not leaving.done():
                 network.publish()

@@ -114,7 +114,7 @@ class World:
             overlay = self.overlay(node)
             assert overlay.rank >= 0, node
             assert len(overlay.route) == tree.hops[node]
-            assert set(overlay.children()) == set(tree.children[node])
+            assert set(overlay.child_nodes()) == set(tree.children[node])
             if node != root:
                 route = [hop.node for hop in overlay.route]
                 assert route[0] == root
@@ -206,7 +206,7 @@ def test_a_node_says_what_it_forwards_for_others_and_what_shopping_saved() -> No
     for node, one in told.items():
         forwards, foreign = float(str(one["forwards"])), float(str(one["only for others"]))
         assert 0 <= foreign <= forwards <= 1
-        assert bool(forwards) == bool(world.overlay(node).children()), node
+        assert bool(forwards) == bool(world.overlay(node).child_nodes()), node
 
 
 LINE = [(0.0, 0.0), (50.0, 0.0), (100.0, 0.0)]

@@ -82,8 +82,7 @@ def test_flooding_brings_each_event_once_to_everybody_on_a_graph(degree: int) ->
     sent = sum(row[2] for row in simulation.recorder.traffic)
     assert sent == 80 * (40 * degree - 39)
     got = [record.received.bit_count() for record in simulation.recorder.publications]
-    due = [
-        simulation.oracle.wanted_by(Patterns(c)).bit_count() for c in simulation.workload.contents
-    ]
+    contents = [Patterns(simulation.workload.content(event)) for event in range(80)]
+    due = [simulation.oracle.wanted_by(content).bit_count() for content in contents]
     assert got == due
     assert sum(due) > 80

@@ -73,6 +73,22 @@ def test_positions_are_projected_and_nodes_absent_when_not_heard(tmp_path: Path)
     assert tracks.at(1800.0)[1].tolist() == start[1].tolist()
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cut-short.gz", gzip.compress(b"0 0 0 10 100 0\n")[:-9]),
+        ("not-zipped.gz", b"0 0 0 10 100 0\n"),
+        ("garbled.gz", gzip.compress(b"0 0 0\n")[:10] + b"\xff" * 20),
+        ("not-text", b"\xff\xfe\x00"),
+    ],
+    ids=["cut short", "not zipped", "garbled", "not text"],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(StackError, match=rf"{name}: .*; give a file that can be read"):
+        read_bonnmotion(tmp_path / name)
+
+
 def test_contacts(tmp_path: Path) -> None:
     contacts, nodes = read_contacts(write(tmp_path, "1.5 CONN p3 p1 up\n9 CONN p1 p3 down\n"))
     assert nodes == 2

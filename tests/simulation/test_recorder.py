@@ -141,8 +141,8 @@ def test_publications_say_who_was_owed_and_who_received(
     for row in tables["deliveries"]:
         reached[row["publisher"], row["sequence"]].add(row["node"])
     core = simulation.workload.core
-    published = zip(tables["publications"], simulation.workload.contents, strict=True)
-    for row, numbers in published:
+    for event, row in enumerate(tables["publications"]):
+        numbers = simulation.workload.content(event)
         held = subscribers_at(simulation, round(row["time"] * 1e9))
         owed = {node for node, number in held if number in numbers}
         got = reached[row["publisher"], row["sequence"]]

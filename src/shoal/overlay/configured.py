@@ -70,7 +70,6 @@ class Configured(Overlay):
         self._draws = 0
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """The making of links, the tree they form, and nodes that leave and come back."""
         return {
             Link: self.on_link,
             Accept: self.on_accept,
@@ -85,12 +84,10 @@ class Configured(Overlay):
     # Life
 
     def start(self) -> None:
-        """Look for cycles from now on."""
         if self.parameters.tree:
             self.host.every(self.parameters.look, self.cut_cycles)
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
-        """Open every link that was configured."""
         for contact in contacts:
             self.wanted.append(Wanted(contact, *self.parameters.reconnect))
         self.whole = not contacts
@@ -100,7 +97,6 @@ class Configured(Overlay):
             self._open(wanted)
 
     def complete(self) -> bool:
-        """Whether this node is whole; see above."""
         return self.whole
 
     # Opening
@@ -138,7 +134,6 @@ class Configured(Overlay):
             self.host.send(node, Link(self.spanning.root, self._replaces(node)))
 
     def unreachable(self, contact: Contact) -> None:
-        """A node does not answer."""
         for wanted in self.wanted:
             if wanted.opening and wanted.contact == contact:
                 wanted.opening = False
@@ -372,7 +367,6 @@ class Configured(Overlay):
         self.host.release(node)
 
     def describe(self) -> dict[str, object]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
         missing = [w.contact.address for w in self.wanted if w.node not in self.neighbours]
         described: dict[str, object] = {"configured": len(self.wanted), "missing": missing}
         if self.parameters.tree:

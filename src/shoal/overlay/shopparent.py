@@ -93,7 +93,6 @@ class ShopParent(Joiner):
         self._choosing = False
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Looking for a parent, joining it, and losing it."""
         return {
             Probe: self.on_probe,
             Advertise: self.on_advertise,
@@ -116,7 +115,6 @@ class ShopParent(Joiner):
         self.host.every(self.period, self.tick, phase * self.period)
 
     def join(self, contacts: tuple[Contact, ...]) -> None:
-        """A new node probes at once."""
         self.contacts = contacts
         for contact in contacts:
             self._lose(contact)
@@ -147,7 +145,7 @@ class ShopParent(Joiner):
         ):
             self.probe()
         if self.rank < 0:
-            self.host.send_all(tuple(self.children()), Stray())
+            self.host.send_all(tuple(self.child_nodes()), Stray())
         if self.parent != LOCAL:
             self.host.send(self.parent, Here())
         if self.leaving != NOBODY:
@@ -271,7 +269,7 @@ class ShopParent(Joiner):
             self._forget(sender)
             if not self.move_away():
                 self.probe()
-        elif sender in self.children():
+        elif sender in self.child_nodes():
             self.departing.add(sender)
             self._news()
 
@@ -323,7 +321,7 @@ class ShopParent(Joiner):
     def metrics(self, candidates: list[NodeId], name: str) -> list[float]:
         """A routing metric of candidates, with this node and all below it detached."""
         routing, interests = self.routing, self.interests
-        mine = [routing.filters()] + [routing.filters_from(child) for child in self.children()]
+        mine = [routing.filters()] + [routing.filters_from(child) for child in self.child_nodes()]
         wanted = interests.merged([interests.wanted(filters) for filters in mine])
         offers = [self._offer(node) for node in candidates]
         space = interests.space([wanted, *(one for offer in offers for one in offer)])
@@ -361,7 +359,7 @@ class ShopParent(Joiner):
     # For those who watch
 
     def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """See :class:`~shoal.stack.layer.Layer`: all are in one tree, and both ends know."""
+        """All must be in one tree, and both ends of a link must know it."""
         if self.rank < 0:
             return "has no route to a root"
         for node, other in running.items():
@@ -369,20 +367,20 @@ class ShopParent(Joiner):
                 return f"is in another tree than node {node}"
         if self.parent != LOCAL:
             above = running.get(self.parent)
-            if above is None or self.host.node not in cast("ShopParent", above).children():
+            if above is None or self.host.node not in cast("ShopParent", above).child_nodes():
                 return f"has the parent {self.parent}, which does not know it"
-        for child in self.children():
+        for child in self.child_nodes():
             below = running.get(child)
             if below is None or cast("ShopParent", below).parent != self.host.node:
                 return f"has the child {child}, whose parent is another node"
         return None
 
     def describe(self) -> dict[str, object]:
-        """See :class:`~shoal.stack.layer.Overlay`. Shares and what was saved need a sample."""
+        """Shares and what was saved need a sample."""
         described: dict[str, object] = {
             "parent": shown_parent(self.parent, self.rank >= 0),
             "hops": len(self.route) if self.rank >= 0 else None,
-            "children": len(self.children()),
+            "children": len(self.child_nodes()),
             "moves": self.moves,
         }
         if self.routing.watching is not None:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from math import cos, erf, inf, log1p, pi, sqrt
+from dataclasses import dataclass
+from math import cos, erf, log1p, pi, sqrt
 from typing import Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
@@ -36,25 +37,23 @@ FARTHEST: Final = 1e9
 """Intervals are cut off here: events lie nearer to 0."""
 
 
+@dataclass
 class Work:
-    """Units of work for one event: receiving it (r), processing it (p), forwarding it (f)."""
+    """Units of work for one event: receiving it (r), forwarding it (f), processing it (p)."""
 
-    def __init__(self, receive: float = 1.0, forward: float = 1.0, process: float = 1.0) -> None:
-        self.receive = receive
-        self.forward = forward
-        self.process = process
+    receive: float = 1.0
+    forward: float = 1.0
+    process: float = 1.0
 
 
+@dataclass
 class Density:
     """Events expected per unit of the number axis: ``rate`` everywhere, or a bell of ``total``."""
 
-    def __init__(
-        self, rate: float = 1.0, total: float = 0.0, centre: float = 0.0, spread: float = 0.0
-    ) -> None:
-        self.rate = rate
-        self.total = total
-        self.centre = centre
-        self.spread = spread
+    rate: float = 1.0
+    total: float = 0.0
+    centre: float = 0.0
+    spread: float = 0.0
 
     def below(self, at: float) -> float:
         """Events expected below a number, up to a constant."""
@@ -112,7 +111,7 @@ class Axis(Space):
         return covering(found) if self.hull else found
 
     def weigh(self, interest: int) -> float:
-        """See :class:`Space`: run by run of neighbouring atoms."""
+        """Run by run of neighbouring atoms."""
         events = 0.0
         while interest:
             lowest = interest & -interest
@@ -120,6 +119,15 @@ class Axis(Space):
             events += self._below[run.bit_length()] - self._below[lowest.bit_length() - 1]
             interest ^= run
         return events
+
+
+def axis_of(
+    wanted: Sequence[tuple[float, float] | None], hull: bool, density: Density
+) -> tuple[Axis, list[int]]:
+    """The axis cut at the ends of nodes' intervals (None: nothing is wanted), and each as atoms."""
+    pairs = [() if interval is None else (interval,) for interval in wanted]
+    axis = Axis([end for pair in pairs for interval in pair for end in interval], hull, density)
+    return axis, [axis.interest(pair) for pair in pairs]
 
 
 class Sample(Space):
@@ -130,7 +138,6 @@ class Sample(Space):
         self.scale = scale
 
     def weigh(self, interest: int) -> float:
-        """See :class:`Space`."""
         return self.scale * interest.bit_count()
 
 
@@ -242,8 +249,4 @@ def hull_of(intervals: Sequence[tuple[float, float]]) -> Intervals:
     """The one interval that covers them all."""
     if not intervals:
         return ()
-    low, high = inf, -inf
-    for interval in intervals:
-        low = min(low, interval[0])
-        high = max(high, interval[1])
-    return ((low, high),)
+    return ((min([low for low, _ in intervals]), max([high for _, high in intervals])),)

@@ -73,7 +73,6 @@ class OnAxis(Interests):
         self._known: dict[Filter, Intervals] = {}
 
     def wanted(self, filters: Sequence[Filter]) -> Wanted:
-        """See :class:`Interests`."""
         found: list[tuple[float, float]] = []
         for filter in filters:
             found.extend(self._intervals(filter))
@@ -89,17 +88,14 @@ class OnAxis(Interests):
         return known
 
     def merged(self, several: Iterable[Wanted]) -> Wanted:
-        """See :class:`Interests`."""
         found = [interval for wanted in several for interval in wanted.intervals]
         return Wanted(hull_of(found) if self.hull else united(found))
 
     def space(self, all_wanted: Sequence[Wanted]) -> Space:
-        """See :class:`Interests`."""
         bounds = {end for wanted in all_wanted for pair in wanted.intervals for end in pair}
         return Axis(bounds, self.hull, Density())
 
     def interest(self, space: Space, wanted: Wanted) -> int:
-        """See :class:`Interests`."""
         return cast("Axis", space).interest(wanted.intervals)
 
 
@@ -130,7 +126,6 @@ class BySample(Interests):
         """Positions of the events that a filter matches, as bits; events that it was tested on."""
 
     def observe(self, content: Content) -> None:
-        """See :class:`Interests`."""
         place = self._seen % EVENTS
         if place < len(self._events):
             self._events[place] = content
@@ -139,23 +134,19 @@ class BySample(Interests):
         self._seen += 1
 
     def wanted(self, filters: Sequence[Filter]) -> Wanted:
-        """See :class:`Interests`."""
         return Wanted((), tuple(filters[:TOLD]))  # type: ignore[arg-type]  # wire union
 
     def merged(self, several: Iterable[Wanted]) -> Wanted:
-        """See :class:`Interests`."""
         found = dict.fromkeys(filter for wanted in several for filter in wanted.filters)
         return Wanted((), tuple(found)[:TOLD])
 
     def space(self, all_wanted: Sequence[Wanted]) -> Space:
-        """See :class:`Interests`."""
         if len(self._matches) > MATCHED:
             asked = {filter for wanted in all_wanted for filter in wanted.filters}
             self._matches = {f: found for f, found in self._matches.items() if f in asked}
         return Sample(1.0 / max(1, len(self._events)))
 
     def interest(self, space: Space, wanted: Wanted) -> int:
-        """See :class:`Interests`."""
         found = 0
         for filter in wanted.filters:
             found |= self._matching(filter)

@@ -227,7 +227,7 @@ class Joiner(Member):
         self.rank = NOBODY
         self.route = ()
         self.unrouted_since = self.host.now()
-        self.host.send_all(tuple(self.children()), Stray())
+        self.host.send_all(tuple(self.child_nodes()), Stray())
 
     def on_stray(self, sender: NodeId, message: Message) -> None:
         """The parent has lost its route."""
@@ -245,7 +245,6 @@ class Joiner(Member):
             self._request(peer.node)
 
     def closed(self, peer: NodeId) -> None:
-        """The connection broke, or the other end closed it."""
         if peer in self.heard:
             self._disconnected(peer)
 

@@ -74,16 +74,10 @@ class Member(Handover):
         self._told: Advertise | None = None
         """Last advertisement of this node."""
 
-    def children(self) -> list[NodeId]:
-        """The nodes whose parent this one is."""
+    def child_nodes(self) -> list[NodeId]:
         return [n for n in self.neighbours if n != self.parent and n not in self._parting]
 
-    def child_nodes(self) -> list[NodeId]:
-        """See :class:`~shoal.overlay.handover.Handover`."""
-        return self.children()
-
     def child_moved(self, child: NodeId) -> None:
-        """See :class:`~shoal.overlay.handover.Handover`."""
         self._news()
 
     def stop(self) -> None:
@@ -96,7 +90,7 @@ class Member(Handover):
 
     def _has_room(self) -> bool:
         """Whether this node takes one more child."""
-        staying = [child for child in self.children() if child not in self.departing]
+        staying = [child for child in self.child_nodes() if child not in self.departing]
         return not self.most or len(staying) < self.most
 
     # PARENT-ADVERTISE
@@ -105,7 +99,8 @@ class Member(Handover):
         """The PARENT-ADVERTISE of this node; ``new`` is about to be a child."""
         routing, interests = self.routing, self.interests
         children = tuple(
-            Child(child, interests.wanted(routing.filters_from(child))) for child in self.children()
+            Child(child, interests.wanted(routing.filters_from(child)))
+            for child in self.child_nodes()
         )
         if new != NOBODY and new not in self.neighbours:
             children = (*children, Child(new, Wanted()))
@@ -120,7 +115,7 @@ class Member(Handover):
         if self.radio:
             self.host.broadcast(message)
         else:
-            self.host.send_all(tuple(self.children()), message)
+            self.host.send_all(tuple(self.child_nodes()), message)
 
     def _news(self) -> None:
         """Something that this node advertises may have changed: say so soon, not in a period."""
@@ -165,7 +160,7 @@ class Member(Handover):
         """Shares of the sample: events that children want, and of these those not wanted here."""
         routing, interests = self.routing, self.interests
         own = interests.wanted(routing.filters())
-        wanted = [interests.wanted(routing.filters_from(child)) for child in self.children()]
+        wanted = [interests.wanted(routing.filters_from(child)) for child in self.child_nodes()]
         proxied = interests.merged(wanted)
         space = interests.space([own, proxied])
         forwarded = interests.interest(space, proxied)

@@ -121,7 +121,6 @@ class Adaptive(SemiProbabilistic):
         return 1.0 - self.target
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Those of semi-probabilistic routing, and what neighbours say they miss."""
         handlers = super().handlers()
         handlers[Feedback] = self.on_feedback
         return handlers
@@ -159,7 +158,6 @@ class Adaptive(SemiProbabilistic):
     def choose(
         self, sender: NodeId, event: Event, hops: int, deterministic: int
     ) -> tuple[list[NodeId], int]:
-        """As usual, counted."""
         chosen, known = super().choose(sender, event, hops, deterministic)
         self.observed.sent += len(chosen)
         return chosen, known
@@ -181,7 +179,6 @@ class Adaptive(SemiProbabilistic):
     # Adjusting
 
     def start(self) -> None:
-        """Begin to adjust."""
         self.host.every(self.period, self.adjust)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
@@ -191,7 +188,6 @@ class Adaptive(SemiProbabilistic):
             self.threshold = min(1.0, START / max(len(self.neighbours) - 1, 1))
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """Forget what a lost neighbour said."""
         self.around.pop(neighbour, None)
         super().link_down(neighbour, reconfiguration)
 

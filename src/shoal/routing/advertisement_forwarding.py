@@ -42,14 +42,12 @@ class AdvertisementForwarding(SubscriptionForwarding):
         self.advertisements = SubscriptionTable(None, self.advertising)
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Also advertisements."""
         handlers = super().handlers()
         handlers[Advertise] = self.on_advertise
         handlers[Unadvertise] = self.on_unadvertise
         return handlers
 
     def allows(self, neighbour: NodeId, filter: Filter) -> bool:
-        """Subscriptions travel towards overlapping advertisements."""
         for advertised in self.advertisements.filters_of(neighbour):  # as a loop it compiles well
             if advertised.overlaps(filter):
                 return True
@@ -58,11 +56,9 @@ class AdvertisementForwarding(SubscriptionForwarding):
     # Advertisements
 
     def advertise(self, filter: Filter) -> None:
-        """ADV from the application."""
         self._advertised(LOCAL, filter)
 
     def unadvertise(self, filter: Filter) -> None:
-        """UNADV from the application."""
         self._unadvertised(LOCAL, filter)
 
     def on_advertise(self, sender: NodeId, message: Message) -> None:

@@ -45,22 +45,20 @@ class Allowance:
     def added(self, source: Source, filter: Filter) -> None:
         """A filter is kept from now on."""
         if source != LOCAL:
-            size = filter.size()
-            self._kept[source] = self._kept.get(source, 0) + 1
-            self._bytes[source] = self._bytes.get(source, 0) + size
-            self._all_kept += 1
-            self._all_bytes += size
+            self._count(source, 1, filter.size())
 
     def removed(self, source: Source, filter: Filter) -> None:
         """A filter is no longer kept."""
         if source != LOCAL:
-            size = filter.size()
-            self._kept[source] -= 1
-            self._bytes[source] -= size
-            self._all_kept -= 1
-            self._all_bytes -= size
+            self._count(source, -1, -filter.size())
             if not self._kept[source]:
                 del self._kept[source], self._bytes[source]
+
+    def _count(self, source: Source, filters: int, size: int) -> None:
+        self._kept[source] = self._kept.get(source, 0) + filters
+        self._bytes[source] = self._bytes.get(source, 0) + size
+        self._all_kept += filters
+        self._all_bytes += size
 
     # From the routing
 

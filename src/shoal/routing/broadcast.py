@@ -28,7 +28,6 @@ from shoal.stack.registry import register
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
-    from shoal.stack.message import Message
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -50,10 +49,11 @@ class Broadcast(HorizonRouting):
         """A publisher transmits; another node if a subscriber is near, or else by chance."""
         event = spread.event
         if sender == LOCAL:
-            self._transmit(spread.onward(False))
+            self.host.broadcast(spread.onward(False))
             return
         known = self._wanted_beyond(sender, event)
-        if known or self._by_chance(event):
+        question = (event.publisher, event.sequence, self.host.node)
+        if known or self.chance.uniform(*question) < self.threshold:
             self._transmit_later(spread.onward(known))
         else:
             self.host.stopped(event, "end", spread.hops, spread.deterministic)
@@ -66,20 +66,13 @@ class Broadcast(HorizonRouting):
                     return True
         return False
 
-    def _by_chance(self, event: Event) -> bool:
-        draw = self.chance.uniform(event.publisher, event.sequence, self.host.node)
-        return draw < self.threshold
-
     def _transmit_later(self, spread: Spread) -> None:
         if not self.jitter:
-            self._transmit(spread)
+            self.host.broadcast(spread)
             return
         event = spread.event
         wait = self.jitter_chance.uniform(event.publisher, event.sequence, self.host.node)
-        self.host.after(wait * self.jitter, lambda: self._transmit(spread))
-
-    def _transmit(self, message: Message) -> None:
-        self.host.broadcast(message)
+        self.host.after(wait * self.jitter, lambda: self.host.broadcast(spread))
 
     # Subscriptions
 
@@ -94,10 +87,10 @@ class Broadcast(HorizonRouting):
             before = self.announced.get(filter, 0)
             if before != near + 1:
                 self.announced[filter] = near + 1
-                self._transmit(Near(filter, near + 1, before > 0))  # type: ignore[arg-type]  # wire union
+                self.host.broadcast(Near(filter, near + 1, before > 0))  # type: ignore[arg-type]  # wire union
         elif filter in self.announced:
             del self.announced[filter]
-            self._transmit(Gone(filter))  # type: ignore[arg-type]  # wire union
+            self.host.broadcast(Gone(filter))  # type: ignore[arg-type]  # wire union
 
     def certain(self) -> bool:
         """If all nodes transmit all events."""

@@ -34,19 +34,15 @@ class EventForwarding(Routing):
         """Events that have been here; kept where one may come twice."""
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Events only."""
         return {Forward: self.receive}
 
     def publish(self, event: Event) -> None:
-        """Send to all neighbours."""
         self._forward(LOCAL, event, 0)
 
     def subscribe(self, filter: Filter) -> None:
-        """Remember it here."""
         self.table.add(LOCAL, filter)
 
     def unsubscribe(self, filter: Filter) -> None:
-        """Forget it here."""
         self.table.remove(LOCAL, filter)
 
     def receive(self, sender: NodeId, message: Forward) -> None:
@@ -69,12 +65,10 @@ class EventForwarding(Routing):
         return list(self.neighbours)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """One more neighbour."""
         self.neighbours[neighbour] = None
         self._all = tuple(self.neighbours)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """One neighbour fewer."""
         self.neighbours.pop(neighbour, None)
         self._all = tuple(self.neighbours)
 

@@ -28,7 +28,6 @@ class Flooding(EventForwarding):
         """The latest event's id: most copies are of it, and looking it up waits for memory."""
 
     def publish(self, event: Event) -> None:
-        """Send to all neighbours."""
         self.seen.first(event.id)
         self._forward(LOCAL, event, 0)
 

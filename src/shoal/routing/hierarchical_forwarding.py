@@ -37,6 +37,8 @@ class HierarchicalForwarding(SubscriptionForwarding):
             self.announce_table(parent)
         for filter in list(self.announced.get(old, {})):
             self.retract(old, filter)
+        if self.table.watcher is not None:
+            self.table.watcher.tuned()
 
     def allows(self, neighbour: NodeId, filter: Filter) -> bool:
         """Subscriptions travel upwards only."""

@@ -13,29 +13,13 @@ from shoal.content.tables import FilterTable, Source
 from shoal.routing.allowance import Allowance
 from shoal.routing.seen import Seen
 from shoal.routing.semiprobabilistic_messages import Gone, Near, Spread
+from shoal.routing.table import TableWatcher
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Reconfiguration, Routing
 
 if TYPE_CHECKING:
     from shoal.content import Content, Event, Filter
     from shoal.stack.message import Message
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class HorizonWatcher:
-    """Is told of every change of a :class:`HorizonTable`."""
-
-    def entry(self, source: Source, filter: Filter, before: int, now: int) -> None:
-        """An entry's distance changes; -1 stands for no entry."""
-        raise NotImplementedError
-
-    def leaf(self, neighbour: Source, filters: tuple[Filter, ...] | None) -> None:
-        """A neighbour is a leaf that wants this, or no leaf."""
-        raise NotImplementedError
-
-    def tuned(self) -> None:
-        """The horizon or the number of links that events use changes."""
-        raise NotImplementedError
 
 
 class HorizonTable:
@@ -54,7 +38,7 @@ class HorizonTable:
         self._filters: dict[Source, dict[Filter, None]] = {}
         self._matching: dict[int, FilterTable] = {}
         self._leaves: dict[Source, tuple[Filter, ...]] = {}
-        self.watcher: HorizonWatcher | None = None
+        self.watcher: TableWatcher | None = None
         self.changes = 0
         """How often the table has changed."""
 
@@ -231,13 +215,11 @@ class HorizonRouting(Routing):
         self.seen = Seen()
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Events and (un)subscriptions."""
         return {Spread: self.on_event, Near: self.on_subscription, Gone: self.on_unsubscription}
 
     # Events
 
     def publish(self, event: Event) -> None:
-        """The event's first node is its publisher."""
         self.seen.add(event.publisher, event.sequence)
         self.on_first_arrival(LOCAL, Spread(event, 0, 0))
 
@@ -266,12 +248,10 @@ class HorizonRouting(Routing):
     # Subscriptions
 
     def subscribe(self, filter: Filter) -> None:
-        """The application wants this: a subscriber at distance 0."""
         if self.table.put(LOCAL, filter, 0):
             self.changed_here(filter)
 
     def unsubscribe(self, filter: Filter) -> None:
-        """The application no longer wants this."""
         if self.table.remove(LOCAL, filter):
             self.changed_here(filter)
 
@@ -313,7 +293,6 @@ class HorizonRouting(Routing):
         return self.table.filters_of(LOCAL)
 
     def known_filters(self) -> list[Filter]:
-        """All filters of the table."""
         return self.table.filters()
 
     def next_hops(self, filter: Filter) -> list[NodeId]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from shoal.content import AnyFilter, Event
 from shoal.stack import Message
-from shoal.stack.message import Hops
+from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES, Hops
 
 
 class Carrier(Message, frozen=True):
@@ -17,7 +17,6 @@ class Carrier(Message, frozen=True):
     event: Event
 
     def events(self) -> tuple[Event, ...]:
-        """The event."""
         return (self.event,)
 
     def involves(self) -> bool:
@@ -59,3 +58,17 @@ class Unadvertise(Announcement, frozen=True, tag="unadv"):
     """UNADV(a): nobody in the sender's direction will publish such events any more."""
 
     KIND: ClassVar[str] = "unadv"
+
+
+class Carries(Message, frozen=True):
+    """Base of messages that repair tables and carry filters (Frey, Table 7.2)."""
+
+    def carried(self) -> int:
+        """How many filters it carries."""
+        raise NotImplementedError
+
+    def weight(self) -> float:
+        return float(self.carried())
+
+    def size(self) -> int:
+        return HEADER_BYTES + PAYLOAD_BYTES * self.carried()

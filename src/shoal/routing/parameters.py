@@ -10,14 +10,11 @@ Hops = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class SubscriptionForwardingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How subscriptions are told over links.
-
-    ``announced``: remember per link what was told over it; false is the pseudo-code to the letter.
-    ``covering``: do not tell what a filter already told covers.
-    """
+    """How subscriptions are told over links."""
 
     announced: bool = True
-    """Remember per neighbour what it was told, and tell nothing twice."""
+    """Remember per neighbour what it was told, and tell nothing twice; false is the pseudo-code to
+    the letter."""
     covering: bool = False
     """Tell a neighbour no filter that another one it knows covers."""
 

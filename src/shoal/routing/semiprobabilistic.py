@@ -87,7 +87,6 @@ class SemiProbabilistic(HorizonRouting):
         self.chance = host.chance("links")
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Also what leaves say."""
         return {**super().handlers(), Leaf: self.on_leaf}
 
     # Events
@@ -167,7 +166,6 @@ class SemiProbabilistic(HorizonRouting):
         self._tell_leaf()
 
     def announce_change(self, filter: Filter) -> None:
-        """Bring what the neighbours were told about a filter up to date."""
         nearest = self.table.nearest(filter, self.horizon)
         if nearest == self.offered.get(filter, NOWHERE):
             return
@@ -221,7 +219,6 @@ class SemiProbabilistic(HorizonRouting):
         self._tell_leaf()
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """As if the lost neighbour had unsubscribed from everything it brought."""
         self.announced.pop(neighbour, None)
         self.table.put_leaf(neighbour, None)
         super().link_down(neighbour, reconfiguration)

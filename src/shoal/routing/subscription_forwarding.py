@@ -71,6 +71,11 @@ class ReconfigurationProtocol:
     ) -> None:
         """See :class:`~shoal.stack.layer.Routing`."""
 
+    def remove_entries(self, neighbour: NodeId) -> None:
+        """``removeLinkTo``: each entry of a lost neighbour goes as if it had unsubscribed."""
+        for filter in self.routing.table.filters_of(neighbour):
+            self.routing.delete(neighbour, filter)
+
     def ignores_unsubscription(self, sender: NodeId, filter: Filter) -> bool:
         """Whether an UNSUB that just arrived must not be believed (Reconfiguration Path only)."""
         return False
@@ -105,9 +110,8 @@ class SubscriptionForwarding(Routing):
         self.reconfiguration = reconfiguration(self)
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Events, subscriptions, and whatever the reconfiguration protocol adds."""
         return {
-            Forward: self.on_event,
+            Forward: self.receive,
             Subscribe: self.on_subscribe,
             Unsubscribe: self.on_unsubscribe,
             **self.reconfiguration.handlers(),
@@ -116,7 +120,6 @@ class SubscriptionForwarding(Routing):
     # Events
 
     def publish(self, event: Event) -> None:
-        """Send along the routes that match."""
         self.forward(LOCAL, event, 0)
 
     def receive(self, sender: NodeId, message: Any) -> None:
@@ -132,10 +135,6 @@ class SubscriptionForwarding(Routing):
             self.on_unsubscribe(sender, message)
         else:
             super().receive(sender, message)
-
-    def on_event(self, sender: NodeId, message: Forward) -> None:
-        """EVENT from a neighbour."""
-        self.forward(sender, message.event, message.hops)
 
     def forward(self, sender: NodeId, event: Event, hops: int) -> None:
         """Deliver an event if it is wanted here, and send it on to all other matching sources."""
@@ -163,11 +162,9 @@ class SubscriptionForwarding(Routing):
     # Subscriptions
 
     def subscribe(self, filter: Filter) -> None:
-        """SUB from the application."""
         self.insert(LOCAL, filter)
 
     def unsubscribe(self, filter: Filter) -> None:
-        """UNSUB from the application."""
         self.delete(LOCAL, filter)
 
     def on_subscribe(self, sender: NodeId, message: Message) -> None:
@@ -195,7 +192,8 @@ class SubscriptionForwarding(Routing):
         """The SUB rule."""
         before = self.table.sources(filter)
         if self.add_entry(source, filter):
-            self.propagate(filter, source, before)
+            for neighbour in self.concerned(source, before):
+                self.announce(neighbour, filter)
 
     def delete(self, source: NodeId, filter: Filter) -> None:
         """The UNSUB rule."""
@@ -230,11 +228,6 @@ class SubscriptionForwarding(Routing):
             if filter in told:
                 return
         self.cover_index.discard(filter)
-
-    def propagate(self, filter: Filter, source: NodeId, before: list[NodeId]) -> None:
-        """Tell those who do not know that somebody on this side wants it, except ``source``."""
-        for neighbour in self.concerned(source, before):
-            self.announce(neighbour, filter)
 
     def withdraw(self, filter: Filter, source: NodeId) -> None:
         """Tell those for whom nobody on this side wants the filter any more, except ``source``."""
@@ -325,7 +318,6 @@ class SubscriptionForwarding(Routing):
         return self.table.filters_of(LOCAL)
 
     def known_filters(self) -> list[Filter]:
-        """All filters of the table."""
         return self.table.filters()
 
     def filters_from(self, neighbour: NodeId) -> list[Filter]:
@@ -347,17 +339,14 @@ class SubscriptionForwarding(Routing):
     # Links
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """Left to the reconfiguration protocol."""
         self.reconfiguration.link_up(neighbour, reconfiguration)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """Left to the reconfiguration protocol."""
         self.reconfiguration.link_down(neighbour, reconfiguration)
 
     def link_replaced(
         self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
     ) -> None:
-        """Left to the reconfiguration protocol."""
         self.reconfiguration.link_replaced(old, near, far, reconfiguration)
 
     def link_renewed(self, neighbour: NodeId) -> None:
@@ -372,8 +361,6 @@ class SubscriptionForwarding(Routing):
             self.allowance.forget(neighbour)
         self.neighbours[neighbour] = None
         self.announced[neighbour] = {}
-        if self.table.watcher is not None:
-            self.table.watcher.neighbours_changed()
 
     def drop_neighbour(self, neighbour: NodeId) -> None:
         """From now on it does not; what was told over the link is forgotten."""
@@ -384,8 +371,6 @@ class SubscriptionForwarding(Routing):
         if self.covering and told is not None:
             for filter in told:
                 self.forget(filter)
-        if self.table.watcher is not None:
-            self.table.watcher.neighbours_changed()
 
     def announce_table(self, neighbour: NodeId) -> None:
         """Tell a new neighbour every filter that somebody other than itself wants."""

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TableWatcher:
-    """Is told of every change of a :class:`SubscriptionTable`."""
+    """Is told of every change of a routing's table."""
 
-    def added(self, source: Source, filter: Filter) -> None:
-        """An entry is new."""
+    def entry(self, source: Source, filter: Filter, before: int, now: int) -> None:
+        """An entry's distance changes; -1 stands for no entry. Without distances, all are 1."""
         raise NotImplementedError
 
-    def removed(self, source: Source, filter: Filter) -> None:
-        """An entry is gone."""
+    def leaf(self, neighbour: Source, filters: tuple[Filter, ...] | None) -> None:
+        """A neighbour is a leaf that wants this, or no leaf."""
         raise NotImplementedError
 
-    def neighbours_changed(self) -> None:
-        """A neighbour takes part, or no longer does."""
+    def tuned(self) -> None:
+        """What else events go by changes: the parent, the horizon, the number of links to use."""
+        raise NotImplementedError
 
 
 class SubscriptionTable:
@@ -77,7 +78,7 @@ class SubscriptionTable:
         if self._allowance is not None:
             self._allowance.added(source, filter)
         if self.watcher is not None:
-            self.watcher.added(source, filter)
+            self.watcher.entry(source, filter, -1, 1)
         return True
 
     def remove(self, source: Source, filter: Filter) -> bool:
@@ -103,7 +104,7 @@ class SubscriptionTable:
             if len(self._filters[source]) > 2 * held + 16:
                 self._tidy(source)
         if self.watcher is not None:
-            self.watcher.removed(source, filter)
+            self.watcher.entry(source, filter, 1, -1)
         return True
 
     def _tidy(self, source: Source) -> list[Filter]:

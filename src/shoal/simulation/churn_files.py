@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import csv
 import math
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
-from shoal.simulation.importers import bad_line, open_text
+from shoal.simulation.importers import bad_line, read_text
 from shoal.stack import StackError
 
 
@@ -36,28 +37,27 @@ FIELDS = 9
 
 def read_sessions(path: Path) -> list[Session]:
     """A CSV of sessions, in order of their starts."""
-    with open_text(path) as file:
-        rows = csv.DictReader(file)
-        columns = rows.fieldnames or []
-        start = next((column for column in STARTS if column in columns), None)
-        between = {"t_last_seen", "t_found_down"} <= set(columns)
-        if start is None or "node" not in columns or not (between or "end" in columns):
-            expected = f"columns node, {' or '.join(STARTS)}, and end"
-            bad_line(path, 1, ",".join(columns), expected)
-        found: list[tuple[int, Session]] = []
-        for number, row in enumerate(rows, 2):
-            try:
-                node, begins = int(row["node"]), float(row[start])
-                if between:
-                    seen, gone = float(row["t_last_seen"]), float(row["t_found_down"])
-                    ends = math.inf if gone < 0 else (seen + gone) / 2
-                else:
-                    ends = float(row["end"] or -1)
-                    ends = math.inf if ends == -1 else ends
-            except (TypeError, ValueError):
-                text = ",".join(map(str, row.values()))
-                bad_line(path, number, text, "a node and times in seconds")
-            found.append((number, Session(node, begins, ends)))
+    rows = csv.DictReader(StringIO(read_text(path)))
+    columns = rows.fieldnames or []
+    start = next((column for column in STARTS if column in columns), None)
+    between = {"t_last_seen", "t_found_down"} <= set(columns)
+    if start is None or "node" not in columns or not (between or "end" in columns):
+        expected = f"columns node, {' or '.join(STARTS)}, and end"
+        bad_line(path, 1, ",".join(columns), expected)
+    found: list[tuple[int, Session]] = []
+    for number, row in enumerate(rows, 2):
+        try:
+            node, begins = int(row["node"]), float(row[start])
+            if between:
+                seen, gone = float(row["t_last_seen"]), float(row["t_found_down"])
+                ends = math.inf if gone < 0 else (seen + gone) / 2
+            else:
+                ends = float(row["end"] or -1)
+                ends = math.inf if ends == -1 else ends
+        except (TypeError, ValueError):
+            text = ",".join(map(str, row.values()))
+            bad_line(path, number, text, "a node and times in seconds")
+        found.append((number, Session(node, begins, ends)))
     return _checked(path, found)
 
 
@@ -67,20 +67,18 @@ def read_events(path: Path) -> list[Session]:
         f"{FIELDS} tab-separated fields: event_id, …, node_id, …, event_type 0 or 1, start, stop"
     )
     found: list[tuple[int, Session]] = []
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            text = line.rstrip("\n")
-            if not text.strip() or text.startswith(("#", "event_id")):
-                continue
-            fields = text.split("\t")
-            try:
-                if len(fields) < FIELDS - 1 or fields[5] not in ("0", "1"):
-                    raise ValueError
-                node, start, stop = int(fields[2]), float(fields[6]), float(fields[7])
-            except ValueError:
-                bad_line(path, number, text, expected)
-            if fields[5] == "1":
-                found.append((number, Session(node, start, stop)))
+    for number, text in enumerate(read_text(path).splitlines(), 1):
+        if not text.strip() or text.startswith(("#", "event_id")):
+            continue
+        fields = text.split("\t")
+        try:
+            if len(fields) < FIELDS - 1 or fields[5] not in ("0", "1"):
+                raise ValueError
+            node, start, stop = int(fields[2]), float(fields[6]), float(fields[7])
+        except ValueError:
+            bad_line(path, number, text, expected)
+        if fields[5] == "1":
+            found.append((number, Session(node, start, stop)))
     sessions = _checked(path, _joined(found))
     first = min(session.start for session in sessions)
     return [Session(node, start - first, end - first) for node, start, end in sessions]

@@ -113,13 +113,13 @@ def _repairs(recorder: Recorder) -> list[Any]:
 
 
 def _messages(recorder: Recorder) -> list[Any]:
-    time, kind, source, target, content = _turn(recorder.messages, 5)
-    return [_seconds(time), kind, source, target, content]
+    time, *others = _turn(recorder.messages, 5)
+    return [_seconds(time), *others]
 
 
 def _notes(recorder: Recorder) -> list[Any]:
-    time, node, what, peer, value = _turn(recorder.notes, 5)
-    return [_seconds(time), node, what, peer, value]
+    time, *others = _turn(recorder.notes, 5)
+    return [_seconds(time), *others]
 
 
 def _loads(recorder: Recorder) -> list[Any]:

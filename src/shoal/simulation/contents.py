@@ -386,8 +386,3 @@ WORKLOADS: Final[dict[str, ContentWorkload]] = {
     "dps3": dps(3),
 }
 """By name: W1 to W4 are those of the benchmark."""
-
-
-def found_workload(name: str, seed: int) -> ContentWorkload:
-    """The workload of that name, drawn from a seed."""
-    return replace(WORKLOADS[name], seed=seed)

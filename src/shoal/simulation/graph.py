@@ -7,11 +7,10 @@ degrees stay within one of the nominal. Choices are drawn from the seed alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import partial
 from heapq import heappop, heappush
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -45,60 +44,59 @@ class ReconfiguredGraphParameters(msgspec.Struct, frozen=True, forbid_unknown_fi
     """Seconds from the loss of a link to the appearance of another."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """A planned change of the graph."""
+class Change(NamedTuple):
+    """A link that appears or vanishes."""
 
     at: float
     appears: bool
     link: Edge
-    reconfiguration: int
+    reconfiguration: Reconfiguration | None = None
 
 
-class StaticGraph:
-    """A random connected graph in which every node has the same number of links."""
+class ScriptedLinks:
+    """The links of the start, and their changes in order of time."""
 
-    def __init__(
-        self, parameters: GraphParameters, network: Network, nodes: int, seed: int
-    ) -> None:
+    def __init__(self, network: Network, links: list[Edge], changes: Iterable[Change] = ()) -> None:
         self.network = network
-        self.links = initial_graph("static-graph", nodes, parameters.degree, seed)
-
-    def start(self) -> None:
-        """Raise the links."""
-        for a, b in self.links:
-            self.network.link_up(a, b)
-
-
-class ReconfiguredGraph:
-    """A random graph of nearly constant degree whose links are replaced one after the other."""
-
-    def __init__(
-        self, parameters: ReconfiguredGraphParameters, network: Network, nodes: int, seed: int
-    ) -> None:
-        self.network = network
-        self.links = initial_graph("reconfigured-graph", nodes, parameters.degree, seed)
-        self.parameters = parameters
-        self.nodes = nodes
-        self.seed = seed
+        self.links = links
+        self.changes = iter(changes)
 
     def start(self) -> None:
         """Raise the links and schedule the first change."""
         for a, b in self.links:
             self.network.link_up(a, b)
-        self.changes = plan_changes(self.parameters, self.nodes, self.links, self.seed)
-        self._schedule()
+        self._schedule_next()
 
-    def _schedule(self) -> None:
+    def _schedule_next(self) -> None:
         change = next(self.changes, None)
         if change is not None:
             # In the background: a run is over when its messages are, not when its links hold still.
             self.network.kernel.call_at(to_ns(change.at), partial(self._change, change), True)
 
     def _change(self, change: Change) -> None:
-        act = self.network.link_up if change.appears else self.network.link_down
-        act(*change.link, Reconfiguration(change.reconfiguration))
-        self._schedule()
+        if self.network.linked(*change.link) != change.appears:
+            act = self.network.link_up if change.appears else self.network.link_down
+            act(*change.link, change.reconfiguration)
+        self._schedule_next()
+
+
+class StaticGraph(ScriptedLinks):
+    """A random connected graph in which every node has the same number of links."""
+
+    def __init__(
+        self, parameters: GraphParameters, network: Network, nodes: int, seed: int
+    ) -> None:
+        super().__init__(network, initial_graph("static-graph", nodes, parameters.degree, seed))
+
+
+class ReconfiguredGraph(ScriptedLinks):
+    """A random graph of nearly constant degree whose links are replaced one after the other."""
+
+    def __init__(
+        self, parameters: ReconfiguredGraphParameters, network: Network, nodes: int, seed: int
+    ) -> None:
+        links = initial_graph("reconfigured-graph", nodes, parameters.degree, seed)
+        super().__init__(network, links, plan_changes(parameters, nodes, links, seed))
 
 
 def initial_graph(topology: str, nodes: int, degree: int, seed: int) -> list[Edge]:
@@ -123,12 +121,12 @@ def plan_changes(
             due, number, old = heappop(repairs)
             new = graph.join(number, old)
             if new is not None:
-                yield Change(due, True, new, number)
+                yield Change(due, True, new, Reconfiguration(number))
         if at > end:
             return
         broken = graph.part(k)
         if broken is not None:
-            yield Change(at, False, broken, k)
+            yield Change(at, False, broken, Reconfiguration(k))
             heappush(repairs, (at + parameters.repair_time, k, broken))
         k += 1
 

@@ -19,11 +19,13 @@ import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, TextIO, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from shoal.simulation.mobility import Point
 from shoal.stack import StackError
@@ -62,25 +64,22 @@ def read_tracks(path: Path, format: TrackFormat) -> list[list[Point]]:
     return readers[format](path)
 
 
-def open_text(path: Path) -> TextIO:
-    """A recording to read, gzipped or not."""
+def read_text(path: Path) -> str:
+    """A recording, gzipped or not."""
     try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8")
-        return path.open(encoding="utf-8")
-    except OSError as error:
-        raise StackError(
-            f"{path}: {error.strerror or error}; give a file that can be read"
-        ) from None
+        raw = path.read_bytes()
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise StackError(f"{path}: {why}; give a file that can be read") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines that say something, numbered from 1."""
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            text = line.strip()
-            if text and not text.startswith("#"):
-                yield number, text
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            yield number, text
 
 
 def bad_line(path: Path, number: int, line: str, expected: str) -> NoReturn:
@@ -175,24 +174,22 @@ NAMES = ("icao24", "id", "node", "name")
 
 def read_positions(path: Path) -> list[list[Point]]:
     """Timestamped positions as CSV. Nodes are absent before their first and after their last."""
-    with open_text(path) as file:
-        rows = csv.DictReader(file)
-        columns = rows.fieldnames or []
-        time = next((c for c in TIMES if c in columns), None)
-        name = next((c for c in NAMES if c in columns), None)
-        plane = "x" in columns and "y" in columns
-        if time is None or name is None or not (plane or {"latitude", "longitude"} <= set(columns)):
-            bad_line(
-                path, 1, ",".join(columns),
-                f"columns for a time ({', '.join(TIMES)}), a name ({', '.join(NAMES)}) "
-                "and latitude, longitude or x, y",
-            )  # fmt: skip  # one thought
-        seen: dict[str, list[Point]] = {}
-        across, along = ("x", "y") if plane else ("longitude", "latitude")
-        for number, row in enumerate(rows, 2):
-            seen.setdefault(str(row[name]), []).append(
-                _position(path, number, row, time, across, along)
-            )
+    rows = csv.DictReader(StringIO(read_text(path)))
+    columns = rows.fieldnames or []
+    time = next((c for c in TIMES if c in columns), None)
+    name = next((c for c in NAMES if c in columns), None)
+    plane = "x" in columns and "y" in columns
+    if time is None or name is None or not (plane or {"latitude", "longitude"} <= set(columns)):
+        bad_line(
+            path, 1, ",".join(columns),
+            f"columns for a time ({', '.join(TIMES)}), a name ({', '.join(NAMES)}) "
+            "and latitude, longitude or x, y",
+        )  # fmt: skip  # one thought
+    seen: dict[str, list[Point]] = {}
+    across, along = ("x", "y") if plane else ("longitude", "latitude")
+    for number, row in enumerate(rows, 2):
+        position = _position(path, number, row, time, across, along)
+        seen.setdefault(str(row[name]), []).append(position)
     if not seen:
         raise StackError(f"{path}: no positions after the first line")
     start = min(track[0][0] for track in seen.values())
@@ -272,13 +269,11 @@ def read_contacts(path: Path) -> tuple[list[Contact], int]:
 def read_mesh(path: Path) -> tuple[list[MeshLink], int]:
     """A community mesh: its links, and how many nodes they join; unlinked ones are left out."""
     expected = 'JSON with "nodes" and "links" of source, target, source_tq, target_tq'
-    with open_text(path) as file:
-        try:
-            data = json.load(file)
-            raw = data["links"]
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
-            raise StackError(f"{path}, line {line}: expected {expected}") from None
+    try:
+        raw = json.loads(read_text(path))["links"]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
+        raise StackError(f"{path}, line {line}: expected {expected}") from None
     names: dict[str, int] = {}
     links: dict[tuple[int, int], MeshLink] = {}
     for position, entry in enumerate(raw):

@@ -6,7 +6,6 @@ distribution or looked up in a matrix of measured round trips.
 
 from __future__ import annotations
 
-import gzip
 import math
 from pathlib import Path
 from statistics import NormalDist
@@ -16,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from shoal.simulation.importers import read_text
 from shoal.simulation.kernel import NANOSECONDS
 from shoal.stack import Chance, StackError
 
@@ -25,9 +25,11 @@ LEAST = 1e-4
 """Delay in seconds between two nodes at the same place of a matrix."""
 
 
-class Uniform(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="model", tag="uniform"
-):
+class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="model"):
+    """Base of all models."""
+
+
+class Uniform(_Model, frozen=True, tag="uniform"):
     """Delays in seconds, each as likely, between two bounds."""
 
     low: Delay = 0.02
@@ -40,18 +42,14 @@ class Uniform(
             )
 
 
-class Lognormal(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="model", tag="lognormal"
-):
+class Lognormal(_Model, frozen=True, tag="lognormal"):
     """Delays in seconds with a median and a spread of their logarithm."""
 
     median: Delay = 0.05
     sigma: Annotated[float, msgspec.Meta(ge=0, le=3)] = 0.5
 
 
-class Matrix(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="model", tag="matrix"
-):
+class Matrix(_Model, frozen=True, tag="matrix"):
     """Measured round trips: a file of numbers, one row per place; half of one is a delay.
 
     Nodes are put at places at random. Pairs that were not measured (0 or NaN) get the mean.
@@ -101,14 +99,9 @@ def read_matrix(latency: Matrix) -> npt.NDArray[np.float64]:
     """One-way delays in seconds, from a square matrix of round trips."""
     path = Path(latency.file)
     expected = "a square matrix of round trips, numbers separated by blanks or tabs"
+    lines = read_text(path).splitlines()
     try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        lines = raw.decode().splitlines()
         rows = [[float(word) for word in line.split()] for line in lines if line.strip()]
-    except OSError as error:
-        raise StackError(
-            f"{path}: {error.strerror or error}; give a file that can be read"
-        ) from None
     except ValueError as error:
         raise StackError(f"{path}: expected {expected}; {error}") from None
     for number, row in enumerate(rows, 1):

@@ -185,8 +185,9 @@ class Tracks:
         return positions
 
 
-def links_within(positions: Positions, reach: float) -> set[tuple[int, int]]:
-    """Pairs of nodes no farther apart than their radios reach."""
+def links_within(positions: Positions, reach: float, nearer: bool = False) -> set[tuple[int, int]]:
+    """Pairs of nodes no farther apart than their radios reach; or ``nearer`` than that."""
+    close_enough = np.less if nearer else np.less_equal
     order = np.argsort(positions[:, 0], kind="stable")
     present = order[~np.isnan(positions[order, 0])]
     x = positions[present, 0]
@@ -195,6 +196,6 @@ def links_within(positions: Positions, reach: float) -> set[tuple[int, int]]:
         end = int(np.searchsorted(x, x[i] + reach, side="right"))
         near = present[i + 1 : end]
         apart = positions[near] - positions[node]
-        close = near[(apart * apart).sum(axis=1) <= reach * reach]
+        close = near[close_enough((apart * apart).sum(axis=1), reach * reach)]
         pairs.update((min(node, other), max(node, other)) for other in close.tolist())
     return pairs

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -185,19 +186,7 @@ class _Program:
         self, atoms: list[int], cost: dict[int, float], serving: dict[int, int], own: Sequence[int]
     ) -> None:
         """With merge by hull: a node forwards all from the first atom to the last."""
-        left = right = -1
-        lefts: dict[int, int] = {}
-        for a in atoms:
-            lefts[a] = self._column(0.0)
-            if left >= 0:
-                self._row([(lefts[a], 1.0), (left, -1.0)], 0.0, np.inf)
-            left = lefts[a]
-        rights: dict[int, int] = {}
-        for a in reversed(atoms):
-            rights[a] = self._column(0.0)
-            if right >= 0:
-                self._row([(rights[a], 1.0), (right, -1.0)], 0.0, np.inf)
-            right = rights[a]
+        lefts, rights = self._growing(atoms), self._growing(atoms[::-1])
         forwards = {a: self._column(cost[a]) for a in atoms}
         for a in atoms:
             self._row([(forwards[a], 1.0), (lefts[a], -1.0), (rights[a], -1.0)], -1.0, np.inf)
@@ -207,6 +196,13 @@ class _Program:
             self._row([(rights[mine[-1]], 1.0), (leaves, -1.0)], 0.0, np.inf)
             for a in mine:
                 self._row([(forwards[a], 1.0), (leaves, -1.0)], 0.0, np.inf)
+
+    def _growing(self, atoms: list[int]) -> dict[int, int]:
+        """Per atom a column that is no less than that of the one before."""
+        columns = {a: self._column(0.0) for a in atoms}
+        for before, a in pairwise(atoms):
+            self._row([(columns[a], 1.0), (columns[before], -1.0)], 0.0, np.inf)
+        return columns
 
     def solve(self, seconds: float) -> tuple[dict[int, int], float]:
         """Per node its parent, and a bound on the overhead of all nodes but the root.

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from shoal.content import AttributeFilter
 from shoal.overlay.shopparent_costs import Density
 from shoal.simulation.draws import uniform_array
+from shoal.simulation.mobility import links_within
 from shoal.simulation.topology import connected
 from shoal.stack import StackError
 
@@ -175,23 +176,10 @@ def _normal(seed: int, purpose: str, attempt: int, count: int) -> npt.NDArray[np
 def edges_within(places: Places, reach: float) -> list[tuple[int, int]]:
     """The pairs of nodes that hear each other: nearer than the range."""
     if len(places) > 500:
-        return _sparse_edges(places, reach)
+        return sorted(links_within(places, reach, nearer=True))
     apart = places[:, None, :] - places[None, :, :]
     near = np.triu((apart * apart).sum(axis=2) < reach * reach, 1)
     return [(int(a), int(b)) for a, b in zip(*np.nonzero(near), strict=True)]
-
-
-def _sparse_edges(places: Places, reach: float) -> list[tuple[int, int]]:
-    """The same for many nodes: only those whose x-coordinates are near are compared."""
-    order = np.argsort(places[:, 0], kind="stable")
-    x = places[order, 0]
-    found: list[tuple[int, int]] = []
-    for i, node in enumerate(order.tolist()):
-        near = order[i + 1 : int(np.searchsorted(x, x[i] + reach))]
-        apart = places[near] - places[node]
-        heard = near[(apart * apart).sum(axis=1) < reach * reach].tolist()
-        found += [(min(node, other), max(node, other)) for other in heard]
-    return sorted(found)
 
 
 def intervals_of(

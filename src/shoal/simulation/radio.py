@@ -8,14 +8,14 @@ the quality of each link. Links are looked at every ``step`` seconds, as beacons
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
-from shoal.simulation.importers import Contact, read_contacts, read_mesh, read_tracks
+from shoal.simulation.graph import Change, ScriptedLinks
+from shoal.simulation.importers import read_contacts, read_mesh, read_tracks
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.mobility import (
     Area,
@@ -98,27 +98,25 @@ class MeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether links lose events according to their quality."""
 
 
-class Moving:
+class Moving(ScriptedLinks):
     """Links that follow from positions."""
 
     def __init__(
         self, network: Network, tracks: Tracks, reach: float, step: float, start: float
     ) -> None:
-        self.network = network
         self.tracks = tracks
         self.reach = reach
         self.step = step
         self.begin = start
-        self.links: list[tuple[int, int]] = sorted(self._links(0))
+        super().__init__(network, sorted(self._links(0)))
 
     def _links(self, look: int) -> set[tuple[int, int]]:
         return links_within(self.tracks.at(self.begin + look * self.step), self.reach)
 
     def start(self) -> None:
         """Raise the first links and look again after a step."""
+        super().start()
         self._now = dict.fromkeys(self.links)
-        for a, b in self.links:
-            self.network.link_up(a, b)
         self._schedule(1)
 
     def _schedule(self, look: int) -> None:
@@ -180,64 +178,39 @@ class RecordedTracks(Moving):
         )
 
 
-class RecordedContacts:
+class RecordedContacts(ScriptedLinks):
     """Links that come and go as recorded."""
 
     def __init__(
         self, parameters: ContactsParameters, network: Network, nodes: int, seed: int
     ) -> None:
-        self.network = network
         contacts, count = read_contacts(Path(parameters.path))
         check_count("contacts", parameters.path, count, nodes)
         up: dict[tuple[int, int], None] = {}
-        later: list[Contact] = []
-        for contact in contacts:
-            if max(contact.a, contact.b) >= nodes:
+        later: list[Change] = []
+        for at, a, b, appears in contacts:
+            if max(a, b) >= nodes:
                 continue
-            if contact.at > parameters.start:
-                later.append(contact._replace(at=contact.at - parameters.start))
-            elif contact.up:
-                up[contact.a, contact.b] = None
+            if at > parameters.start:
+                later.append(Change(at - parameters.start, appears, (a, b)))
+            elif appears:
+                up[a, b] = None
             else:
-                up.pop((contact.a, contact.b), None)
-        self.links = list(up)
-        self._later: Iterator[Contact] = iter(later)
-
-    def start(self) -> None:
-        """Raise the links there are at the start and schedule the first change."""
-        for a, b in self.links:
-            self.network.link_up(a, b)
-        self._schedule()
-
-    def _schedule(self) -> None:
-        contact = next(self._later, None)
-        if contact is not None:
-            self.network.kernel.call_at(to_ns(contact.at), partial(self._change, contact), True)
-
-    def _change(self, contact: Contact) -> None:
-        act = self.network.link_up if contact.up else self.network.link_down
-        if self.network.linked(contact.a, contact.b) != contact.up:
-            act(contact.a, contact.b)
-        self._schedule()
+                up.pop((a, b), None)
+        super().__init__(network, list(up), later)
 
 
-class Mesh:
+class Mesh(ScriptedLinks):
     """A static graph of a community mesh; its links lose events according to their quality."""
 
     def __init__(self, parameters: MeshParameters, network: Network, nodes: int, seed: int) -> None:
-        self.network = network
         links, count = read_mesh(Path(parameters.path))
         check_count("mesh", parameters.path, count, nodes)
         kept = [link for link in links if max(link.a, link.b) < nodes]
-        self.links = [(link.a, link.b) for link in kept]
+        super().__init__(network, [(link.a, link.b) for link in kept])
         for link in kept:
             if parameters.lossy:
                 network.set_quality(link.a, link.b, link.forth, link.back)
-
-    def start(self) -> None:
-        """Raise the links."""
-        for a, b in self.links:
-            self.network.link_up(a, b)
 
 
 def staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Point]]:

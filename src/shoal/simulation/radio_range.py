@@ -29,6 +29,7 @@ from shoal.simulation.placement import (
     places_of,
 )
 from shoal.simulation.topology import adjacency, distances
+from shoal.simulation.tree_inspection import inspect
 from shoal.simulation.workload import Workload
 from shoal.stack import Chance, StackError, register
 
@@ -103,11 +104,9 @@ class InRange(Connections):
         self._audiences: dict[NodeId, Fan] = {}
 
     def reaches(self, a: NodeId, b: NodeId) -> bool:
-        """Whether messages get from one node to another."""
         return b in self.near[a] and self.network.nodes[b] is not None
 
     def audience(self, node: NodeId) -> Fan | None:
-        """All that hear a node."""
         fan = self._audiences.get(node)
         if fan is None:
             channels: list[Channel] = []
@@ -192,7 +191,7 @@ class RadioRange:
         for number, failure in enumerate(parameters.failures):
             kernel.call_at(to_ns(failure.at), partial(self._fail, number, failure))
         for number, at in enumerate(parameters.inspect):
-            kernel.call_at(to_ns(at), partial(self._inspect, number))
+            kernel.call_at(to_ns(at), partial(inspect, self, number))
 
     def begin(self, node: int) -> None:
         """A node starts, or starts again."""
@@ -230,11 +229,6 @@ class RadioRange:
             if failure.back_after is not None:
                 at = self.network.kernel.now + to_ns(failure.back_after)
                 self.network.kernel.call_at(at, partial(self.begin, node))
-
-    def _inspect(self, number: int) -> None:
-        from shoal.simulation.tree_inspection import inspect
-
-        inspect(self, number)
 
     def _hops(self, node: int) -> int:
         """How far from the root a node is in the tree of its overlay; -1 if it has no route."""

@@ -211,13 +211,12 @@ class Tree:
         """Make this very tree: per node its parent."""
         waiting = [node for node in range(len(parents)) if node != self.root]
         while waiting:
-            later = [node for node in waiting if self.hops[parents[node]] < 0]
-            if len(later) == len(waiting):
+            ready = [node for node in waiting if self.hops[parents[node]] >= 0]
+            if not ready:
                 raise ValueError("these parents are no tree")
-            for node in waiting:
-                if self.hops[parents[node]] >= 0 and self.parent[node] == NONE:
-                    self.move(node, parents[node])
-            waiting = [node for node in later if self.parent[node] == NONE]
+            for node in ready:
+                self.move(node, parents[node])
+            waiting = [node for node in waiting if self.parent[node] == NONE]
 
     # What it costs
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from shoal.overlay.shopparent_costs import Axis, Errors, Work, metric
+from shoal.overlay.shopparent_costs import Errors, Work, axis_of, metric
 from shoal.simulation.optimum import Optimum, optimum
 from shoal.simulation.placement import edges_within, intervals_of, places_of
 from shoal.simulation.radio_range import RadioRangeParameters, placed_workload
 from shoal.simulation.shopping import Tree
-from shoal.simulation.topology import connected
+from shoal.simulation.topology import adjacency, connected
 from shoal.simulation.tree_inspection import note_nodes
 from shoal.stack import Chance, StackError, register
 
@@ -80,16 +80,10 @@ class StaticTree:
                 f"the places are not connected at a range of {parameters.range:g}, so no tree "
                 "spans them; give a longer range"
             )
-        self.near: list[list[int]] = [[] for _ in range(nodes)]
-        for a, b in self.edges:
-            self.near[a].append(b)
-            self.near[b].append(a)
+        self.near = [list(near) for near in adjacency(nodes, self.edges)]
         self.intervals = intervals_of(parameters.interests, self.places, seed)
-        wanted = [() if interval is None else (interval,) for interval in self.intervals]
-        bounds = [end for intervals in wanted for interval in intervals for end in interval]
-        axis = Axis(bounds, parameters.merge == "hull", parameters.interests.expected())
-        self.axis = axis
-        self.own = [axis.interest(intervals) for intervals in wanted]
+        hull, expected = parameters.merge == "hull", parameters.interests.expected()
+        self.axis, self.own = axis_of(self.intervals, hull, expected)
         self.work = Work(parameters.receive, parameters.forward, parameters.process)
         network.radio = True
         self.tree = self._grow()
@@ -192,18 +186,14 @@ class StaticTree:
         """Raise the links, parents first."""
         tree = self.tree
         if self.parameters.detail:
-            self._note_nodes()
+            note_nodes(self.network.recorder, tree, self.axis, self.places, self.intervals)
+            if self.parameters.error:
+                self._note_errors()
         for parent, node in sorted(self.links, key=lambda link: tree.hops[link[1]]):
             self.network.link_up(parent, node)
             overlay = self.network.overlay(node)
             if overlay is not None:
                 overlay.parent_changed(parent)
-
-    def _note_nodes(self) -> None:
-        """Note places, neighbours and the share of each node."""
-        note_nodes(self.network.recorder, self.tree, self.axis, self.places, self.intervals)
-        if self.parameters.error:
-            self._note_errors()
 
     def _note_errors(self) -> None:
         """Per child and parent the error drawn, and the overhead of that child without and with."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.overlay.shopparent import ShopParent
-from shoal.overlay.shopparent_costs import Axis, cost, overhead
+from shoal.overlay.shopparent_costs import Axis, axis_of, cost, overhead
 from shoal.overlay.shopparent_interests import OnAxis
 from shoal.simulation.shopping import Tree
 from shoal.stack import Chance
@@ -34,9 +34,7 @@ def inspect(ground: RadioRange, number: int) -> None:
         return
     one = shoppers[root]
     hull = isinstance(one.interests, OnAxis) and one.interests.hull
-    wanted = [() if pair is None else (pair,) for pair in ground.intervals]
-    axis = Axis([end for pairs in wanted for pair in pairs for end in pair], hull, ground.expected)
-    own = [axis.interest(pairs) for pairs in wanted]
+    axis, own = axis_of(ground.intervals, hull, ground.expected)
     hears = ground.connections.near
     near = [[k for k in hears[n] if k in shoppers and n in shoppers] for n in range(len(own))]
     tree = Tree(near, list(own), axis, one.work, root)

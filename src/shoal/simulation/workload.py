@@ -177,11 +177,6 @@ class Workload:
         start = int(self.ends[event - 1]) if event else 0
         return tuple(self.numbers[start : int(self.ends[event])].tolist())
 
-    @property
-    def contents(self) -> list[tuple[int, ...]]:
-        """The patterns of all events."""
-        return [self.content(event) for event in range(len(self.times))]
-
 
 def plan_workload(
     parameters: WorkloadParameters, nodes: int, duration: float, seed: int, advertised: bool = False
@@ -214,9 +209,9 @@ def _contents(
 ) -> Workload:
     """Filters and events over attributes."""
     # Here, as Arrow takes a while to load, and most workloads do without.
-    from shoal.simulation.contents import Dps, found_workload
+    from shoal.simulation.contents import WORKLOADS, Dps
 
-    drawn = found_workload(content.name, seed)
+    drawn = replace(WORKLOADS[content.name], seed=seed)
     if isinstance(drawn, Dps):
         drawn = replace(drawn, domain=content.domain, even=content.even)
         drawn = drawn.reshaped(content.attributes, content.zipf)

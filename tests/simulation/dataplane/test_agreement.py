@@ -18,7 +18,6 @@ from shoal.content import Event
 from shoal.routing import Flooding, Forward
 from shoal.simulation.config import parse_config
 from shoal.simulation.dataplane.forwarding import RULES, Forwarding
-from shoal.simulation.dataplane.mirror import NeighbourTap
 from shoal.simulation.dataplane.rules import kernel
 from shoal.simulation.dataplane.state import NEIGHBOUR
 from shoal.simulation.invariants import InvariantViolation
@@ -271,7 +270,7 @@ def test_a_routing_brings_its_rule_with_it(monkeypatch: pytest.MonkeyPatch) -> N
     """Nothing else in the simulator knows of it."""
     monkeypatch.setattr(registry, "_registry", dict(registry._registry))
     registry.register("routing", "thrifty", Thrifty, needs={"links"})
-    rule = Forwarding("thrifty", first_one, NeighbourTap, remembers=True, tables=False)
+    rule = Forwarding("thrifty", first_one, remembers=True)
     monkeypatch.setitem(RULES, Thrifty, rule)
     run = {
         "nodes": 30,

@@ -25,13 +25,13 @@ from typing import Annotated, ClassVar, Final, cast
 import msgspec
 
 from shoal.content import AnyFilter, Filter
-from shoal.routing.reconfiguration.informed import Informed, InformedParameters, Tagged
-from shoal.routing.reconfiguration.timed import Seconds
+from shoal.routing.messages import Carries
+from shoal.routing.reconfiguration.informed import Informed, InformedParameters
+from shoal.routing.reconfiguration.timed import Seconds, Waiting
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
 from shoal.stack import Contact, Message, NodeId, Reconfiguration, Timer, register
 from shoal.stack.host import remember
 from shoal.stack.layer import Handler
-from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
 
 REPAIRS: Final = 64
 """Repairs that are remembered while they go on; some are never ended."""
@@ -39,20 +39,15 @@ REPAIRS: Final = 64
 Filters = Annotated[tuple[AnyFilter, ...], msgspec.Meta(max_length=1 << 20)]
 
 
-class ActivateFar(Message, frozen=True, tag="activate far"):
+class ActivateFar(Carries, frozen=True, tag="activate far"):
     """ACTIVATE(P2), across the new link: announce your table, but hold these filters back."""
 
     KIND: ClassVar[str] = "activate"
 
     filters: Filters
 
-    def weight(self) -> float:
-        """One per pattern carried (Frey, Table 7.2)."""
-        return float(len(self.filters))
-
-    def size(self) -> int:
-        """A payload per pattern carried."""
-        return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters)
+    def carried(self) -> int:
+        return len(self.filters)
 
 
 class ActivateBoth(ActivateFar, frozen=True, tag="activate both"):
@@ -63,13 +58,8 @@ class ActivateBoth(ActivateFar, frozen=True, tag="activate both"):
     way: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=4096)] = ()
     """Nodes still to be crossed, the near end last; empty out of band."""
 
-    def weight(self) -> float:
-        """One per pattern carried (Frey, Table 7.2)."""
-        return float(len(self.filters) + len(self.far_filters))
-
-    def size(self) -> int:
-        """A payload per pattern carried."""
-        return HEADER_BYTES + PAYLOAD_BYTES * (len(self.filters) + len(self.far_filters))
+    def carried(self) -> int:
+        return len(self.filters) + len(self.far_filters)
 
 
 class AsymmetricParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,7 +90,6 @@ class AsymmetricInformed(Informed):
         """Neighbours over new links, of which ACTIVATE has not come yet."""
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """ACTIVATE, in its two forms."""
         return {ActivateBoth: self.on_activate_both, ActivateFar: self.on_activate_far}
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
@@ -113,7 +102,6 @@ class AsymmetricInformed(Informed):
         super().link_down(neighbour, reconfiguration)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """Over a link that replaces another announce when ACTIVATE comes, else at once."""
         super().link_up(neighbour, reconfiguration)
         if reconfiguration is None:
             return
@@ -174,7 +162,7 @@ class AsymmetricInformed(Informed):
         self.untag(neighbour)
         held = self.to_hold_back(filters)
         if held:
-            tagged = Tagged(neighbour, held)
+            tagged = Waiting(neighbour, held)
             self.tagged[neighbour] = tagged
             tagged.timer = self.host.after(self.subscription_timer, lambda: self.release(tagged))
         self.routing.announce_table(neighbour)

@@ -18,28 +18,23 @@ from typing import Any, cast
 import msgspec
 
 from shoal.content import AnyFilter, Filter
+from shoal.routing.messages import Carries
 from shoal.routing.reconfiguration.notified import Notified, NotifiedParameters
-from shoal.routing.reconfiguration.timed import Seconds
+from shoal.routing.reconfiguration.timed import Seconds, Waiting
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
-from shoal.stack import LOCAL, Contact, Message, NodeId, Reconfiguration, Timer, register
+from shoal.stack import LOCAL, Contact, Message, NodeId, Reconfiguration, register
 from shoal.stack.layer import Handler
-from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
 
 
-class Activate(Message, frozen=True, tag="activate"):
+class Activate(Carries, frozen=True, tag="activate"):
     """ACTIVATE(rId, P, n): announce your table to ``far``, but hold these filters back."""
 
     reconfiguration: int
     filters: tuple[AnyFilter, ...]
     far: NodeId
 
-    def weight(self) -> float:
-        """One per pattern carried (Frey, Table 7.2)."""
-        return float(len(self.filters))
-
-    def size(self) -> int:
-        """A payload per pattern carried."""
-        return HEADER_BYTES + PAYLOAD_BYTES * len(self.filters)
+    def carried(self) -> int:
+        return len(self.filters)
 
 
 class InformedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,15 +48,6 @@ class InformedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Send FLUSH over the new link, which ends the timers early."""
 
 
-class Tagged:
-    """Filters held back from a neighbour until a timer expires."""
-
-    def __init__(self, neighbour: NodeId, filters: dict[Filter, None]) -> None:
-        self.neighbour = neighbour
-        self.filters = filters
-        self.timer: Timer | None = None
-
-
 class Informed(Notified):
     """The old link's ends tell the new link's ends what need not be announced."""
 
@@ -69,11 +55,10 @@ class Informed(Notified):
         notified = NotifiedParameters(parameters.unsubscription_timer, parameters.flush)
         super().__init__(routing, notified)
         self.subscription_timer = parameters.subscription_timer
-        self.tagged: dict[NodeId, Tagged] = {}
+        self.tagged: dict[NodeId, Waiting] = {}
         """Per neighbour what is held back from it."""
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """FLUSH and ACTIVATE."""
         return {**super().handlers(), Activate: self.on_activate}
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
@@ -98,7 +83,7 @@ class Informed(Notified):
     ) -> None:
         """``substituteLinkTo``: tell the near end of the new link what only ``old`` wanted."""
         pending = self.pending.get(reconfiguration.id)
-        lost = {} if pending is None else dict.fromkeys(pending.filters)
+        lost = {} if pending is None else pending.filters
         only_old = tuple(f for f in lost if not self.routing.table.sources(f))
         activate = Activate(reconfiguration.id, only_old, far)  # type: ignore[arg-type]  # wire union
         if near == self.host.node:
@@ -112,7 +97,7 @@ class Informed(Notified):
         routing, far = self.routing, activate.far
         if far not in routing.neighbours:
             return  # the new link has gone again
-        tagged = Tagged(far, self.to_hold_back(activate.filters))
+        tagged = Waiting(far, self.to_hold_back(activate.filters))
         self.tagged[far] = tagged
         routing.announce_table(far)
         tagged.timer = self.host.after(self.subscription_timer, lambda: self.release(tagged))
@@ -128,7 +113,7 @@ class Informed(Notified):
         tagged = self.tagged.get(neighbour)
         return tagged is not None and filter in tagged.filters
 
-    def release(self, tagged: Tagged) -> None:
+    def release(self, tagged: Waiting) -> None:
         """The subscription timer: announce what was held back and is still wanted."""
         if self.tagged.get(tagged.neighbour) is tagged:
             del self.tagged[tagged.neighbour]

@@ -49,7 +49,6 @@ class Notified(Timed):
         self.flush = parameters.flush
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """FLUSH."""
         return {Flush: self.on_flush}
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:

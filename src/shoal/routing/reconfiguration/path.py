@@ -21,15 +21,15 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from shoal.content import AnyFilter, Filter
+from shoal.routing.messages import Carries
 from shoal.routing.reconfiguration.notified import Flush
 from shoal.routing.subscription_forwarding import ReconfigurationProtocol, SubscriptionForwarding
 from shoal.stack import Message, NodeId, Reconfiguration, register
 from shoal.stack.layer import Handler
-from shoal.stack.message import HEADER_BYTES, PAYLOAD_BYTES
 from shoal.stack.registry import NoParameters
 
 
-class Rec(Message, frozen=True, tag="rec"):
+class Rec(Carries, frozen=True, tag="rec"):
     """REC(rId, P_add, P_del, RP): the reconfiguration as it walks the path."""
 
     reconfiguration: int
@@ -38,14 +38,12 @@ class Rec(Message, frozen=True, tag="rec"):
     head: tuple[NodeId, ...]
     tail: tuple[NodeId, ...]
 
-    def weight(self) -> float:
-        """One per pattern carried (Frey, Table 7.2)."""
-        return float(len(self.add) + len(self.delete))
+    def carried(self) -> int:
+        return len(self.add) + len(self.delete)
 
     def size(self) -> int:
-        """A payload per pattern and four bytes per node of the path."""
-        nodes = len(self.head) + len(self.tail)
-        return HEADER_BYTES + PAYLOAD_BYTES * (len(self.add) + len(self.delete)) + 4 * nodes
+        """Also four bytes per node of the path."""
+        return super().size() + 4 * (len(self.head) + len(self.tail))
 
 
 class RecAck(Message, frozen=True, tag="recack"):
@@ -78,7 +76,6 @@ class ReconfigurationPath(ReconfigurationProtocol):
         self.overlaps = 0
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """REC, RECACK and FLUSH."""
         return {Rec: self.on_rec, RecAck: self.on_recack, PathFlush: self.on_flush}
 
     # Links
@@ -88,7 +85,7 @@ class ReconfigurationPath(ReconfigurationProtocol):
         self._forget_link(neighbour)
         self.routing.drop_neighbour(neighbour)
         if reconfiguration is None:
-            self._remove_entries(neighbour)
+            self.remove_entries(neighbour)
         else:
             self.replaced[neighbour] = reconfiguration.id
 
@@ -102,17 +99,12 @@ class ReconfigurationPath(ReconfigurationProtocol):
         self.overlaps += 1
         self.host.note("overlap", neighbour, "")
 
-    def _remove_entries(self, neighbour: NodeId) -> None:
-        """``Strawman.removeLinkTo`` for a neighbour already dropped."""
-        for filter in self.routing.table.filters_of(neighbour):
-            self.routing.delete(neighbour, filter)
-
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """Raise the link; what is announced over one that replaces another is decided by REC."""
         if neighbour in self.replaced:
             del self.replaced[neighbour]  # linked again before the old entries were repaired
             self._overlap(neighbour)
-            self._remove_entries(neighbour)
+            self.remove_entries(neighbour)
         self.routing.add_neighbour(neighbour)
         if reconfiguration is None:
             self.routing.announce_table(neighbour)
@@ -194,7 +186,7 @@ class ReconfigurationPath(ReconfigurationProtocol):
         old = rec.head[0]
         if self.replaced.get(old) == rec.reconfiguration:
             del self.replaced[old]
-            self._remove_entries(old)
+            self.remove_entries(old)
         self._pass_flush(PathFlush(rec.reconfiguration, rec.tail))
 
     def on_flush(self, sender: NodeId, message: Message) -> None:

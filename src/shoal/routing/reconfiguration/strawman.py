@@ -18,9 +18,7 @@ class Strawman(ReconfigurationProtocol):
         super().__init__(routing)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """``removeLinkTo``: each entry of the lost neighbour goes as if it had unsubscribed."""
-        for filter in self.routing.table.filters_of(neighbour):
-            self.routing.delete(neighbour, filter)
+        self.remove_entries(neighbour)
         self.routing.drop_neighbour(neighbour)
 
 

@@ -30,10 +30,10 @@ class TimedParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds from the loss of a link to the unsubscriptions it causes (T_u)."""
 
 
-class Pending:
-    """The entries of a lost neighbour, waiting to be unsubscribed."""
+class Waiting:
+    """Filters of a neighbour that wait for a timer."""
 
-    def __init__(self, neighbour: NodeId, filters: list[Filter]) -> None:
+    def __init__(self, neighbour: NodeId, filters: dict[Filter, None]) -> None:
         self.neighbour = neighbour
         self.filters = filters
         self.timer: Timer | None = None
@@ -45,8 +45,8 @@ class Timed(ReconfigurationProtocol):
     def __init__(self, routing: SubscriptionForwarding, parameters: TimedParameters) -> None:
         super().__init__(routing)
         self.unsubscription_timer = parameters.unsubscription_timer
-        self.pending: dict[int, Pending] = {}
-        """By reconfiguration; breaks that are no part of one have negative numbers."""
+        self.pending: dict[int, Waiting] = {}
+        """Entries of lost neighbours by reconfiguration; those of no reconfiguration below 0."""
         self._unnamed = 0
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
@@ -64,7 +64,7 @@ class Timed(ReconfigurationProtocol):
             key = self._unnamed
         else:
             key = reconfiguration.id
-        pending = Pending(neighbour, filters)
+        pending = Waiting(neighbour, dict.fromkeys(filters))
         self.pending[key] = pending
         if self.unsubscription_timer:
             pending.timer = self.host.after(self.unsubscription_timer, lambda: self.expire(key))

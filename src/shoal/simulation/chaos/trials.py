@@ -71,8 +71,12 @@ def _can_be(subject: Subject) -> bool:
 
 def _topology(subject: Subject) -> str:
     """The ground that a subject's overlay stands on."""
-    needs = find("overlay", subject.overlay).needs if subject.overlay else frozenset[str]()
+    needs = _needs(subject)
     return "abstract-tree" if "links" in needs else "air" if "air" in needs else "full-mesh"
+
+
+def _needs(subject: Subject) -> frozenset[str]:
+    return find("overlay", subject.overlay).needs if subject.overlay else frozenset()
 
 
 def begin(subject: Subject, seed: int) -> History:
@@ -83,8 +87,7 @@ def begin(subject: Subject, seed: int) -> History:
         return play(subject, tree_ground(seed), [])
     if _topology(subject) == "air":
         return play(subject, air_ground(seed), [])
-    needs = find("overlay", subject.overlay).needs if subject.overlay else frozenset[str]()
-    return play(subject, mesh_ground(seed, "notice" in needs), [])
+    return play(subject, mesh_ground(seed, "notice" in _needs(subject)), [])
 
 
 def play(subject: Subject, ground: Mapping[str, Any], log: list[str]) -> History:
@@ -153,13 +156,6 @@ def describe(history: History, log: list[str]) -> dict[str, Any]:
 def read(data: Mapping[str, Any]) -> tuple[Subject, dict[str, Any], list[str]]:
     """The stack, ground and steps of a history that was described."""
     rest = dict(data)
-    subject = Subject(
-        str(rest.pop("overlay")),
-        str(rest.pop("routing")),
-        str(rest.pop("reconfiguration")),
-        bool(rest.pop("covering")),
-        str(rest.pop("variant", "")),
-        str(rest.pop("recovery", "")),
-    )
+    subject = Subject(**{name: rest.pop(name) for name in Subject._fields if name in rest})
     steps = [str(step) for step in rest.pop("steps")]
     return subject, rest, steps

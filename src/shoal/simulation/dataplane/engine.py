@@ -277,6 +277,11 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
                 ring_what[place, 2] = hops + 1
                 ring_what[place, 3] = 0
                 tail += 1
+        elif FLOODS:
+            for k in range(count):
+                if link[node, k, s.NEIGHBOUR] != sender:
+                    picks[chosen] = k
+                    chosen += 1
         else:
             chosen, known = choose(
                 picks, count, rule, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
@@ -411,6 +416,8 @@ def advance_for(rule: Forwarding) -> Any:
         name = f"advance_{rule.name}"
         made = FunctionType(_advance.__code__, {**globals(), **parts}, name)
         made.__qualname__ = name  # under which it is kept on disk
-        source = Path(rule.choose.py_func.__code__.co_filename).read_text()
+        source = ""
+        if rule.choose is not None:
+            source = Path(rule.choose.py_func.__code__.co_filename).read_text()
         _compiled[rule.name] = kernel(made, also=(source, rule.constants))
     return _compiled[rule.name]

@@ -48,35 +48,54 @@ def make_rule(
         transmission=transmission,
         usual=transmission + network.delay,
         plain=transmission == 0,
-        watches=forwarding.watches,
+        watches=forwarding.observe is not None,
         keeps_deliveries=recorder.keeps_deliveries,
         keeps_messages=recorder.keeps_messages,
     )
 
 
 def make_state(
-    rule: s.Rule, tables: bool, routing: Routing, nodes: int, workload: Workload
+    rule: s.Rule, floods: bool, routing: Routing, nodes: int, workload: Workload
 ) -> s.State:
     """The arrays before anything has happened."""
     wanted = [number for _, _, number, _ in workload.by_number()]
     patterns = 1 + max(int(workload.numbers.max(initial=0)), *wanted, 0)
     node_words, pattern_words = s.words(nodes), s.pattern_words(patterns)
-    levels = max(1, getattr(routing, "farthest", 1)) if tables else 0
+    levels = 0 if floods else max(1, getattr(routing, "farthest", 1))
     events = len(workload.times)
     slots = 8
-    made = s.make_nodes(nodes, slots, levels, pattern_words)
-    if not getattr(routing, "leaf_rule", False):
-        made = made._replace(leaf_mask=np.zeros((nodes, slots, 0), np.uint64))
-    if rule.watches:
-        made = made._replace(last=np.full((nodes, nodes), -1, np.int32))
+    channels = 8 * nodes
+    deliveries = 1024 if rule.keeps_deliveries else 0
+    messages = 1024 if rule.keeps_messages else 0
+    leaf_words = pattern_words if getattr(routing, "leaf_rule", False) else 0
+    watching = nodes if rule.watches else 0
     starts = np.concatenate([np.zeros(1, np.int64), workload.ends[:-1]])[:events]
     places = 64
     now = np.zeros(s.COUNTERS, np.int64)
     now[s.FREE_PLACES] = places
     now[s.BIN_NUMBER] = -1
     return s.State(
-        nodes=made,
-        channels=s.make_channels(8 * nodes, node_words if rule.tree else 0),
+        nodes=s.Nodes(
+            limits=np.zeros((nodes, 4), np.int32),
+            link=np.zeros((nodes, slots, 2), np.int32),
+            leaf=np.zeros((nodes, slots), np.uint8),
+            parent=np.full((nodes, 2), -1, np.int32),
+            mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
+            leaf_mask=np.zeros((nodes, slots, 1, leaf_words), np.uint64),
+            local=np.zeros((nodes, pattern_words), np.uint64),
+            crashed=np.zeros(nodes, np.uint8),
+            component=np.zeros(nodes, np.int32),
+            reached=np.zeros(node_words, np.uint64),
+            duplicates=np.zeros(nodes, np.int64),
+            watched=np.zeros((nodes, 3), np.int64),
+            last=np.full((watching, watching), -1, np.int32),
+        ),
+        channels=s.Channels(
+            ends=np.zeros((channels, 4), np.int32),
+            times=np.zeros((channels, 2), np.int64),
+            quality=np.ones(channels, np.float64),
+            beyond=np.zeros((channels, node_words if rule.tree else 0), np.uint64),
+        ),
         events=s.Events(
             time=workload.times,
             publisher=workload.publishers.astype(np.int32),
@@ -96,7 +115,12 @@ def make_state(
             place=np.zeros(events, np.int32),
         ),
         flights=s.make_flights(4096),
-        logs=s.make_logs(1024 if rule.keeps_deliveries else 0, 1024 if rule.keeps_messages else 0),
+        logs=s.Logs(
+            delivery_time=np.zeros(deliveries, np.int64),
+            delivery=np.zeros((deliveries, 3), np.int32),
+            message_time=np.zeros(messages, np.int64),
+            message=np.zeros((messages, 4), np.int32),
+        ),
         subscribers=np.zeros((patterns, node_words), np.uint64),
         seen=np.zeros((places, node_words), np.uint64),
         promised=np.zeros((places, node_words), np.uint64),

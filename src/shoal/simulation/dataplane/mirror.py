@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from mypy_extensions import mypyc_attr
 
+from shoal.routing.table import TableWatcher
 from shoal.simulation.dataplane import changes
 from shoal.simulation.dataplane.changes import carry_out
 from shoal.simulation.dataplane.state import UP, Channels, State, grown
 from shoal.stack.host import LOCAL, NodeId
-from shoal.stack.layer import Reconfiguration, Routing
 
 if TYPE_CHECKING:
-    from shoal.content import Event, Filter, Pattern
-
-
-def pattern_number(filter: Filter) -> int:
-    """The number that a pattern subscribes to."""
-    return cast("Pattern", filter).number
+    from shoal.content import Filter, Pattern
+    from shoal.stack.layer import Routing
 
 
 class Mirror:
@@ -28,8 +25,19 @@ class Mirror:
     What changes is noted at once and carried out, compiled, before events move on.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(
+        self,
+        state: State,
+        links_are_slots: bool,
+        tune: Callable[[Mirror, Any], None] | None,
+        routings: list[Routing],
+    ) -> None:
         self.state = state
+        self.links_are_slots = links_are_slots
+        self.tune = tune
+        self.routings = routings
+        self.untuned: dict[NodeId, None] = dict.fromkeys(range(len(routings)))
+        """Nodes whose links or tuning changed."""
         self.degree = [0] * len(state.nodes.limits)
         """Slots in use per node, once all changes are carried out."""
         self.channels: dict[tuple[NodeId, NodeId], int] = {}
@@ -46,6 +54,10 @@ class Mirror:
 
     def carry_out(self) -> None:
         """Bring the arrays up to date."""
+        if self.tune is not None:
+            for node in self.untuned:
+                self.tune(self, self.routings[node])
+        self.untuned.clear()
         if self._changes:
             carry_out(np.array(self._changes, np.int32).reshape(-1, 5), self.state)
             self._changes = []
@@ -74,10 +86,6 @@ class Mirror:
             nodes=nodes._replace(**larger), picks=np.zeros(2 * slots, np.int32)
         )
 
-    def crash(self, node: NodeId) -> None:
-        """A node publishes nothing any more, and nothing is owed to it."""
-        self.change(changes.CRASH, node, LOCAL)
-
     # Channels
 
     def add_channel(self, source: NodeId, target: NodeId, delay: int, quality: float) -> None:
@@ -85,82 +93,77 @@ class Mirror:
         number = self.made
         channels = self.state.channels
         if number == len(channels.ends):
-            larger: dict[str, Any] = {
-                name: grown(getattr(channels, name), 0, 2 * number) for name in Channels._fields
-            }
-            channels = Channels(**larger)
+            channels = Channels(*(grown(array, 0, 2 * number) for array in channels))
             self.state = self.state._replace(channels=channels)
         self.made += 1
         channels.ends[number] = (source, target, 1, 0)
         channels.times[number] = (delay, 0)
         channels.quality[number] = quality
         self.channels[source, target] = number
-        self.change(changes.POINT, source, target, number)
-        self.stale = True
+        if self.links_are_slots:
+            self.add_slot(source, target)
+        else:
+            self.change(changes.POINT, source, target, number)
+        self._relinked(source)
 
     def drop_channel(self, source: NodeId, target: NodeId) -> None:
         """A channel goes down."""
         self.state.channels.ends[self.channels.pop((source, target)), UP] = 0
-        self.change(changes.POINT, source, target, -1)
+        if self.links_are_slots:
+            self.drop_slot(source, target)
+        else:
+            self.change(changes.POINT, source, target, -1)
+        self._relinked(source)
+
+    def _relinked(self, node: NodeId) -> None:
         self.stale = True
+        self.untuned[node] = None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Tap(Routing):
-    """Stands before a node's routing, and lets the mirror know what it is told."""
+class TableMirror(TableWatcher):
+    """Lets the mirror know what becomes of a node's table."""
 
-    def __init__(self, mirror: Mirror, routing: Routing) -> None:
-        super().__init__(routing.host)
+    def __init__(self, mirror: Mirror, node: NodeId) -> None:
         self.mirror = mirror
-        self.routing = routing
-        self.node = routing.host.node
+        self.node = node
 
-    def publish(self, event: Event) -> None:
-        """Events are published by the data plane."""
-        raise AssertionError("a publication reached the objects behind a data plane")
+    def entry(self, source: NodeId, filter: Filter, before: int, now: int) -> None:
+        number = cast("Pattern", filter).number
+        if source == LOCAL:
+            self.mirror.change(changes.WISH, self.node, number, now >= 0)
+            return
+        if before > 0:
+            self.mirror.change(changes.CLEAR, self.node, source, before - 1, number)
+        if now > 0:
+            self.mirror.change(changes.PUT, self.node, source, now - 1, number)
 
-    def subscribe(self, filter: Filter) -> None:
-        self.mirror.change(changes.WISH, self.node, pattern_number(filter), 1)
-        self.routing.subscribe(filter)
+    def leaf(self, neighbour: NodeId, filters: tuple[Filter, ...] | None) -> None:
+        self.mirror.change(changes.IS_LEAF, self.node, neighbour, filters is not None)
+        for filter in filters or ():
+            number = cast("Pattern", filter).number
+            self.mirror.change(changes.LEAF_WISH, self.node, neighbour, number)
 
-    def unsubscribe(self, filter: Filter) -> None:
-        self.mirror.change(changes.WISH, self.node, pattern_number(filter), 0)
-        self.routing.unsubscribe(filter)
-
-    def advertise(self, filter: Filter) -> None:
-        self.routing.advertise(filter)
-
-    def unadvertise(self, filter: Filter) -> None:
-        self.routing.unadvertise(filter)
-
-    def parent_changed(self, parent: NodeId) -> None:
-        self.routing.parent_changed(parent)
-
-    def link_renewed(self, neighbour: NodeId) -> None:
-        self.routing.link_renewed(neighbour)
-
-    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        self.routing.link_up(neighbour, reconfiguration)
-
-    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        self.routing.link_down(neighbour, reconfiguration)
-
-    def link_replaced(
-        self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
-    ) -> None:
-        self.routing.link_replaced(old, near, far, reconfiguration)
+    def tuned(self) -> None:
+        self.mirror.untuned[self.node] = None
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class NeighbourTap(Tap):
-    """For routings whose slots are their neighbours."""
+class SourceMirror(TableMirror):
+    """The same where slots are the sources that hold a pattern, as they came."""
 
-    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """One more slot."""
-        self.mirror.add_slot(self.node, neighbour)
-        super().link_up(neighbour, reconfiguration)
+    def __init__(self, mirror: Mirror, node: NodeId) -> None:
+        super().__init__(mirror, node)
+        self.held: dict[NodeId, int] = {}
+        """How many patterns each source holds."""
 
-    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """One slot fewer."""
-        super().link_down(neighbour, reconfiguration)
-        self.mirror.drop_slot(self.node, neighbour)
+    def entry(self, source: NodeId, filter: Filter, before: int, now: int) -> None:
+        if source != LOCAL and now > 0:
+            held = self.held.get(source, 0)
+            self.held[source] = held + 1
+            if not held:
+                self.mirror.add_slot(self.node, source)
+        super().entry(source, filter, before, now)
+        if source != LOCAL and now < 0:
+            self.held[source] -= 1
+            if not self.held[source]:
+                self.mirror.drop_slot(self.node, source)

@@ -9,20 +9,20 @@ import numpy as np
 
 from shoal.content import Event, Patterns
 from shoal.simulation.channels import Channel
-from shoal.simulation.dataplane import engine, reach
+from shoal.simulation.dataplane import changes, engine, reach
 from shoal.simulation.dataplane import flooding as _flooding  # noqa: F401  # registers its rules
 from shoal.simulation.dataplane import semiprobabilistic as _chance  # noqa: F401  # likewise
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane import tables as _tables  # noqa: F401  # likewise
 from shoal.simulation.dataplane.forwarding import RULES
 from shoal.simulation.dataplane.initial import make_rule, make_state
-from shoal.simulation.dataplane.mirror import Mirror, Tap
+from shoal.simulation.dataplane.mirror import Mirror, SourceMirror, TableMirror
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Kernel
 from shoal.simulation.network import Network, Plane
 from shoal.simulation.recorder import Recorder
-from shoal.stack import Message
+from shoal.stack import LOCAL, Message
 
 if TYPE_CHECKING:
     from shoal.simulation.workload import Workload
@@ -61,16 +61,19 @@ class DataPlane(Plane):
         self._advance_events = engine.advance_for(self.forwarding)
         self.sample: Message = self.forwarding.message(Event(0, 0, Patterns(())), 1, 0, None)
         self.rule = make_rule(self.forwarding, routing, network, recorder, self.sample, seed)
-        self.mirror = Mirror(
-            make_state(self.rule, self.forwarding.tables, routing, len(network.hosts), workload)
-        )
+        state = make_state(self.rule, self.forwarding.floods, routing, len(network.hosts), workload)
+        routings = [node.routing for node in network.nodes if node is not None]
+        links_are_slots = self.forwarding.links_are_slots
+        self.mirror = Mirror(state, links_are_slots, self.forwarding.tune, routings)
+        watch = TableMirror if links_are_slots else SourceMirror
+        for number, watched in enumerate[Any](routings):
+            watched.table.watcher = watch(self.mirror, number)
+            if self.forwarding.observe is not None:
+                self.forwarding.observe(self.mirror, watched)
         self.due = int(workload.times[0]) if len(workload.times) else engine.NEVER
         """When the earliest event in flight arrives or is published."""
         self.kernel.orders = {}
         network.plane = self
-        for node in network.nodes:
-            assert node is not None
-            node.put_before_routing(self.forwarding.tap(self.mirror, node.routing))
 
     # What the network tells
 
@@ -83,7 +86,7 @@ class DataPlane(Plane):
         self.mirror.drop_channel(channel.source, channel.target)
 
     def crashed(self, node: int) -> None:
-        self.mirror.crash(node)
+        self.mirror.change(changes.CRASH, node, LOCAL)
 
     def transmit(self, channel: Channel, duration: int) -> int:
         times = self.mirror.state.channels.times
@@ -242,21 +245,14 @@ class DataPlane(Plane):
         state.now[s.FREE_PLACES] = free + rows
         self.mirror.state = state._replace(
             flights=flights,
-            seen=_grown(state.seen, 2 * rows),
-            promised=_grown(state.promised, 2 * rows),
+            seen=s.grown(state.seen, 0, 2 * rows),
+            promised=s.grown(state.promised, 0, 2 * rows),
             places=stack,
         )
 
     def _more_log(self, state: s.State) -> None:
-        logs = state.logs
-        self.mirror.state = state._replace(
-            logs=logs._replace(
-                delivery_time=_grown(logs.delivery_time, 2 * len(logs.delivery)),
-                delivery=_grown(logs.delivery, 2 * len(logs.delivery)),
-                message_time=_grown(logs.message_time, 2 * len(logs.message)),
-                message=_grown(logs.message, 2 * len(logs.message)),
-            )
-        )
+        logs = s.Logs(*(s.grown(log, 0, 2 * len(log)) for log in state.logs))
+        self.mirror.state = state._replace(logs=logs)
 
     def _work_out(self) -> None:
         """After links changed: who reaches whom, and who lies beyond what."""
@@ -281,13 +277,11 @@ class DataPlane(Plane):
         update(sets.astype("<u8").tobytes())
 
     def finish(self) -> None:
-        """Take the taps off, and give the recorder its publications and deliveries as columns."""
-        for node in self.network.nodes:
-            if node is not None and isinstance(node.routing, Tap):
-                node.put_before_routing(node.routing.routing)
+        """Give the recorder its publications and deliveries as columns."""
         state = self.mirror.state
         events = state.events
-        core = np.array(_as_words(self.recorder.core, events.owed.shape[1]), np.uint64)
+        words = self.recorder.core.to_bytes(8 * events.owed.shape[1], "little")
+        core = np.frombuffer(words, "<u8")
         published = events.reachable != s.UNPUBLISHED
         owed = events.owed[published]
         got = owed & events.received[published]
@@ -318,11 +312,3 @@ class DataPlane(Plane):
                 (bits & np.uint64(1)).astype(bool),
                 np.zeros(rows, bool),
             ]
-
-
-def _as_words(bits: int, words: int) -> list[int]:
-    return [bits >> (64 * i) & 0xFFFF_FFFF_FFFF_FFFF for i in range(words)]
-
-
-def _grown(array: Any, size: int) -> Any:
-    return s.grown(array, 0, size)

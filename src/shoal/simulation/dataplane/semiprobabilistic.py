@@ -5,36 +5,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 
 from shoal.routing import Adaptive, SemiProbabilistic
 from shoal.routing.adaptive import Observed
-from shoal.routing.horizon import HorizonWatcher
 from shoal.routing.semiprobabilistic import ROUNDING, WHOLE
 from shoal.routing.semiprobabilistic_messages import Spread
 from shoal.simulation.dataplane import changes
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.forwarding import Forwarding, forwards
-from shoal.simulation.dataplane.mirror import Mirror, NeighbourTap, pattern_number
+from shoal.simulation.dataplane.mirror import Mirror
 from shoal.simulation.dataplane.rules import INDEX, ZERO, below, direction_matches, kernel, mix
 from shoal.stack.host import NodeId
-from shoal.stack.layer import Reconfiguration
-
-if TYPE_CHECKING:
-    from shoal.content import Filter
 
 _ROUNDING = np.uint64(ROUNDING)
-
-
-@kernel(inline="always")
-def leaf_wants(leaf_mask, node, k, bits, event):
-    """Whether a leaf wants the event."""
-    common = ZERO
-    for w in range(leaf_mask.shape[2]):
-        common |= leaf_mask[node, k, w] & bits[event, w]
-    return common != ZERO
 
 
 @kernel(inline="always")
@@ -79,7 +65,7 @@ def choose(
     next_door = may_follow and horizon > 0
     for k in range(slots):
         if link[node, k, s.NEIGHBOUR] != sender and (
-            leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
+            leaf[node, k] == 0 or direction_matches(leaf_mask, node, k, 0, bits, event)
         ):
             if next_door and direction_matches(mask, node, k, 0, bits, event):
                 picks[chosen] = k
@@ -120,51 +106,10 @@ def choose(
     return chosen, known
 
 
-class HorizonMirror(HorizonWatcher):
-    """For semi-probabilistic routing: patterns by distance, leaves, limits of the choice."""
-
-    def __init__(self, mirror: Mirror, routing: SemiProbabilistic) -> None:
-        self.mirror = mirror
-        self.routing = routing
-        self.node = routing.host.node
-        self.tuned()
-
-    def entry(self, source: NodeId, filter: Filter, before: int, now: int) -> None:
-        number = pattern_number(filter)
-        if before > 0:
-            self.mirror.change(changes.CLEAR, self.node, source, before - 1, number)
-        if now > 0:
-            self.mirror.change(changes.PUT, self.node, source, now - 1, number)
-
-    def leaf(self, neighbour: NodeId, filters: tuple[Filter, ...] | None) -> None:
-        self.mirror.change(changes.IS_LEAF, self.node, neighbour, filters is not None)
-        for filter in filters or ():
-            self.mirror.change(changes.LEAF_WISH, self.node, neighbour, pattern_number(filter))
-
-    def tuned(self) -> None:
-        routing = self.routing
-        self.mirror.change(
-            changes.LIMITS, self.node, routing.follows, routing.fanout(False), routing.fanout(True)
-        )
-
-
-class SemiProbabilisticTap(NeighbourTap):
-    """For semi-probabilistic routing, where links to use are a share of the links there are."""
-
-    def __init__(self, mirror: Mirror, routing: SemiProbabilistic) -> None:
-        super().__init__(mirror, routing)
-        self.watcher = HorizonMirror(mirror, routing)
-        routing.table.watcher = self.watcher
-
-    def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """One more slot."""
-        super().link_up(neighbour, reconfiguration)
-        self.watcher.tuned()
-
-    def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """One slot fewer."""
-        super().link_down(neighbour, reconfiguration)
-        self.watcher.tuned()
+def limits(mirror: Mirror, routing: SemiProbabilistic) -> None:
+    """Note how far a node follows subscriptions, and how many links it uses."""
+    own, publishing = routing.fanout(False), routing.fanout(True)
+    mirror.change(changes.LIMITS, routing.host.node, routing.follows, own, publishing)
 
 
 class WatchedOnArrays(Observed):
@@ -180,26 +125,19 @@ class WatchedOnArrays(Observed):
         self.sent, self.wanted, self.missed = counts
 
 
-class AdaptiveTap(SemiProbabilisticTap):
-    """For adaptive routing, which learns what the arrays observe."""
-
-    def __init__(self, mirror: Mirror, routing: Adaptive) -> None:
-        super().__init__(mirror, routing)
-        routing.observed = WatchedOnArrays(mirror, self.node)
+def observe(mirror: Mirror, routing: Adaptive) -> None:
+    """Let a node learn what the arrays observe."""
+    routing.observed = WatchedOnArrays(mirror, routing.host.node)
 
 
-def _rule(tap: type[SemiProbabilisticTap], watches: bool) -> Forwarding:
-    return Forwarding(
-        "semi_probabilistic",
-        choose,
-        tap,
-        Spread,
-        remembers=True,
-        says_stopped=True,
-        watches=watches,
-        constants=(WHOLE, ROUNDING),
-    )
-
-
-forwards(SemiProbabilistic, _rule(SemiProbabilisticTap, watches=False))
-forwards(Adaptive, _rule(AdaptiveTap, watches=True))
+RULE = Forwarding(
+    "semi_probabilistic",
+    choose,
+    tune=limits,
+    message=Spread,
+    remembers=True,
+    says_stopped=True,
+    constants=(WHOLE, ROUNDING),
+)
+forwards(SemiProbabilistic, RULE)
+forwards(Adaptive, replace(RULE, observe=observe))

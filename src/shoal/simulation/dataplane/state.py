@@ -7,7 +7,7 @@ keep them; a *channel* is one direction of one link during one epoch.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,7 @@ class Nodes(NamedTuple):
     mask: Words
     """[node, slot, level, word]: patterns in that direction; level is distance - 1."""
     leaf_mask: Words
-    """[node, slot, word]: what a leaf wants."""
+    """[node, slot, 0, word]: what a leaf wants."""
     local: Words
     """[node, word]: what the node itself wants."""
     crashed: Bytes
@@ -188,42 +188,13 @@ def pattern_words(patterns: int) -> int:
     return 4 * ((words(patterns) + 3) // 4)
 
 
-def grown(array: npt.NDArray[np.generic], axis: int, size: int) -> npt.NDArray[np.generic]:
+def grown(array: Any, axis: int, size: int) -> Any:
     """A larger copy along one axis; what is new is zero."""
     shape = list(array.shape)
     shape[axis] = size
     larger = np.zeros(shape, array.dtype)
     larger[tuple(slice(0, n) for n in array.shape)] = array
     return larger
-
-
-def make_nodes(nodes: int, slots: int, levels: int, pattern_words: int) -> Nodes:
-    """Nodes without links and wishes."""
-    return Nodes(
-        limits=np.zeros((nodes, 4), np.int32),
-        link=np.zeros((nodes, slots, 2), np.int32),
-        leaf=np.zeros((nodes, slots), np.uint8),
-        parent=np.full((nodes, 2), -1, np.int32),
-        mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
-        leaf_mask=np.zeros((nodes, slots, pattern_words), np.uint64),
-        local=np.zeros((nodes, pattern_words), np.uint64),
-        crashed=np.zeros(nodes, np.uint8),
-        component=np.zeros(nodes, np.int32),
-        reached=np.zeros(words(nodes), np.uint64),
-        duplicates=np.zeros(nodes, np.int64),
-        watched=np.zeros((nodes, 3), np.int64),
-        last=np.zeros((0, 0), np.int32),
-    )
-
-
-def make_channels(channels: int, node_words: int) -> Channels:
-    """Room for channels."""
-    return Channels(
-        ends=np.zeros((channels, 4), np.int32),
-        times=np.zeros((channels, 2), np.int64),
-        quality=np.ones(channels, np.float64),
-        beyond=np.zeros((channels, node_words), np.uint64),
-    )
 
 
 def make_flights(room: int) -> Flights:
@@ -233,14 +204,4 @@ def make_flights(room: int) -> Flights:
         ring_what=np.zeros((room, 4), np.int32),
         heap=np.zeros((room, 2), np.int64),
         heap_what=np.zeros((room, 4), np.int32),
-    )
-
-
-def make_logs(deliveries: int, messages: int) -> Logs:
-    """Room for what is written down one by one."""
-    return Logs(
-        delivery_time=np.zeros(deliveries, np.int64),
-        delivery=np.zeros((deliveries, 3), np.int32),
-        message_time=np.zeros(messages, np.int64),
-        message=np.zeros((messages, 4), np.int32),
     )
