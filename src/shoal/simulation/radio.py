@@ -34,8 +34,6 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Step = Annotated[float, msgspec.Meta(gt=0)]
 PLACEMENTS = 1000
 """Placements drawn before one that must be connected is given up."""
-HORIZON = 3600.0
-"""Seconds for which movement is drawn; no run on moving radios is longer."""
 
 
 class RadioParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,7 +142,8 @@ class Radio(Moving):
         self, parameters: RadioParameters, network: Network, nodes: int, seed: int
     ) -> None:
         for attempt in range(PLACEMENTS):
-            tracks = Tracks(_draw(parameters, nodes, Chance(seed, f"radio {attempt}")))
+            chance = Chance(seed, f"radio {attempt}")
+            tracks = Tracks(_draw(parameters, nodes, chance, network.duration))
             super().__init__(network, tracks, parameters.reach, parameters.step, 0.0)
             if not parameters.connected or connected(nodes, self.links):
                 return
@@ -154,13 +153,15 @@ class Radio(Moving):
         )
 
 
-def _draw(parameters: RadioParameters, nodes: int, chance: Chance) -> list[list[Point]]:
+def _draw(
+    parameters: RadioParameters, nodes: int, chance: Chance, seconds: float
+) -> list[list[Point]]:
     area = Area(parameters.width, parameters.height)
     speed, pause = parameters.speed, parameters.pause
     if parameters.model == "random direction":
-        return [random_direction(area, speed, pause, HORIZON, chance, n) for n in range(nodes)]
+        return [random_direction(area, speed, pause, seconds, chance, n) for n in range(nodes)]
     speeds = (parameters.slowest or speed, speed)
-    return [random_waypoint(area, speeds, pause, HORIZON, chance, n) for n in range(nodes)]
+    return [random_waypoint(area, speeds, pause, seconds, chance, n) for n in range(nodes)]
 
 
 class RecordedTracks(Moving):
