@@ -19,7 +19,9 @@ import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -62,16 +64,16 @@ def read_tracks(path: Path, format: TrackFormat) -> list[list[Point]]:
     return readers[format](path)
 
 
-def open_text(path: Path) -> TextIO:
+@contextmanager
+def open_text(path: Path) -> Iterator[TextIO]:
     """A recording to read, gzipped or not."""
+    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8")
-        return path.open(encoding="utf-8")
-    except OSError as error:
-        raise StackError(
-            f"{path}: {error.strerror or error}; give a file that can be read"
-        ) from None
+        with opened(path, "rt", encoding="utf-8-sig") as file:
+            yield file
+    except (OSError, EOFError, UnicodeError, csv.Error, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise StackError(f"{path}: {why}; give a file that can be read") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from shoal.simulation.air.parameters import AirTracksParameters
 from shoal.simulation.importers import Contact, read_contacts, read_mesh, read_tracks
 from shoal.simulation.kernel import to_ns
 from shoal.simulation.mobility import (
@@ -170,15 +171,8 @@ class RecordedTracks(Moving):
     def __init__(
         self, parameters: TracksParameters, network: Network, nodes: int, seed: int
     ) -> None:
-        tracks = read_tracks(Path(parameters.path), parameters.format)
-        if parameters.stay:
-            tracks = staying(tracks, parameters.start, parameters.start + parameters.stay)
-        check_count("tracks", parameters.path, len(tracks), nodes)
-        if parameters.area is not None:
-            check_area("tracks", parameters.path, tracks, parameters.area)
-        super().__init__(
-            network, Tracks(tracks[:nodes]), parameters.reach, parameters.step, parameters.start
-        )
+        tracks = Tracks(recorded("tracks", parameters, nodes))
+        super().__init__(network, tracks, parameters.reach, parameters.step, parameters.start)
 
 
 class RecordedContacts:
@@ -241,7 +235,27 @@ class Mesh:
             self.network.link_up(a, b)
 
 
-def staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Point]]:
+def recorded(
+    topology: str, parameters: TracksParameters | AirTracksParameters, nodes: int
+) -> list[list[Point]]:
+    """The first tracks of a recording; refused if it has too few, or does not fit its settings."""
+    path, start = parameters.path, parameters.start
+    tracks = read_tracks(Path(path), parameters.format)
+    last = max((track[-1][0] for track in tracks if track), default=start)
+    if start > last:
+        raise StackError(
+            f"topology '{topology}': {path} ends at {last:g} s, before start, {start:g} s; "
+            "give an earlier start"
+        )
+    if parameters.stay:
+        tracks = _staying(tracks, start, start + parameters.stay)
+    check_count(topology, path, len(tracks), nodes)
+    if parameters.area is not None:
+        _check_area(topology, path, tracks, parameters.area)
+    return tracks[:nodes]
+
+
+def _staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Point]]:
     """The nodes that are there from start to end, without a gap."""
     every = Tracks(tracks)
     there = every.at(start)[:, 0] + every.at(end)[:, 0]
@@ -253,7 +267,7 @@ def staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Po
     ]
 
 
-def check_area(
+def _check_area(
     topology: str, path: str, tracks: list[list[Point]], area: tuple[float, float, float, float]
 ) -> None:
     """Refuse a recording that leaves its area."""
@@ -271,9 +285,8 @@ def check_area(
 def check_count(topology: str, path: str, found: int, nodes: int) -> None:
     """Refuse a recording of too few nodes."""
     if nodes > found:
-        raise StackError(
-            f"topology '{topology}': {path} has {found} nodes, not {nodes}; set nodes = {found}"
-        )
+        hint = f"set nodes = {found}" if found else "give another file, or a shorter stay"
+        raise StackError(f"topology '{topology}': {path} has {found} nodes, not {nodes}; {hint}")
 
 
 register("topology", "radio", Radio, RadioParameters, provides={"links"})

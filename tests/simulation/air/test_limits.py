@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,15 +12,14 @@ from shoal.simulation import parse_config
 from shoal.simulation.run import Simulation
 from shoal.stack import StackError
 
-
-ROUTING = {"air": "air-flooding", "radio": "semi-probabilistic"}
+ROUTING = {"air": "air-flooding", "air-tracks": "air-flooding"}
 
 
 def simulated(topology: str, parameters: dict[str, Any], **config: Any) -> Simulation:
     config |= {
         "nodes": 3,
         "topology": {"name": topology, **parameters},
-        "routing": {"name": ROUTING[topology]},
+        "routing": {"name": ROUTING.get(topology, "semi-probabilistic")},
     }
     simulation = Simulation(parse_config(config))
     simulation.run()
@@ -47,3 +48,30 @@ def test_a_node_that_turns_all_the_time_is_refused(topology: str, model: str) ->
     restless = {"model": model, "speed": 1e5, "pause": 0.0, "width": 100.0, "height": 100.0}
     with pytest.raises(StackError, match="turns more than 20,000 times"):
         simulated(topology, restless, duration=1.0)
+
+
+@pytest.mark.parametrize("topology", ["air-tracks", "tracks"])
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("cut.csv.gz", gzip.compress(b"time,node,x,y\n0,1,2,3\n")[:-9], "ended before"),
+        ("plain.csv.gz", b"time,node,x,y\n", "Not a gzipped file"),
+        ("binary.csv", b"\xff\x00\xfe", "can't decode"),
+    ],
+)
+def test_a_recording_that_cannot_be_read_is_named(
+    topology: str, name: str, content: bytes, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(StackError, match=f"{name}: .*{why}"):
+        simulated(topology, {"path": str(path)})
+
+
+@pytest.mark.parametrize("topology", ["air-tracks", "tracks"])
+def test_a_run_that_begins_after_the_recording_is_refused(topology: str, tmp_path: Path) -> None:
+    path = tmp_path / "walk.csv"
+    path.write_text("time,node,x,y\n" + "".join(f"{t},{n},0,0\n" for n in "abc" for t in (0, 9)))
+    simulated(topology, {"path": str(path)}, duration=1.0)
+    with pytest.raises(StackError, match=r"walk.csv ends at 9 s, before start, 10 s"):
+        simulated(topology, {"path": str(path), "start": 10.0})

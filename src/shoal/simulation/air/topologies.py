@@ -23,7 +23,7 @@ from shoal.simulation.air.parameters import (
     AirTracksParameters,
     MediumParameters,
 )
-from shoal.simulation.importers import read_mesh, read_tracks
+from shoal.simulation.importers import read_mesh
 from shoal.simulation.kernel import NANOSECONDS, to_ns
 from shoal.simulation.mobility import (
     Area,
@@ -34,7 +34,7 @@ from shoal.simulation.mobility import (
     random_waypoint,
 )
 from shoal.simulation.network import Network
-from shoal.simulation.radio import PLACEMENTS, check_area, check_count, staying
+from shoal.simulation.radio import PLACEMENTS, check_count, recorded
 from shoal.simulation.topology import connected
 from shoal.stack import Chance, StackError, register
 
@@ -195,14 +195,8 @@ class AirTracks(OnAir):
     def __init__(
         self, parameters: AirTracksParameters, network: Network, nodes: int, seed: int
     ) -> None:
-        tracks = read_tracks(Path(parameters.path), parameters.format)
-        start = parameters.start
-        if parameters.stay:
-            tracks = staying(tracks, start, start + parameters.stay)
-        check_count("air-tracks", parameters.path, len(tracks), nodes)
-        if parameters.area is not None:
-            check_area("air-tracks", parameters.path, tracks, parameters.area)
-        later = [[(at - start, x, y) for at, x, y in track] for track in tracks[:nodes]]
+        tracks, start = recorded("air-tracks", parameters, nodes), parameters.start
+        later = [[(at - start, x, y) for at, x, y in track] for track in tracks]
         super().__init__("air-tracks", parameters, network, nodes, seed, later)
 
 
