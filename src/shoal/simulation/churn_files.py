@@ -11,13 +11,11 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
-from shoal.simulation.importers import bad_line, read_text
+from shoal.simulation.importers import bad_line, read_rows, read_text
 from shoal.stack import StackError
 
 
@@ -37,8 +35,7 @@ FIELDS = 9
 
 def read_sessions(path: Path) -> list[Session]:
     """A CSV of sessions, in order of their starts."""
-    rows = csv.DictReader(StringIO(read_text(path)))
-    columns = rows.fieldnames or []
+    columns, rows = read_rows(path)
     start = next((column for column in STARTS if column in columns), None)
     between = {"t_last_seen", "t_found_down"} <= set(columns)
     if start is None or "node" not in columns or not (between or "end" in columns):

@@ -20,7 +20,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from io import StringIO
 from itertools import pairwise
@@ -68,10 +68,19 @@ def read_text(path: Path) -> str:
     """A recording, gzipped or not."""
     try:
         raw = path.read_bytes()
-        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise StackError(f"{path}: {why}; give a file that can be read") from None
+
+
+def read_rows(path: Path) -> tuple[Sequence[str], list[dict[str, str]]]:
+    """Columns and rows of a CSV recording."""
+    rows = csv.DictReader(StringIO(read_text(path)))
+    try:
+        return rows.fieldnames or (), list(rows)
+    except csv.Error as error:
+        raise StackError(f"{path}, line {rows.line_num}: {error}; write it as CSV") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -174,8 +183,7 @@ NAMES = ("icao24", "id", "node", "name")
 
 def read_positions(path: Path) -> list[list[Point]]:
     """Timestamped positions as CSV. Nodes are absent before their first and after their last."""
-    rows = csv.DictReader(StringIO(read_text(path)))
-    columns = rows.fieldnames or []
+    columns, rows = read_rows(path)
     time = next((c for c in TIMES if c in columns), None)
     name = next((c for c in NAMES if c in columns), None)
     plane = "x" in columns and "y" in columns

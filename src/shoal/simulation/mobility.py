@@ -14,12 +14,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from shoal.stack import Chance
+from shoal.stack import Chance, StackError
 
 Point: TypeAlias = tuple[float, float, float]
 """Time in seconds, x and y in metres."""
 Track: TypeAlias = Sequence[Point]
 Positions: TypeAlias = npt.NDArray[np.float64]
+LEGS = 20_000
+"""Legs of the longest random track."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def random_direction(
     time, leg = 0.0, 0
     while time < duration and speed > 0:
         angle = 2 * math.pi * chance.uniform(node, 2, leg)
-        leg += 1
+        leg = _next_leg(leg)
         length = _to_edge(area, x, y, angle)
         if length <= 0.0:  # it would leave from the edge it stands on
             continue
@@ -54,6 +56,15 @@ def random_direction(
     if time < duration:
         track.append((duration, x, y))
     return track
+
+
+def _next_leg(leg: int) -> int:
+    if leg >= LEGS:
+        raise StackError(
+            f"a node turns more than {LEGS:,} times; give a lower speed, a larger area, a longer "
+            "pause or a shorter duration"
+        )
+    return leg + 1
 
 
 def _to_edge(area: Area, x: float, y: float, angle: float) -> float:
@@ -94,7 +105,7 @@ def random_waypoint(
         to_x = chance.uniform(node, 2, leg) * area.width
         to_y = chance.uniform(node, 3, leg) * area.height
         speed = low + chance.uniform(node, 4, leg) * (high - low)
-        leg += 1
+        leg = _next_leg(leg)
         time += math.hypot(to_x - x, to_y - y) / speed
         x, y = to_x, to_y
         track.append((time, x, y))

@@ -67,6 +67,8 @@ class Network:
         self.delay = to_ns(delay)
         self.ns_per_byte = 8 * NANOSECONDS / bandwidth if bandwidth else 0.0
         self.direct_delay = self.delay if direct_delay is None else to_ns(direct_delay)
+        self.duration = 3600.0
+        """Seconds for which topologies draw movement: an hour, or the run and its rest."""
         self.hosts: list[SimHost] = []
         self.nodes: list[Node | None] = []
         """Per host the node that runs on it; None if none does (yet, or after a crash)."""

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from shoal.simulation.air.parameters import AirTracksParameters
 from shoal.simulation.graph import Change, ScriptedLinks
 from shoal.simulation.importers import read_contacts, read_mesh, read_tracks
 from shoal.simulation.kernel import to_ns
@@ -34,8 +35,6 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Step = Annotated[float, msgspec.Meta(gt=0)]
 PLACEMENTS = 1000
 """Placements drawn before one that must be connected is given up."""
-HORIZON = 3600.0
-"""Seconds for which movement is drawn; no run on moving radios is longer."""
 
 
 class RadioParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -142,7 +141,8 @@ class Radio(Moving):
         self, parameters: RadioParameters, network: Network, nodes: int, seed: int
     ) -> None:
         for attempt in range(PLACEMENTS):
-            tracks = Tracks(_draw(parameters, nodes, Chance(seed, f"radio {attempt}")))
+            chance = Chance(seed, f"radio {attempt}")
+            tracks = Tracks(_draw(parameters, nodes, chance, network.duration))
             super().__init__(network, tracks, parameters.reach, parameters.step, 0.0)
             if not parameters.connected or connected(nodes, self.links):
                 return
@@ -152,13 +152,15 @@ class Radio(Moving):
         )
 
 
-def _draw(parameters: RadioParameters, nodes: int, chance: Chance) -> list[list[Point]]:
+def _draw(
+    parameters: RadioParameters, nodes: int, chance: Chance, seconds: float
+) -> list[list[Point]]:
     area = Area(parameters.width, parameters.height)
     speed, pause = parameters.speed, parameters.pause
     if parameters.model == "random direction":
-        return [random_direction(area, speed, pause, HORIZON, chance, n) for n in range(nodes)]
+        return [random_direction(area, speed, pause, seconds, chance, n) for n in range(nodes)]
     speeds = (parameters.slowest or speed, speed)
-    return [random_waypoint(area, speeds, pause, HORIZON, chance, n) for n in range(nodes)]
+    return [random_waypoint(area, speeds, pause, seconds, chance, n) for n in range(nodes)]
 
 
 class RecordedTracks(Moving):
@@ -167,15 +169,8 @@ class RecordedTracks(Moving):
     def __init__(
         self, parameters: TracksParameters, network: Network, nodes: int, seed: int
     ) -> None:
-        tracks = read_tracks(Path(parameters.path), parameters.format)
-        if parameters.stay:
-            tracks = staying(tracks, parameters.start, parameters.start + parameters.stay)
-        check_count("tracks", parameters.path, len(tracks), nodes)
-        if parameters.area is not None:
-            check_area("tracks", parameters.path, tracks, parameters.area)
-        super().__init__(
-            network, Tracks(tracks[:nodes]), parameters.reach, parameters.step, parameters.start
-        )
+        tracks = Tracks(recorded("tracks", parameters, nodes))
+        super().__init__(network, tracks, parameters.reach, parameters.step, parameters.start)
 
 
 class RecordedContacts(ScriptedLinks):
@@ -213,7 +208,27 @@ class Mesh(ScriptedLinks):
                 network.set_quality(link.a, link.b, link.forth, link.back)
 
 
-def staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Point]]:
+def recorded(
+    topology: str, parameters: TracksParameters | AirTracksParameters, nodes: int
+) -> list[list[Point]]:
+    """The first tracks of a recording; refused if it has too few, or does not fit its settings."""
+    path, start = parameters.path, parameters.start
+    tracks = read_tracks(Path(path), parameters.format)
+    last = max((track[-1][0] for track in tracks if track), default=start)
+    if start > last:
+        raise StackError(
+            f"topology '{topology}': {path} ends at {last:g} s, before start, {start:g} s; "
+            "give an earlier start"
+        )
+    if parameters.stay:
+        tracks = _staying(tracks, start, start + parameters.stay)
+    check_count(topology, path, len(tracks), nodes)
+    if parameters.area is not None:
+        _check_area(topology, path, tracks, parameters.area)
+    return tracks[:nodes]
+
+
+def _staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Point]]:
     """The nodes that are there from start to end, without a gap."""
     every = Tracks(tracks)
     there = every.at(start)[:, 0] + every.at(end)[:, 0]
@@ -225,7 +240,7 @@ def staying(tracks: list[list[Point]], start: float, end: float) -> list[list[Po
     ]
 
 
-def check_area(
+def _check_area(
     topology: str, path: str, tracks: list[list[Point]], area: tuple[float, float, float, float]
 ) -> None:
     """Refuse a recording that leaves its area."""
@@ -243,9 +258,8 @@ def check_area(
 def check_count(topology: str, path: str, found: int, nodes: int) -> None:
     """Refuse a recording of too few nodes."""
     if nodes > found:
-        raise StackError(
-            f"topology '{topology}': {path} has {found} nodes, not {nodes}; set nodes = {found}"
-        )
+        hint = f"set nodes = {found}" if found else "give another file, or a shorter stay"
+        raise StackError(f"topology '{topology}': {path} has {found} nodes, not {nodes}; {hint}")
 
 
 register("topology", "radio", Radio, RadioParameters, provides={"links"})

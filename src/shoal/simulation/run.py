@@ -106,6 +106,7 @@ class Simulation:
         self.network = Network(
             self.kernel, self.recorder, link.delay, link.bandwidth, link.direct_delay, link.loss
         )
+        self.network.duration = max(self.network.duration, config.duration + REST_LIMIT)
         for _ in range(config.nodes):
             self.network.add_host(config.seed).watched = "notes" in config.record
         self.network.make_node = self.stack.on

@@ -66,7 +66,7 @@ def test_nodes_hear_each_other_while_their_tracks_are_near_and_have_no_hole(tmp_
         (("0,a,0,0", "x,a,1,0"), {}, "line 3"),
         (("0,a,0,0", "9,a,900,0", "0,b,0,0"), {"area": [0, 0, 800, 800]}, "outside the area"),
         (("0,a,0,0", "9,a,1,0"), {}, "has 1 nodes, not 2; set nodes = 1"),
-        (("0,a,0,0", "9,a,1,0"), {"range": 0}, "range: expected `float` > 0"),
+        (("0,a,0,0", "9,a,1,0"), {"range": 0}, "range: expected `float` >= 0.001"),
     ],
 )
 def test_bad_tracks_are_refused_by_name(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.maodv_search import REPAIRS
-from shoal.pipeline.measure.cases import Value, case, mean, percentile_of
+from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.peer_to_peer import (
     ROUTING,
     measured_traffic,
@@ -128,9 +128,15 @@ def _replacements(run: Run) -> list[Replacement]:
 
 
 @case("links", "notes", unit="s")
-def reconnection_time(run: Run, quantile: float = 0.0) -> Value:
-    """Seconds from the loss of a parent to the link that replaces it: the least, or a quantile."""
-    return percentile_of([replacement.took for replacement in _replacements(run)], quantile)
+def reconnection_time(run: Run) -> Value:
+    """Least number of seconds from the loss of a parent to the link that replaces it."""
+    return min((replacement.took for replacement in _replacements(run)), default=None)
+
+
+@case("links", "notes", unit="share")
+def reconnected(run: Run, seconds: float) -> Value:
+    """Share of the links that replace a lost one within so many seconds."""
+    return mean(replacement.took <= seconds for replacement in _replacements(run))
 
 
 @case("links", "notes", unit="share")

@@ -8,9 +8,9 @@ import msgspec
 
 from shoal.stack import StackError
 
-Metres = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Metres = Annotated[float, msgspec.Meta(ge=1e-3, le=1e9)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
-Micro = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
+Micro = Annotated[float, msgspec.Meta(ge=1e-3, le=1e6)]
 RATES = (1e6, 2e6, 5.5e6, 11e6)
 """The bit rates of 802.11b; broadcasts usually take one of the first two."""
 ACK_BYTES = 14

@@ -23,7 +23,7 @@ from shoal.simulation.air.parameters import (
     AirTracksParameters,
     MediumParameters,
 )
-from shoal.simulation.importers import read_mesh, read_tracks
+from shoal.simulation.importers import read_mesh
 from shoal.simulation.kernel import NANOSECONDS, to_ns
 from shoal.simulation.mobility import (
     Area,
@@ -34,7 +34,7 @@ from shoal.simulation.mobility import (
     random_waypoint,
 )
 from shoal.simulation.network import Network
-from shoal.simulation.radio import HORIZON, PLACEMENTS, check_area, check_count, staying
+from shoal.simulation.radio import PLACEMENTS, check_count, recorded
 from shoal.simulation.topology import connected
 from shoal.stack import Chance, StackError, register
 
@@ -133,7 +133,8 @@ class Air(OnAir):
 
     def __init__(self, parameters: AirParameters, network: Network, nodes: int, seed: int) -> None:
         for attempt in range(PLACEMENTS):
-            tracks = _draw(parameters, nodes, Chance(seed, f"air {attempt}"))
+            chance = Chance(seed, f"air {attempt}")
+            tracks = _draw(parameters, nodes, chance, network.duration)
             if not parameters.connected:
                 break
             places = Tracks(tracks).at(0.0)
@@ -147,8 +148,10 @@ class Air(OnAir):
         super().__init__("air", parameters, network, nodes, seed, tracks)
 
 
-def _draw(parameters: AirParameters, nodes: int, chance: Chance) -> list[list[Point]]:
-    """Tracks of all nodes."""
+def _draw(
+    parameters: AirParameters, nodes: int, chance: Chance, seconds: float
+) -> list[list[Point]]:
+    """Tracks of all nodes, for so many seconds."""
     area = Area(parameters.width, parameters.height)
     speed, pause = parameters.speed, parameters.pause
     if parameters.places:
@@ -157,12 +160,12 @@ def _draw(parameters: AirParameters, nodes: int, chance: Chance) -> list[list[Po
         places = [(chance.uniform(n, 0), chance.uniform(n, 1)) for n in range(nodes)]
         return [_still(x * area.width, y * area.height) for x, y in places]
     if parameters.model == "random direction":
-        return [random_direction(area, speed, pause, HORIZON, chance, n) for n in range(nodes)]
+        return [random_direction(area, speed, pause, seconds, chance, n) for n in range(nodes)]
     slowest = parameters.slowest or speed
     if slowest > speed:
         raise StackError(f"topology 'air': slowest, {slowest:g}, is more than speed, {speed:g}")
     return [
-        random_waypoint(area, (slowest, speed), pause, HORIZON, chance, n, parameters.steady)
+        random_waypoint(area, (slowest, speed), pause, seconds, chance, n, parameters.steady)
         for n in range(nodes)
     ]
 
@@ -192,14 +195,8 @@ class AirTracks(OnAir):
     def __init__(
         self, parameters: AirTracksParameters, network: Network, nodes: int, seed: int
     ) -> None:
-        tracks = read_tracks(Path(parameters.path), parameters.format)
-        start = parameters.start
-        if parameters.stay:
-            tracks = staying(tracks, start, start + parameters.stay)
-        check_count("air-tracks", parameters.path, len(tracks), nodes)
-        if parameters.area is not None:
-            check_area("air-tracks", parameters.path, tracks, parameters.area)
-        later = [[(at - start, x, y) for at, x, y in track] for track in tracks[:nodes]]
+        tracks, start = recorded("air-tracks", parameters, nodes), parameters.start
+        later = [[(at - start, x, y) for at, x, y in track] for track in tracks]
         super().__init__("air-tracks", parameters, network, nodes, seed, later)
 
 
