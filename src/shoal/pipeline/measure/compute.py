@@ -143,11 +143,14 @@ def _answer(part: Part) -> pa.Table:
         ) from None
     except PySparkException as error:
         lines = [
-            line for line in str(error).splitlines() if re.match(r"\s*\w*(Error|Exception): ", line)
+            line
+            for line in str(error).splitlines()
+            if re.match(r"\s*[\w.]*(Error|Exception): ", line)
         ]
         cause = lines[-1].strip() if lines else type(error).__name__
         raise PipelineError(
-            f"a measure failed: {cause}", "mend the measure, and run again"
+            f"a measure failed: {cause.rpartition('MeasureError: ')[2]}",
+            "mend it or leave it out (some measures are for certain protocols), and run again",
         ) from None
 
 
