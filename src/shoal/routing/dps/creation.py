@@ -45,8 +45,8 @@ class Creations:
         takes = bool(rivals) or bool(group.below(wanted))
         timer = self.node.host.after(4 * self.node.timeout, lambda: self._create(group, text))
         group.creations[text] = creation = Creation(wanted, origin, takes, timer)
-        for rival in rivals:
-            creation.asked[rival.label.text] = 1
+        creation.asked = {rival.label.text: 1 for rival in rivals}
+        for rival in rivals:  # this node itself, if it leads one, answers at once
             self.node.send(
                 rival.leader,
                 Cede(attribute, rival.label.text, text, group.text, self.node.host.contact()),

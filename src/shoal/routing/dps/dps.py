@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from shoal.routing.dps.parameters import DpsParameters
     from shoal.routing.dps.views import Group
 
+PUBLISH: Final = messages.Publish
+PUBLISH_GROUP: Final = messages.PublishGroup
 FEW: Final = 16
 """Subscriptions that are tried one by one."""
 HEALING: Final = 60.0
@@ -133,10 +135,16 @@ class Dps(Routing):
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """A message whose label is none is dropped: only a faulty node sends one."""
-        handlers = self._handlers
-        if handlers is None:
-            handlers = self._handlers = self.handlers()
         try:
+            if type(message) is PUBLISH:  # most messages: called without a table
+                self.publishing.on_publish(sender, message)
+                return
+            if type(message) is PUBLISH_GROUP:
+                self.publishing.on_publish_group(sender, message)
+                return
+            handlers = self._handlers
+            if handlers is None:
+                handlers = self._handlers = self.handlers()
             handlers[type(message)](sender, message)
         except LabelError as error:
             self.host.note("dps refused", sender, str(error))
@@ -345,12 +353,18 @@ class Dps(Routing):
 
     def group_for(self, attribute: str, text: str) -> Group | None:
         """The group that a message is for; what is for the root, any other group can pass on."""
-        group = self.groups.get((attribute, text))
+        tree = self.by_tree.get(attribute)
+        if tree is None:
+            return None
+        group = tree.get(text)
         if group is None and text == ROOT:
-            tree = self.by_tree.get(attribute)
-            if tree:
-                group = next(iter(tree.values()))
+            group = next(iter(tree.values()))
         return group
+
+    def group(self, attribute: str, text: str) -> Group | None:
+        """This node's group of a label; quicker than by a key that is made for the question."""
+        tree = self.by_tree.get(attribute)
+        return None if tree is None else tree.get(text)
 
     def staff(self, group: Group) -> int:
         """Co-leaders that a group should have; each node of an epidemic root needs views."""

@@ -40,7 +40,7 @@ class Epidemic(Publishing):
     def on_publish_group(self, sender: NodeId, message: PublishGroup) -> None:
         """An event comes from a member of the same group."""
         self.node.saw(message.event)
-        group = self.node.groups.get((message.attribute, message.at))
+        group = self.node.group(message.attribute, message.at)
         if max(message.hops, message.rounds) > MAX_HOPS:  # as only a liar says: end it here
             self.node.host.stopped(message.event, "too many hops", message.hops, message.hops)
         elif group is None:
@@ -62,10 +62,13 @@ class Epidemic(Publishing):
         entry: bool,
     ) -> None:
         node = self.node
-        attribute, text = group.label.attribute, group.text
-        if not self.seen.first((event.publisher, event.sequence, attribute, text)):
+        attribute, text = group.label.attribute, group.label.text
+        if event is group.latest or not self.seen.first(
+            (event.publisher, event.sequence, attribute, text)
+        ):
             node.host.stopped(event, "again", hops, hops)
             return
+        group.latest = event
         matches = group.label.matches(event.content)
         spreads = entry or node.fanout >= 2
         bits = self._chance.bits(node.host.node, event.publisher, event.sequence, len(text), rounds)
@@ -100,7 +103,7 @@ class Epidemic(Publishing):
             size = len(nodes)
             first = (bits >> 13) % size if size > node.next_level else 0
             for turn in range(min(size, node.next_level)):
-                node.send(nodes[(first + turn) % size].contact, down)
+                node.send(nodes[(first + turn) % size], down)
 
     # Views
 

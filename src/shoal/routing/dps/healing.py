@@ -141,7 +141,7 @@ class Healing:
         states: list[State] = []
         denied: list[State] = []
         for one in message.groups:
-            group = node.groups.get((one.attribute, one.text))
+            group = node.group(one.attribute, one.text)
             if group is None:
                 denied.append(State(one.attribute, one.text, 0, node.host.contact(), ()))
             elif not node.leads(group):
@@ -164,12 +164,12 @@ class Healing:
         self.beats.pop(sender, None)
         node = self.node
         for state in message.states:
-            group = node.groups.get((state.attribute, state.text))
+            group = node.group(state.attribute, state.text)
             if group is not None and group.leader.node == sender == state.leader.node:
                 group.suspects.clear()
                 node.adopt_state(group, state)
         for state in message.denied:
-            group = node.groups.get((state.attribute, state.text))
+            group = node.group(state.attribute, state.text)
             if group is None or group.leader.node != sender or node.leads(group):
                 continue
             hint = state.leader

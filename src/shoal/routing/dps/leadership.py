@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.routing.dps.labels import ROOT, LabelError, label
-from shoal.routing.dps.messages import Branch, Leader, Pointer, SubscribeTo, Sync
+from shoal.routing.dps.messages import Branch, Leader, Left, Pointer, SubscribeTo, Sync
 from shoal.routing.dps.trees import better, next_term
 from shoal.routing.dps.views import Group, Member, Successor, succview
 
@@ -181,6 +181,10 @@ class Leadership:
         mine = receivers.pop(node.host.node, None)
         for contact in receivers.values():
             node.send(contact, told)
+        if group.predview:  # it may be another than the other leader's, and serves this one
+            above, here = group.predview[0], node.host.contact()
+            attribute = group.label.attribute
+            node.send(above.contact, Left(attribute, above.text, group.text, here, False, ()))
         node.searches.forget(group)
         waiting, group.waiting = group.waiting, []
         for creation in group.creations.values():

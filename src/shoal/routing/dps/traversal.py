@@ -127,7 +127,9 @@ class Traversal:
         while best is not None and self._stale(best):
             self.node.healing.drop_successor(group, best)
             best = group.best(wanted)
-        if best is not None:
+        if best is not None and group.awaits(wanted, best):
+            group.waiting.append(message)
+        elif best is not None:
             if best.label.text == wanted.text and best.leader.node == message.origin.node:
                 if message.term:
                     self._accept(group, message, wanted)

@@ -12,7 +12,7 @@ from shoal.routing.dps.labels import ROOT, Label
 from shoal.routing.dps.messages import Branch, Membership, Pointer
 
 if TYPE_CHECKING:
-    from shoal.content import Filter
+    from shoal.content import Event, Filter
     from shoal.routing.dps.messages import Cede, FindGroup, Publish, State
     from shoal.stack.host import NodeId, Timer
     from shoal.stack.message import Contact
@@ -48,15 +48,16 @@ class Successor:
         self.sent_branch: Branch | None = None
         self.adopted_branch: Branch | None = None
         """Branch of another node's message that this one was last adopted from."""
-        self._nearest: tuple[Pointer, ...] = ()
+        self._nearest: tuple[Contact, ...] = ()
         self._nearest_of: tuple[Pointer, ...] = ()
 
-    def nearest(self) -> tuple[Pointer, ...]:
-        """The pointers of the view that lead into the group itself; all if there are none."""
+    def nearest(self) -> tuple[Contact, ...]:
+        """The nodes of the view that are in the group itself; all if there are none."""
         view = self.view
         if self._nearest_of is not view:
             text = self.label.text
-            self._nearest = tuple([p for p in view if p.text == text]) or view
+            near = [p for p in view if p.text == text] or list(view)
+            self._nearest = tuple([p.contact for p in near])
             self._nearest_of = view
         return self._nearest
 
@@ -122,6 +123,8 @@ class Group:
         """State that a regular member last received."""
         self.rounds = 0
         """Signs of life since this group's place was last looked up."""
+        self.latest: Event | None = None
+        """Event that last came here: most copies of an event come one after the other."""
         self._membership: Membership | None = None
 
     def membership(self) -> Membership:
@@ -189,6 +192,15 @@ class Group:
             and one.label.overlaps(wanted)
             and not wanted.covers(one.label)
         ]
+
+    def awaits(self, wanted: Label, best: Successor) -> bool:
+        """Whether a label's place is below a successor under creation, not below the best one."""
+        return best.label.text != wanted.text and any(
+            [
+                creation.label.order < best.label.order and creation.label.precedes(wanted)
+                for creation in self.creations.values()
+            ]
+        )
 
     def blocks(self, wanted: Label) -> bool:
         """Whether a creation under way may concern the place of a label, or others wait already."""
