@@ -127,6 +127,7 @@ def extensions() -> list[object]:
         for name, source in {
             "content._building": "content/index/building.c",
             "content.index._single": "content/index/single.c",
+            "simulation._pages": "simulation/pages.c",
             "stack._chance": "stack/chance.c",
         }.items()
     ]

@@ -1,4 +1,4 @@
-"""The C extensions: matching single events, building the index, drawing chance.
+"""The C extensions: matching single events, building the index, drawing chance, large pages.
 
 They are built where a C compiler is at hand. Where they were not, or with SHOAL_PURE set, the same
 kernels are compiled by numba when they are first needed, and chance is drawn in Python.

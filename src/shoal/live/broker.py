@@ -130,9 +130,9 @@ class Broker:
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
         self.host = LiveHost(self, seed)
         self.layers = self.stack.on(self.host)
-        kinds: list[Any] = [*self.layers.layers, *OWN]
+        kinds: list[Any] = [*self.layers.kinds, *OWN]
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, kinds))
-        self.routine = frozenset(kind for kind in self.layers.layers if kind.routine())
+        self.routine = frozenset(kind for kind in self.layers.kinds if kind.routine())
         over_links = self.layers.routing.handlers() if self.layers.overlay is not None else ()
         self.over_links = frozenset(over_links)
         """Messages that may carry events over links only."""

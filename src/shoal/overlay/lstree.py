@@ -74,7 +74,6 @@ class LSTree(Leaver):
         """When this node last passed on a sighting."""
         self._pong: Pong | None = None
         """The answer to all pings, as long as the colour stays."""
-        self._pong_colour = self.colour
         self._kept = 0
         """Place of the node that was remembered and asked last."""
 
@@ -207,10 +206,10 @@ class LSTree(Leaver):
         """Answer; a stranger's colour may be that of a tree to join."""
         ping = cast("Ping", message)
         if ping.contact.node == sender:
-            if self._pong is None or self._pong_colour != self.colour:
-                self._pong = Pong(self.me, self.colour)
-                self._pong_colour = self.colour
-            self.host.send_direct(ping.contact, self._pong)
+            pong = self._pong
+            if pong is None or pong.colour != self.colour:
+                pong = self._pong = Pong(self.me, self.colour)
+            self.host.send_direct(ping.contact, pong)
             if ping.colour != self.colour:
                 self.sighted(ping.contact, ping.colour)
 
@@ -246,7 +245,7 @@ class LSTree(Leaver):
             search = self.last
         if search is not None:
             steps = [f"{NAMES[step]} {who}: {answer}" for step, who, answer in search.trail]
-            outcome = "under way" if search is self.search else self.outcome
+            outcome = "under way" if search is self.search else search.outcome
             cause = f"parent {search.lost} lost ({search.why})" if search.why else search.cause
             seen["last search"] = "; ".join([cause, *steps[-6:], outcome])
         return seen

@@ -7,10 +7,13 @@ out of date: that can delay a repair, and never breaks the tree.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.stack.host import NodeId, Timer, remember
 from shoal.stack.message import Contact
+
+if TYPE_CHECKING:
+    from shoal.overlay.lstree_messages import Accept
 
 REMEMBERED: Final = 16
 """Nodes kept for good that no longer answer: after a long partition they lead back."""
@@ -27,7 +30,10 @@ ASKED: Final = 10_000
 
 def key_of(contact: Contact) -> Any:
     """What a node is known by: its id or, before it has been met, its address."""
-    return contact.address if contact.node < 0 else contact.node
+    named: Any = contact
+    key = named.node  # as the object that it is: to make another one costs as much as the rest
+    node: int = key
+    return contact.address if node < 0 else key
 
 
 class Dice:
@@ -55,10 +61,9 @@ class GlobalCache:
         self.size = size
         self.contacts: list[Contact] = []
         """The entries; once there are ``size``, a new one takes the place of the oldest."""
-        self._keys: list[Any] = []
         self._oldest = 0
         self._place: dict[Any, int] = {}
-        """Per key its place in the two lists."""
+        """Per key the place of its entry."""
         self.unanswered: dict[Any, None] = {}
         """Entries that were pinged and have not answered yet."""
         self.remembered: dict[Any, Contact] = {}
@@ -67,27 +72,17 @@ class GlobalCache:
 
     def insert(self, contact: Contact) -> None:
         """A node is, or was lately, part of the overlay."""
-        entry: Any = contact
-        key = entry.node  # as the object that it is: to make another one costs as much as the rest
-        if key in self._place:
-            return
-        node: int = key
-        if node < 0:
-            key = contact.address
-            if key in self._place:
-                return
-        elif node == self.node:
+        key = key_of(contact)
+        if key in self._place or contact.node == self.node:
             return
         if len(self.contacts) < self.size:
             self._place[key] = len(self.contacts)
             self.contacts.append(contact)
-            self._keys.append(key)
             return
         place = self._oldest
-        del self._place[self._keys[place]]
+        del self._place[key_of(self.contacts[place])]
         self._place[key] = place
         self.contacts[place] = contact
-        self._keys[place] = key
         self._oldest = (place + 1) % self.size
 
     def drop(self, key: Any) -> Contact | None:
@@ -97,11 +92,10 @@ class GlobalCache:
         if place is None:
             return None
         contact = self.contacts[place]
-        last, last_key = self.contacts.pop(), self._keys.pop()
+        last = self.contacts.pop()
         if place < len(self.contacts):
             self.contacts[place] = last
-            self._keys[place] = last_key
-            self._place[last_key] = place
+            self._place[key_of(last)] = place
         self._oldest = 0
         return contact
 
@@ -187,8 +181,12 @@ class Search:
         self.request = 0
         """Number of the request that is under way."""
         self.timer: Timer | None = None
+        self.accepted: Accept | None = None
+        """Answer of the node that a move leads to, until it is welcome there."""
         self.trail: list[tuple[str, Any, str]] = []
         """Strategy, candidate and answer of every request."""
+        self.outcome = ""
+        """How it ended."""
 
 
 class Busy:

@@ -44,8 +44,6 @@ class Leaver(Searcher):
         """The child that is to be root in this node's place."""
         self._heirless: Timer | None = None
         """Closes all connections if the heir does not answer."""
-        self._accepted: Accept | None = None
-        """Answer of the node that a move leads to, until it is welcome there."""
         self._predecessor = NOBODY
         """The root that made this node its heir."""
         self._stops = NOBODY
@@ -161,7 +159,7 @@ class Leaver(Searcher):
 
     def move_to(self, search: Search, accept: Accept) -> None:
         """Ask the new parent to make its end of the link."""
-        self._accepted = accept
+        search.accepted = accept
         # It is there and has a connection, but what it announces before its answer may be long.
         search.timer = self.host.after(self.timeout, self._unanswered)
         self.expect_link(accept.parent.node)
@@ -169,12 +167,13 @@ class Leaver(Searcher):
 
     def on_welcome(self, sender: NodeId, message: Message) -> None:
         """WELCOME: leave the old parent, if that is still safe."""
-        search, accept = self.search, self._accepted
+        search = self.search
+        accept = None if search is None else search.accepted
         if search is None or accept is None or sender != accept.parent.node:
             return
         if not search.request == accept.request == cast("Welcome", message).request:
             return
-        self._accepted = None
+        search.accepted = None
         if search.timer is not None:
             search.timer.cancel()
         child = self.children.get(sender)

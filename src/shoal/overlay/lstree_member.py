@@ -81,9 +81,7 @@ class Member(Handover):
         """The Sibling Set: all children of the parent."""
         self.known = GlobalCache(host.node, parameters.global_size)
         self.search: Search | None = None
-        self.max_degree = parameters.max_degree
         self.min_degree = parameters.least()
-        self.chain = parameters.ancestors
         self.real = parameters.depth == "real"
         self.dice = Dice(host.chance("lstree").bits(host.node, host.epoch))
         self.me = Contact(host.node)
@@ -145,7 +143,7 @@ class Member(Handover):
             reason = "busy"  # about to forget that colour
         if not reason and lower >= DEEPEST:
             reason = "colour"  # nothing fits below
-        if not reason and not request.break_max and 0 < self.max_degree <= self.degree():
+        if not reason and not request.break_max and self._is_full():
             reason, candidates = "full", self._some_children()
         if not reason and not request.break_min and self._is_leaf():
             reason, candidates = "leaf", self.ancestors[:1] if self.parent != LOCAL else ()
@@ -170,6 +168,9 @@ class Member(Handover):
         if not self.real or request.depth - self.parent_depth < GAP:
             return self.depth, "colour"
         return (self.parent_depth + request.depth) / 2, ""
+
+    def _is_full(self) -> bool:
+        return 0 < self.parameters.max_degree <= self.degree()
 
     def _is_leaf(self) -> bool:
         return not self.root and self.degree() < self.min_degree
@@ -316,8 +317,9 @@ class Member(Handover):
         self, parent: Contact, colour: Colour, depth: float, ancestors: tuple[Contact, ...]
     ) -> bool:
         """Follow a parent's colour, depth and ancestors; whether the children must know."""
-        chain = (parent, *ancestors[: self.chain - 1])
-        changed = chain[: self.chain - 1] != self.ancestors[: self.chain - 1]
+        above = self.parameters.ancestors - 1
+        chain = (parent, *ancestors[:above])
+        changed = chain[:above] != self.ancestors[:above]
         self.ancestors = chain
         self.parent_depth = depth
         before = self.depth

@@ -179,7 +179,7 @@ class ObservedLSTree(LSTree):
             return tuple(some[self.dice.below(len(some))] for _ in range(count))
 
         if self.parent != LOCAL:
-            self.ancestors = drawn(self.chain)
+            self.ancestors = drawn(self.parameters.ancestors)
             self.siblings = drawn(4)
         for contact in list(self.known.contacts):
             self.known.drop(contact.node)

@@ -44,7 +44,6 @@ class Searcher(Member):
 
     def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
-        self.sequence = list(parameters.instance)
         self.merges = "G" in parameters.instance
         """Whether roots look for other trees."""
         self.contacts: tuple[Contact, ...] = ()
@@ -57,8 +56,6 @@ class Searcher(Member):
         """Until when they are tried again although all have answered."""
         self.last: Search | None = None
         """The search that ended last, but for those that found no other tree."""
-        self.outcome = ""
-        """How it ended."""
         self._requests = 0
         self._asked_at = 0.0
         """When the latest request was sent."""
@@ -114,7 +111,7 @@ class Searcher(Member):
             self.search = None
             if search.cause != "merge" or self.parent != LOCAL:
                 self.last = search
-                self.outcome = f"{outcome}, after {self.host.now() - search.started:.3f} s"
+                search.outcome = f"{outcome}, after {self.host.now() - search.started:.3f} s"
 
     def _let_go(self, search: Search) -> None:
         """Close the connection that the candidate of a search may have opened."""
@@ -135,7 +132,7 @@ class Searcher(Member):
         assert search is not None
         search.timer = None
         self._let_go(search)
-        for step in () if search.meeting else self.sequence:
+        for step in "" if search.meeting else self.parameters.instance:
             if (search.silent < SILENT or step not in NAMED) and self._ask_from(step, search):
                 return
         if search.cause != "lost":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from shoal.stack.layer import Layer
     from shoal.stack.message import Message
+    from shoal.stack.node import Node
 
 NONE: Final = -1
 """No place in a fan is skipped."""
@@ -23,11 +24,11 @@ class Channel:
     that is another channel.
     """
 
-    def __init__(self, source: int, target: int, layers: dict[type[Message], Layer]) -> None:
+    def __init__(self, source: int, target: int, node: Node | None) -> None:
         self.source = source
         self.target = target
-        self.layers = layers
-        """The receiver's layers, by the type of message they handle."""
+        self.node = node
+        """The life of the target that receives; None if none does."""
         self.up = True
         self.delay = 0
         self.ns_per_byte = 0.0
@@ -134,7 +135,7 @@ class Fan:
         self.beat_at = -1
         """When the last heartbeat arrived over all channels, while it was their carrier."""
         self.beat: object = None
-        self.counted_bin = -1
+        self.counted_bin: object = None
         """The recorder's time bin in which its targets were counted last."""
         self.uncounted = NONE
         """The place that was not counted then."""
@@ -149,4 +150,14 @@ class Fan:
     def prepare(self, kind: type[Message]) -> None:
         """Look up the receivers."""
         self.kind = kind
-        self.receivers = [channel.layers[kind] for channel in self.channels if channel.layers]
+        nodes = [channel.node for channel in self.channels]
+        self.receivers = [node.layer(kind) for node in nodes if node is not None]
+
+
+class Direct:
+    """The way out of band from one node to all others: no connection is needed."""
+
+    def __init__(self, source: int, nodes: list[Node | None]) -> None:
+        self.source = source
+        self.nodes = nodes
+        """Per target the life that receives; None if none does."""

@@ -1,10 +1,14 @@
-"""Leaves the cyclic garbage collector off while many objects are made that stay."""
+"""The memory of simulations: large pages, and no search for cycles among objects that stay."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from shoal.content.native import extension
+
+extension("simulation._pages")  # its import does all (pages.c)
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from shoal.simulation.channels import KEPT, NONE, ROUTINE, Channel, Fan
-from shoal.simulation.kernel import NANOSECONDS, Clock, Letter
+from shoal.simulation.channels import KEPT, NONE, ROUTINE, Channel, Direct, Fan
+from shoal.simulation.kernel import NANOSECONDS, Clock
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, NEVER, Host, NodeId, Timer
 from shoal.stack.message import Contact, Heartbeat, Message
@@ -49,6 +49,7 @@ class SimHost(Host):
         """The channels to several neighbours, as asked for since the links last changed."""
         self._last_to: tuple[NodeId, ...] | None = None
         self._last_fan: Fan | None = None
+        self._direct = Direct(node, network.nodes)
         self.reached_by: list[Channel] = []
         """The ways by radio to this node."""
         self._frame: Message | None = None
@@ -242,8 +243,7 @@ class SimHost(Host):
         if network.delays is not None:
             delay = network.delays.between(self.node, target)
         routine = network.kind_of(message).skip == ROUTINE
-        letter = Letter(self.kernel, network.nodes, self.node, target, message, routine)
-        self.kernel.queue(self.kernel.now + delay, letter)
+        self.kernel.post_direct(self.kernel.now + delay, self._direct, target, message, routine)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""

@@ -5,8 +5,8 @@ plain list of what happens then, in the order in which it was scheduled. Time is
 so that instants compare exactly and a run is the same on every machine.
 
 Only the next two milliseconds are kept so. What comes later lies in one list per such slot of time,
-unsorted until it is due: the timers of many nodes would make a large heap, which is slow to search
-as it lies all over the memory.
+unsorted until it is due, or in one list per round of two seconds: the timers of many nodes would
+make a large heap, which is slow to search as it lies all over the memory.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from shoal.simulation.channels import KEPT, ROUTINE, Fan
+from shoal.simulation.channels import KEPT, ROUTINE, Direct, Fan
 from shoal.stack.host import Timer
 
 if TYPE_CHECKING:
     from shoal.stack.message import Message
-    from shoal.stack.node import Node
 
 NANOSECONDS: Final = 1_000_000_000
 
 SLOT: Final = 21
 """A slot of time is 2**21 ns."""
+ROUND: Final = 31
+"""A round of slots is 2**31 ns."""
 AT: Final = itemgetter(0)
 
 
@@ -38,8 +39,10 @@ def to_ns(seconds: float) -> int:
     return round(seconds * NANOSECONDS)
 
 
-Entry: TypeAlias = tuple[int, "Fan | None", int, object]
-"""What is to happen: when; a timer (no fan), or a fan, the place that is skipped, and a message."""
+Entry: TypeAlias = tuple[int, "Fan | Direct | None", int, object]
+"""What is to happen: when; a timer; or a fan, the place that is skipped, and a message; or a way
+out of band, the target (``~target`` unless the message is a routine one), and a message."""
+NOTHING: Final[Entry] = (0, None, 0, None)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -87,11 +90,17 @@ class Kernel:
         self._ready: list[Entry] = []
         """What lay in the slot before the horizon when that was reached, sorted."""
         self._place = 0
+        self._head = NOTHING
         self._ready_at = -1
-        """The first of these that is still to come, and when; -1 if none is."""
+        """The first of these that is still to come: its place, itself, and when; -1 if none is."""
         self._slots: dict[int, list[Entry]] = {}
-        """What happens in each slot of time from the horizon on."""
+        """What happens in each slot of time from the horizon on, within its round."""
         self._slot_heap: list[int] = []
+        self._rounds: dict[int, list[Entry]] = {}
+        """What happens in each round from the next one on."""
+        self._round_heap: list[int] = []
+        self._next_round = 0
+        """When that begins."""
         self._last_at = -1
         """The instant of the last post: messages sent together mostly arrive together."""
         self._last_bucket: list[Entry] = []
@@ -107,6 +116,16 @@ class Kernel:
         if self.orders is not None:
             self._number(self.orders, at)
         if skip > ROUTINE:
+            self.waiting += 1
+
+    def post_direct(
+        self, at: int, way: Direct, target: int, message: Message, routine: bool
+    ) -> None:
+        """A message out of band arrives at whichever life of its target is there then."""
+        self._put((at, way, target if routine else ~target, message), at)
+        if self.orders is not None:
+            self._number(self.orders, at)
+        if not routine:
             self.waiting += 1
 
     def call_at(self, at: int, callback: Callable[[], None], background: bool = False) -> SimTimer:
@@ -126,6 +145,14 @@ class Kernel:
             self._number(self.orders, at)
 
     def _put(self, entry: Entry, at: int) -> None:
+        if at >= self._next_round:
+            later = self._rounds.get(at >> ROUND)
+            if later is None:
+                later = []
+                self._rounds[at >> ROUND] = later
+                heappush(self._round_heap, at >> ROUND)
+            later.append(entry)
+            return
         if at >= self._horizon:
             slot = at >> SLOT
             if slot != self._last_slot:
@@ -153,12 +180,21 @@ class Kernel:
         if self._instants:
             near = self._instants[0]
             return near if at < 0 or near < at else at
-        if at < 0 and self._slot_heap:
-            self._open(heappop(self._slot_heap))
-            at = self._ready_at
+        if at < 0:
+            if not self._slot_heap and self._round_heap:
+                self._open_round(heappop(self._round_heap))
+            if self._slot_heap:
+                self._open_slot(heappop(self._slot_heap))
+                at = self._ready_at
         return at
 
-    def _open(self, slot: int) -> None:
+    def _open_round(self, number: int) -> None:
+        """Put what happens in a round into its slots."""
+        self._next_round = (number + 1) << ROUND
+        for entry in self._rounds.pop(number):
+            self._put(entry, entry[0])
+
+    def _open_slot(self, slot: int) -> None:
         """Sort what happens in a slot by instant; at one instant it stays in order."""
         entries = self._slots.pop(slot)
         self._last_slot = -1
@@ -166,8 +202,17 @@ class Kernel:
         if len(entries) > 1:
             entries.sort(key=AT)
         self._ready = entries
-        self._place = 0
-        self._ready_at = entries[0][0]
+        self._place = -1
+        self._advance()
+
+    def _advance(self) -> None:
+        """The next one in the open slot is the first that is still to come."""
+        self._place += 1
+        if self._place < len(self._ready):
+            self._head = self._ready[self._place]
+            self._ready_at = self._head[0]
+        else:
+            self._ready_at = -1
 
     def _number(self, orders: dict[int, list[int]], at: int) -> None:
         numbers = orders.get(at)
@@ -212,31 +257,40 @@ class Kernel:
 
     def due(self) -> list[Entry]:
         """What happens at the next instant, removed from the queue; it is that instant now."""
+        late = self._begin()
+        entries: list[Entry] = []
+        while self._ready_at == self.now:
+            entries.append(self._head)
+            self._advance()
+        return entries if late is None else entries + late
+
+    def _begin(self) -> list[Entry] | None:
+        """It is the next instant now; what was put there since its slot was opened."""
         at = self.next_instant()
         self.now = at
         self._last_at = -1
-        if at != self._ready_at:
+        if self._instants and self._instants[0] == at:
             heappop(self._instants)
             return self._buckets.pop(at)
-        ready = self._ready
-        first = last = self._place
-        following = at
-        while following == at:
-            last += 1
-            following = ready[last][0] if last < len(ready) else -1
-        self._place = last
-        self._ready_at = following
-        entries = ready[first:last]
-        if self._instants and self._instants[0] == at:  # what was put here since
-            heappop(self._instants)
-            entries += self._buckets.pop(at)
-        return entries
+        return None
 
-    def handle(self, fan: Fan | None, skip: int, what: object) -> None:
+    def handle(self, fan: Fan | Direct | None, skip: int, what: object) -> None:
         """Let one thing happen: a timer fires, or a message arrives."""
         if fan is None:
             assert isinstance(what, SimTimer)
             what.fire()
+            return
+        if isinstance(fan, Direct):
+            target = skip
+            if skip < 0:
+                self.waiting -= 1
+                target = ~skip
+            node = fan.nodes[target]
+            if node is None:
+                self.lost += 1
+            else:
+                self.handled += 1
+                node.layer(type(what)).receive(fan.source, what)  # type: ignore[arg-type]  # a Message
             return
         if skip == KEPT:
             self._keep(fan, what)
@@ -283,22 +337,14 @@ class Kernel:
 
     def instant(self) -> None:
         """Let everything happen that is due at the next instant."""
-        for _, fan, skip, what in self.due():
-            if fan is None or not fan.whole or (fan.kind is not type(what) and skip != KEPT):
+        late = self._begin()
+        while self._ready_at == self.now:
+            _, fan, skip, what = self._head
+            self._advance()
+            self.handle(fan, skip, what)
+        if late is not None:
+            for _, fan, skip, what in late:
                 self.handle(fan, skip, what)
-                continue
-            if skip == KEPT:
-                self._keep(fan, what)
-                continue
-            # By far the most frequent case once more, without a call for each message.
-            if skip != ROUTINE:
-                self.waiting -= 1
-            self.handled += fan.size if skip < 0 else fan.size - 1
-            source = fan.source
-            skipped = None if skip < 0 else fan.receivers[skip]
-            for receiver in fan.receivers:
-                if receiver is not skipped:
-                    receiver.receive(source, what)
 
 
 class SimTimer(Timer):
@@ -324,41 +370,6 @@ class SimTimer(Timer):
         if callback is not None:
             self.cancel()
             callback()
-
-
-class Letter(SimTimer):
-    """A message out of band, on its way to whichever life of a node is there when it arrives."""
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        nodes: list[Node | None],
-        source: int,
-        target: int,
-        message: Message,
-        routine: bool,
-    ) -> None:
-        super().__init__(kernel, None, True)
-        self.nodes = nodes
-        self.source = source
-        self.target = target
-        self.message = message
-        self.routine = routine
-        if not routine:
-            kernel.waiting += 1
-
-    def fire(self) -> None:
-        """Arrive, unless the receiver is no more."""
-        kernel = self.kernel
-        if not self.routine:
-            kernel.waiting -= 1
-        node = self.nodes[self.target]
-        if node is None:
-            kernel.lost += 1
-            return
-        kernel.handled += 1
-        message = self.message
-        node.layers[type(message)].receive(self.source, message)
 
 
 class NodeTimer(SimTimer):

@@ -171,8 +171,7 @@ class Network:
 
     def add_channel(self, source: NodeId, target: NodeId) -> Channel:
         """One end of a connection."""
-        node = self.nodes[target]
-        channel = Channel(source, target, {} if node is None else node.layers)
+        channel = Channel(source, target, self.nodes[target])
         channel.delay = self.delay_between(source, target)
         channel.ns_per_byte = self.ns_per_byte
         if self.uneven:

@@ -113,7 +113,7 @@ class InRange(Connections):
             for other in self.near[node]:
                 running = self.network.nodes[other]
                 if running is not None:
-                    channel = Channel(node, other, running.layers)
+                    channel = Channel(node, other, running)
                     self.network.hosts[other].reached_by.append(channel)
                     channels.append(channel)
             fan = Fan(channels)

@@ -28,7 +28,7 @@ EXCUSED: Final = 50 * NANOSECONDS
 class KindCount:
     """The traffic of one message type in the current time bin."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, nodes: int) -> None:
         kind = type(message)
         self.type: object = kind
         self.kind = kind.kind()
@@ -44,10 +44,11 @@ class KindCount:
         self.cost = 0.0
         self.bytes = 0
         self.nodes = 0
-        self.bin = 0
-        """The current time bin of this kind: a number that no other bin of any kind has."""
-        self.seen: set[NodeId] = set()
-        """The nodes that were sent one in this bin; ``nodes`` counts those of a data plane."""
+        """Nodes that were sent one in this bin."""
+        self.bin: object = None
+        """Stands for the current time bin of this kind."""
+        self.last: list[object] = [None] * nodes
+        """Per node, the bin in which it was last sent one."""
         self.plain = False
         """Whether there is nothing to record beyond numbers."""
 
@@ -145,7 +146,6 @@ class Recorder:
         self.bin_ns = bin_ns
         self._bin = 0
         self._bin_end = bin_ns
-        self._bins = 0
 
     # Messages
 
@@ -160,7 +160,7 @@ class Recorder:
         if self.observes:
             targets = [t for place, t in enumerate(fan.targets) if place != skip]
             self._observe(count, fan.source, tuple(targets), message)
-        if fan.counted_bin != count.bin or (fan.uncounted != NONE and fan.uncounted != skip):
+        if fan.counted_bin is not count.bin or (fan.uncounted != NONE and fan.uncounted != skip):
             self._involve(count, fan, skip)
         if count.plain:
             return
@@ -195,7 +195,9 @@ class Recorder:
         count.count += 1
         if self.observes:
             self._observe(count, source, (target,), message)
-        count.seen.add(target)
+        if count.last[target] is not count.bin:
+            count.last[target] = count.bin
+            count.nodes += 1
         if not count.fixed:
             count.cost += message.weight()
             count.bytes += message.size()
@@ -255,26 +257,21 @@ class Recorder:
         """The counter of a message's type, kept at hand: the next message is mostly of it too."""
         count = self._kinds.get(type(message))
         if count is None:
-            count = KindCount(message)
+            count = KindCount(message, self.nodes)
             self._kinds[type(message)] = count
             only_counted = count.is_event and not self.counts_misrouted
             count.plain = only_counted and count.fixed and not self.keeps_messages
-            self._next_bin(count)
+            count.bin = object()
         self._count = count
         return count
 
-    def _next_bin(self, count: KindCount) -> None:
-        self._bins += 1
-        count.bin = self._bins
-
     def _involve(self, count: KindCount, fan: Fan, skip: int) -> None:
         """Count each node once per kind and bin."""
-        if skip < 0:
-            count.seen.update(fan.targets)
-        else:
-            count.seen.update(fan.targets[:skip])
-            count.seen.update(fan.targets[skip + 1 :])
-        fan.uncounted = skip if fan.counted_bin != count.bin else NONE
+        for place, target in enumerate(fan.targets):
+            if place != skip and count.last[target] is not count.bin:
+                count.last[target] = count.bin
+                count.nodes += 1
+        fan.uncounted = skip if fan.counted_bin is not count.bin else NONE
         fan.counted_bin = count.bin
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
@@ -312,7 +309,7 @@ class Recorder:
                         count.misrouted,
                         count.cost,
                         count.bytes,
-                        count.nodes + len(count.seen),
+                        count.nodes,
                     )
                 )
                 count.count = 0
@@ -320,8 +317,7 @@ class Recorder:
                 count.cost = 0.0
                 count.bytes = 0
                 count.nodes = 0
-                count.seen = set()
-                self._next_bin(count)
+                count.bin = object()
         if self.keeps_loads:
             self._close_loads()
         self._bin = self.kernel.now // self.bin_ns

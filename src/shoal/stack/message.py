@@ -28,7 +28,7 @@ HEADER_BYTES = 20
 PAYLOAD_BYTES = 30
 
 
-class Contact(msgspec.Struct, frozen=True, array_like=True):
+class Contact(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A node, and where it can be reached if its driver has addresses."""
 
     node: Node

@@ -23,7 +23,12 @@ class Node:
     """One node of the network. ``Stack.on`` makes it; it lives from ``start`` to ``stop``."""
 
     def __init__(
-        self, host: Host, overlay: Overlay | None, routing: Routing, recovery: Recovery | None
+        self,
+        host: Host,
+        overlay: Overlay | None,
+        routing: Routing,
+        recovery: Recovery | None,
+        kinds: dict[type[Message], int] | None = None,
     ) -> None:
         self.host = host
         self.overlay = overlay
@@ -32,21 +37,16 @@ class Node:
         routing.recovery = recovery
         self.bottom: Layer = routing if overlay is None else overlay
         """The layer that is told of connections."""
-        self._upwards: list[Layer] = [] if overlay is None else [overlay]
+        self._upwards: tuple[Layer, ...] = (self.bottom,) if overlay is None else (overlay, routing)
         """The layers, lowest first."""
-        self._upwards.append(routing)
         if recovery is not None:
-            self._upwards.append(recovery)
-        self.layers: dict[type[Message], Layer] = {}
-        """Per type of message, the layer that handles it."""
-        for layer in self._upwards:
-            for kind in layer.handlers():
-                if kind in self.layers:
-                    raise ValueError(
-                        f"{type(layer).__name__} and {type(self.layers[kind]).__name__} both "
-                        f"handle {kind.__name__} messages; a stack can have one of them"
-                    )
-                self.layers[kind] = layer
+            self._upwards = (*self._upwards, recovery)
+        self.layers = self._upwards
+        """The same layers, as messages are handed to them."""
+        self.kinds: dict[type[Message], int] = {} if kinds is None else kinds
+        """Per type of message, the place of the layer that handles it; shared within a stack."""
+        if not self.kinds:
+            self.kinds.update(_kinds(self._upwards))
 
     def put_before_routing(self, routing: Routing) -> None:
         """Let another object hear what overlay and application tell the routing.
@@ -72,9 +72,13 @@ class Node:
 
     # From the network
 
+    def layer(self, kind: type[Message]) -> Layer:
+        """The layer that handles messages of a type."""
+        return self.layers[self.kinds[kind]]
+
     def receive(self, sender: NodeId, message: Any) -> None:
         """Hand a message to the layer that handles its type."""
-        self.layers[type(message)].receive(sender, message)
+        self.layer(type(message)).receive(sender, message)
 
     def opened(self, peer: Contact) -> None:
         """See :class:`~shoal.stack.layer.Layer`."""
@@ -118,3 +122,17 @@ class Node:
     def unadvertise(self, filter: Filter) -> None:
         """Say that they no longer will."""
         self.routing.unadvertise(filter)
+
+
+def _kinds(layers: tuple[Layer, ...]) -> dict[type[Message], int]:
+    """Per type of message, the place of the layer that handles it."""
+    kinds: dict[type[Message], int] = {}
+    for place, layer in enumerate(layers):
+        for kind in layer.handlers():
+            if kind in kinds:
+                raise ValueError(
+                    f"{type(layer).__name__} and {type(layers[kinds[kind]]).__name__} both "
+                    f"handle {kind.__name__} messages; a stack can have one of them"
+                )
+            kinds[kind] = place
+    return kinds

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -178,6 +178,8 @@ class Stack:
     reconfiguration: Protocol | None
     recovery: Protocol | None
     parameters: Mapping[str, Any]
+    kinds: dict[Any, int] = field(default_factory=dict, compare=False, repr=False)
+    """Per type of message, the place of the layer that handles it; known to the first node."""
 
     def protocols(self) -> list[Protocol]:
         """The protocols that were chosen."""
@@ -214,7 +216,7 @@ class Stack:
             routing.moving = "tree" in needs and bool(needs & {"reach", "air"})
         if self.recovery is not None:
             recovery = self.recovery.make(host, parameters["recovery"], routing)
-        return Node(host, overlay, routing, recovery)
+        return Node(host, overlay, routing, recovery, self.kinds)
 
 
 def build(

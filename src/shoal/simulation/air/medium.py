@@ -243,7 +243,7 @@ class Medium(Between):
         """Tell the layer that sent a message that it did not arrive."""
         node = self.network.nodes[sender]
         if node is not None:
-            node.layers[type(message)].undelivered(target, message)
+            node.layer(type(message)).undelivered(target, message)
 
     def heard_at(self, node: NodeId, sender: NodeId) -> float:
         """Time in seconds when a node last received a frame of another; -1 if never."""
@@ -256,7 +256,7 @@ class Medium(Between):
         if fan is None:
             if len(fans) >= FANS_KEPT:
                 fans.clear()
-            fan = Fan([Channel(node, other, {}) for other in to])
+            fan = Fan([Channel(node, other, None) for other in to])
             fans[to] = fan
         return fan
 
@@ -317,7 +317,7 @@ class Medium(Between):
                 node = nodes[receiver]
                 if node is not None:
                     self.kernel.handled += 1
-                    node.layers[kind].receive(sender, message)
+                    node.layer(kind).receive(sender, message)
 
     def _report_loss(self, numbers: memoryview) -> None:
         """Tell the sender of a frame that it was given up."""

@@ -111,7 +111,7 @@ class PausableNode(Node):
         self.gate = Gate()
         made = stack.on(PausableHost(host, self.gate))
         super().__init__(made.host, made.overlay, made.routing, made.recovery)
-        self.layers = {k: PausableLayer(layer, self.gate) for k, layer in self.layers.items()}
+        self.layers = tuple([PausableLayer(layer, self.gate) for layer in self.layers])
 
 
 def _asks_real(name: str) -> Callable[..., Any]:
