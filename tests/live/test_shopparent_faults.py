@@ -164,8 +164,9 @@ class Deceitful(Layer):
     def __init__(self, broker: Broker, *kinds: type[Message]) -> None:
         super().__init__(broker.host)
         self.overlay = overlay(broker)
-        for kind in kinds:
-            broker.layers.layers[kind] = self
+        node = broker.layers
+        node.kinds = {**node.kinds, **dict.fromkeys(kinds, len(node.layers))}
+        node.layers = (*node.layers, self)
 
     def receive(self, sender: int, message: Any) -> None:
         """Grant every request to join at once, and learn nothing of the parent's route."""

@@ -256,7 +256,7 @@ def test_only_the_experiments_asked_for(spark: SparkSession) -> None:
 
 def test_a_measure_that_fails_is_named_with_the_variant(spark: SparkSession) -> None:
     ran = Ran(spark, replace(FIGURE_5_4, variants=chosen("SM")))
-    asked = [Question("settled", {}, frozenset({ran.plan.first()["experiment"]}))]
+    asked = [Question("settled", {}, frozenset({FIGURE_5_4.name}))]
     with pytest.raises(PipelineError, match=r"failed: 'settled' of variant 'SM': KeyError"):
         measure_all(ran.plan, ran.tables, asked)
 
