@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments.costa_scenarios import GRAPH, MOBILE
+from shoal.experiments.costa_scenarios import EXPERIMENTS
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.paper import Paper, load_figures
 
@@ -23,7 +23,7 @@ PAPER = Paper(
         "Paolo Costa, Gian Pietro Picco: Semi-probabilistic Content-Based Publish-Subscribe. "
         "25th International Conference on Distributed Computing Systems, 2005."
     ),
-    experiments=(*GRAPH, *MOBILE),
+    experiments=tuple(EXPERIMENTS.values()),
     claims=load_claims(Path(__file__).with_name("costa_picco.claims.yaml")),
     figures=load_figures(Path(__file__).with_name("costa_picco.figures.yaml")),
     variants=LABELS,
