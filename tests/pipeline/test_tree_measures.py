@@ -11,7 +11,7 @@ import pytest
 import shoal.pipeline.measure.compute  # noqa: F401  # registers all measures
 from shoal.experiments.frey_overlays import DHTREE
 from shoal.experiments.frey_overlays import DHTREE_CLAIMS as CLAIMS
-from shoal.experiments.frey_p2p import PAPER, WORKED
+from shoal.experiments.frey_p2p import P2P, PAPER
 from shoal.pipeline.judge.claims import Check, Claim, accepted
 from shoal.pipeline.measure.cases import Case
 from shoal.pipeline.measure.registry import find_measure
@@ -20,7 +20,7 @@ from shoal.pipeline.plan.experiment import Experiment, merge
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.config import canonical_json
 
-EXAMPLES = {experiment.name: experiment for experiment in (*DHTREE.values(), *WORKED.values())}
+EXAMPLES = {experiment.name: experiment for experiment in (*DHTREE.values(), *P2P.values())}
 
 
 def run_of(experiment: Experiment, variant: str, more: Mapping[str, Any] | None = None) -> Run:

@@ -26,8 +26,12 @@ from shoal.pipeline.plan.experiment import Experiment, merge
 
 # Section 16.1
 
+_TIMED = {"unsubscription_timer": 2.0}
+_INFORMED = {**_TIMED, "subscription_timer": 2.0, "routed": True}
 PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
-    **frey_p2p.protocols(2.0, routed=True),
+    "SM": {"reconfiguration": {"name": "strawman"}},
+    "TDU": {"reconfiguration": {"name": "timed", **_TIMED}},
+    "ILA": {"reconfiguration": {"name": "informed-asymmetric", **_INFORMED}},
     "FLOOD": {
         "topology": {"event_transport": "broadcast"},
         "overlay": None,
@@ -155,11 +159,12 @@ DENSITY = Experiment(
     quick_seeds=2,
     quick=QUICK,
 ).along("workload.subscribers", (0.05, 0.2, 1.0), (0.05, 0.2, 1.0), "share of subscribers")
+_P2P = frey_p2p.P2P["p2p"]
 LSTREE = Experiment(
     "lstree",
     "LSTree, for comparison (chapter 15, with shorter sessions)",
-    merge(frey_p2p.p2p(**frey_p2p.QUICK), {"record": ["traffic", "links", "repairs", "notes"]}),
-    frey_p2p.PROTOCOLS,
+    merge(merge(_P2P.base, _P2P.quick), {"record": ["traffic", "links", "repairs", "notes"]}),
+    _P2P.variants,
     seeds=3,
     quick_values=(),
 )
