@@ -1,7 +1,8 @@
 """One module per paper: its scenarios, its figures and what it claims.
 
 A paper's module has a ``PAPER``; :func:`papers` finds them all, :func:`find_paper` one by the name
-it has on the command line.
+it has on the command line. What is listed and not computed stands beside the module, in
+``NAME.experiments.yaml``, ``NAME.figures.yaml`` and ``NAME.claims.yaml``.
 """
 
 from __future__ import annotations
