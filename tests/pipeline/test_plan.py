@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.paper import load_experiments
+from shoal.pipeline.paper import Figure, Panel, load_experiments, load_figures
 from shoal.pipeline.plan.experiment import (
     Experiment,
     estimate,
@@ -275,3 +276,16 @@ experiments:
     path.write_text("experiments: [{name: a, title: A, base: {}, variants: {}, sedes: 2}]")
     with pytest.raises(TypeError, match="sedes"):
         load_experiments(path)
+
+
+def test_figures_of_a_paper_are_read_from_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "paper.figures.yaml"
+    path.write_text(
+        "[{name: '7.3', title: Scale, says: It grows., claims: [T7.3-a], panels: "
+        "[{experiment: scale, measure: overhead, y_label: cost, relative_to: SM, as: ratio}]}]"
+    )
+    panel = Panel("scale", "overhead", "cost", relative_to="SM", as_="ratio")
+    assert load_figures(path) == (Figure("7.3", "Scale", (panel,), "It grows.", ("T7.3-a",)),)
+    path.write_text("[{name: '7.3', title: Scale, panels: [], say: It grows.}]")
+    with pytest.raises(msgspec.ValidationError, match="say"):
+        load_figures(path)
