@@ -26,7 +26,10 @@ from shoal.overlay.graph_messages import GraphParameters
 from shoal.routing import SubscriptionForwarding
 from shoal.routing.reconfiguration import Timed
 from shoal.simulation import chaos
-from shoal.simulation.chaos import DOMAIN, History, Subject, TreeHistory
+from shoal.simulation.chaos import History, Subject
+from shoal.simulation.chaos.history import DOMAIN
+from shoal.simulation.chaos.tree import TreeHistory
+from shoal.simulation.chaos.trials import begin, random_steps, replay
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.topology import adjacency, distances
 from shoal.stack import Message, NodeId, protocols, register, registry
@@ -248,7 +251,7 @@ def test_a_broken_overlay_is_caught_and_its_history_shrunk(
     assert words in found
     short = chaos.shrink(history)
     assert len(short) < len(history.log)
-    assert chaos.failure(chaos.replay(history, []), short)
+    assert chaos.failure(replay(history, []), short)
 
 
 def test_a_tree_that_closes_a_cycle_is_caught_at_that_instant(
@@ -264,11 +267,11 @@ def test_a_tree_that_closes_a_cycle_is_caught_at_that_instant(
 def test_overlapping_repairs_break_reconfiguration_path() -> None:
     """Frey, section 8.1: it does not tolerate overlap; allowed to try, the harness sees it."""
     for seed in range(100):
-        history = chaos.begin(Subject("given", "subscription-forwarding", "path"), seed)
+        history = begin(Subject("given", "subscription-forwarding", "path"), seed)
         assert isinstance(history, TreeHistory)
         history.overlaps = True
         try:
-            for line in chaos.random_steps(history, seed, 40):
+            for line in random_steps(history, seed, 40):
                 history.step(line)
             if chaos.failure(history):
                 return
@@ -281,7 +284,7 @@ def test_a_failing_history_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
     history, _ = first_failure(forgetful(monkeypatch))
     short = chaos.shrink(history)
     assert len(short) <= len(history.log) // 2
-    assert chaos.failure(chaos.replay(history, []), short)
+    assert chaos.failure(replay(history, []), short)
 
 
 def test_a_history_is_the_same_from_its_description() -> None:

@@ -12,6 +12,8 @@ from shoal.recovery.gossip import Gossip
 from shoal.recovery.messages import Compare, Digest, Follow, Hole, Missing, Reply, Request, Tally
 from shoal.simulation import chaos as trouble
 from shoal.simulation import parse_config, simulate
+from shoal.simulation.chaos.recovery import RecoveryHistory
+from shoal.simulation.chaos.trials import begin
 from shoal.simulation.run import Simulation
 from shoal.stack import Contact, StackError, protocols
 
@@ -126,8 +128,8 @@ def test_the_oracle_finds_a_recovery_that_finds_nothing() -> None:
     """Nodes whose clocks stand still gossip no more."""
     subject = trouble.Subject("given", "flooding", recovery="random-pull")
     for seed in range(20):
-        history = trouble.begin(subject, seed)
-        assert isinstance(history, trouble.RecoveryHistory)
+        history = begin(subject, seed)
+        assert isinstance(history, RecoveryHistory)
         for node in range(history.nodes):
             history.step(f"subscribe {node} x >= 0")
             history.network.hosts[node].clock.stop()

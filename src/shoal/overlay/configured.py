@@ -179,11 +179,7 @@ class Configured(Overlay):
 
     def on_refuse(self, sender: NodeId, message: Message) -> None:
         """The other end sees that the link would close a cycle."""
-        self.host.note(
-            "warning",
-            sender,
-            "no link: it would close a cycle of configured links; leave out one link of the cycle",
-        )
+        self._warn(sender, "no link: it would close a cycle of configured links")
         self._close(sender)
 
     def _linked(self, node: NodeId) -> bool:
@@ -194,12 +190,11 @@ class Configured(Overlay):
         """Whether a node is connected already over other links."""
         if not self.parameters.tree or root != self.spanning.root:
             return False
-        self.host.note(
-            "warning",
-            node,
-            "a link to it would close a cycle of configured links; leave out one link of the cycle",
-        )
+        self._warn(node, "a link to it would close a cycle of configured links")
         return True
+
+    def _warn(self, node: NodeId, what: str) -> None:
+        self.host.note("warning", node, f"{what}; leave out one link of the cycle")
 
     def _link(self, node: NodeId, repair: Reconfiguration | None) -> None:
         """Make a link, or make it anew with a neighbour that was absent."""
@@ -268,12 +263,7 @@ class Configured(Overlay):
         """Close links that were made at the same moment as others and close a cycle with them."""
         for node in self.spanning.look():
             if node in self.connected:
-                self.host.note(
-                    "warning",
-                    node,
-                    "its link closes a cycle of configured links and is cut; leave out one link of "
-                    "the cycle",
-                )
+                self._warn(node, "its link closes a cycle of configured links and is cut")
                 self._close(node)
 
     # Being whole

@@ -228,7 +228,6 @@ class DHTree(Linker):
         return None
 
     def describe(self) -> dict[str, object]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
         return {
             "key": self.place.key,
             "level": self.place.level,

@@ -244,7 +244,6 @@ class Graph(Leaver):
         return f"it has {links} links, not {self.degree} give or take one"
 
     def describe(self) -> dict[str, object]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
         return {"known": len(self.view.entries), "lost": len(self.lost)}
 
 

@@ -101,7 +101,6 @@ class Leaver(Links):
         self._seek()
 
     def heir_settled(self, node: NodeId) -> None:
-        """See :class:`~shoal.overlay.graph_links.Links`."""
         self._let_go(self.heirs.pop(node, -1))
 
     # Connections

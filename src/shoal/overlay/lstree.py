@@ -238,7 +238,6 @@ class LSTree(Leaver):
         return None
 
     def describe(self) -> dict[str, Any]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
         seen = super().describe()
         search = self.search
         if search is None or search.cause == "merge":

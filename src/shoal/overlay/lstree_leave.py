@@ -96,7 +96,6 @@ class Leaver(Searcher):
         self.be_root(sender, "heir")
 
     def comes_from_above(self, sender: NodeId) -> bool:
-        """See :class:`~shoal.overlay.handover.Handover`."""
         return super().comes_from_above(sender) or (
             sender == self._predecessor and sender in self.children
         )

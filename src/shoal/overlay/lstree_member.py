@@ -273,11 +273,9 @@ class Member(Handover):
             self._stop_at_last()
 
     def child_nodes(self) -> list[NodeId]:
-        """See :class:`~shoal.overlay.handover.Handover`."""
         return [node for node, child in self.children.items() if child.attached]
 
     def child_moved(self, child: NodeId) -> None:
-        """See :class:`~shoal.overlay.handover.Handover`."""
         del self.children[child]
         self.push()
 
@@ -390,7 +388,6 @@ class Member(Handover):
             self.lose_parent(why)
 
     def describe(self) -> dict[str, Any]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
         length, node, life = self.colour
         return {
             "colour": f"{length}:{node}.{life}" if length else "none",

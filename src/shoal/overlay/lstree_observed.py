@@ -75,12 +75,10 @@ class ObservedLSTree(LSTree):
     # Whenever the place may change
 
     def receive(self, sender: NodeId, message: Any) -> None:
-        """See :class:`~shoal.overlay.lstree.LSTree`."""
         super().receive(sender, message)
         self._place()
 
     def parent_changed(self, parent: NodeId) -> None:
-        """See :class:`~shoal.stack.layer.Overlay`."""
         super().parent_changed(parent)
         self._place()
 
@@ -89,7 +87,6 @@ class ObservedLSTree(LSTree):
         self._place()
 
     def begin_anew(self) -> None:
-        """See :class:`~shoal.overlay.lstree_search.Searcher`."""
         super().begin_anew()
         self._place()
 
@@ -130,7 +127,6 @@ class ObservedLSTree(LSTree):
         super()._refuse(request, refusal)
 
     def sighted(self, contact: Contact, colour: Colour) -> None:
-        """See :class:`~shoal.overlay.lstree.LSTree`."""
         self._note("sighted", contact.node, colour=colour)
         super().sighted(contact, colour)
 
@@ -160,7 +156,6 @@ class ObservedLSTree(LSTree):
     # Corrupted caches
 
     def start(self) -> None:
-        """See :class:`~shoal.overlay.lstree.LSTree`."""
         super().start()
         if self.corruption:
             self.host.every(self.corruption, self.corrupt, self.dice.uniform() * self.corruption)

@@ -290,7 +290,6 @@ class Member(Overlay):
     # For those who watch
 
     def describe(self) -> dict[str, Any]:
-        """See :class:`~shoal.stack.layer.Overlay`."""
         generation, leader, _, sequence, distance = self.label
         return {
             "leader": leader if generation else None,

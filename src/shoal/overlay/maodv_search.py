@@ -77,7 +77,6 @@ class Searcher(Member):
             self.host.send(node, Leave(child.number))
 
     def pointed(self) -> tuple[NodeId, int]:
-        """See :class:`~shoal.overlay.maodv_member.Member`."""
         if self.parent != LOCAL:
             return self.parent, self.number
         if self.search is not None and self.search.target != LOCAL:
@@ -85,7 +84,6 @@ class Searcher(Member):
         return LOCAL, self.count
 
     def frozen(self) -> bool:
-        """See :class:`~shoal.overlay.maodv_member.Member`."""
         return self.search is not None
 
     # A parent is needed

@@ -128,7 +128,7 @@ def changes(churn: Churn, nodes: int, seed: int, joining: float) -> Iterator[Cha
 def _sessions(churn: Recorded | Listed, nodes: int) -> list[Session]:
     """The sessions of a run, from its start on; nodes numbered from 0."""
     if isinstance(churn, Listed):
-        found = [Session(n, start, _end(end)) for n, start, end in churn.sessions]
+        found = [Session(n, s, math.inf if end is None else end) for n, s, end in churn.sessions]
         check_sessions(found, "churn.sessions")
         for session in found:
             if not 0 <= session.node < nodes:
@@ -151,10 +151,6 @@ def _sessions(churn: Recorded | Listed, nodes: int) -> list[Session]:
             f"give nodes = {len(numbers)}"
         )
     return found
-
-
-def _end(end: float | None) -> float:
-    return math.inf if end is None else end
 
 
 def check_sessions(sessions: Iterable[Session], where: str) -> None:

@@ -117,24 +117,14 @@ class ContentWorkload:
 
 
 @dataclass(frozen=True)
-class Numeric:
-    """An attribute of a DPS workload that holds numbers."""
+class Attribute:
+    """An attribute of a DPS workload. Of words, a filter asks for one, or for a letter of one."""
 
     name: str
-    range: float
-    """Length of a range, as a share of the domain: the selectivity."""
+    range: float | None = None
+    """Length of a range of numbers, as a share of the domain: the selectivity. None: words."""
     equality: float = 0.0
     """Share of filters that ask for one value."""
-    filter_zipf: float = 0.0
-    event_zipf: float = 0.0
-
-
-@dataclass(frozen=True)
-class Textual:
-    """An attribute that holds words; a filter asks for one, or for a letter of one."""
-
-    name: str
-    equality: float = 0.5
     filter_zipf: float = 0.0
     event_zipf: float = 0.0
 
@@ -143,7 +133,7 @@ class Textual:
 class Dps(ContentWorkload):
     """Conjunctions over a few attributes, one predicate on each (DPS, Table 1)."""
 
-    attributes: tuple[Numeric | Textual, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
     domain: int = 500
     """Values of an attribute; 0: real numbers."""
     overlap: float = 0.0
@@ -167,9 +157,7 @@ class Dps(ContentWorkload):
             ]
         return replace(self, attributes=tuple(kept))
 
-    def _place(
-        self, attribute: Numeric | Textual, uniform: Floats, exponent: float, who: str
-    ) -> Any:
+    def _place(self, attribute: Attribute, uniform: Floats, exponent: float, who: str) -> Any:
         """Positions in the domain; popularity of filters and of events is independent."""
         if not self.domain:
             return uniform
@@ -180,7 +168,7 @@ class Dps(ContentWorkload):
         for columns in zip(*(self._predicates(a, draw) for a in self.attributes), strict=True):
             yield NormalForm((Conjunction(tuple(columns)),))
 
-    def _predicates(self, attribute: Numeric | Textual, draw: Draws) -> Iterator[Predicate]:
+    def _predicates(self, attribute: Attribute, draw: Draws) -> Iterator[Predicate]:
         again = draw("repeat") < self.overlap
         which = (draw("which") * 100).astype(np.int64)
         early = Draws(self.seed, "filter", 0, 100)
@@ -191,7 +179,7 @@ class Dps(ContentWorkload):
 
         equal = drawn("equality") < attribute.equality
         at = self._place(attribute, drawn("value"), attribute.filter_zipf, "filters")
-        if isinstance(attribute, Textual):
+        if attribute.range is None:
             for value, is_equal, which in zip(at, equal, drawn("letter").tolist(), strict=True):
                 text = dictionary_word(int(value))
                 yield (
@@ -220,7 +208,7 @@ class Dps(ContentWorkload):
         for attribute in self.attributes:
             uniform = draw(f"{attribute.name} value")
             at = self._place(attribute, uniform, attribute.event_zipf, "events")
-            if isinstance(attribute, Textual):
+            if attribute.range is None:
                 words = pa.array([dictionary_word(number) for number in range(self.domain)])
                 found[attribute.name] = words.take(pa.array(at))
             else:
@@ -366,10 +354,13 @@ class General(ContentWorkload):
 
 def dps(workload: int, **changes: Any) -> Dps:
     """Workload 1 (stock exchange), 2 (game) or 3 (alerts) of DPS, Table 1."""
-    attributes: dict[int, tuple[Numeric | Textual, ...]] = {
-        1: (Numeric("number", 0.1, 0.5, filter_zipf=1.5), Textual("text", 0.5, filter_zipf=1.5)),
-        2: (Numeric("x", 0.5), Numeric("y", 0.5)),
-        3: tuple(Numeric(n, 0.2, 0.2, filter_zipf=1.5, event_zipf=1.5) for n in "xyz"),
+    attributes: dict[int, tuple[Attribute, ...]] = {
+        1: (
+            Attribute("number", 0.1, 0.5, filter_zipf=1.5),
+            Attribute("text", None, 0.5, filter_zipf=1.5),
+        ),
+        2: (Attribute("x", 0.5), Attribute("y", 0.5)),
+        3: tuple(Attribute(n, 0.2, 0.2, filter_zipf=1.5, event_zipf=1.5) for n in "xyz"),
     }
     if workload not in attributes:
         raise ValueError(f"DPS has no workload {workload}; take 1, 2 or 3")

@@ -94,6 +94,8 @@ class _Program:
         root: int,
         others: list[int],
     ) -> None:
+        self.near, self.own, self.others = near, own, others
+        self.forwarders = [n for n in range(len(own)) if n != root]
         self.costs: list[float] = []
         self.binary: list[int] = []
         self._values: list[float] = []
@@ -106,9 +108,8 @@ class _Program:
             for k in near[t]:
                 self.arcs[k, t] = self._column(0.0, True)
             self._row([(self.arcs[k, t], 1.0) for k in near[t]], 1.0, 1.0)
-        forwarders = [n for n in range(len(own)) if n != root]
-        leaving = {t: self._flow(t, near, others, forwarders) for t in others}
-        self._forwarding(own, space, work, forwarders, leaving)
+        leaving = {t: self._flow(t) for t in others}
+        self._forwarding(space, work, leaving)
 
     def _column(self, cost: float, binary: bool = False) -> int:
         self.costs.append(cost)
@@ -124,18 +125,16 @@ class _Program:
         self.low.append(low)
         self.high.append(high)
 
-    def _flow(
-        self, t: int, near: Sequence[Sequence[int]], others: list[int], forwarders: list[int]
-    ) -> dict[int, int]:
+    def _flow(self, t: int) -> dict[int, int]:
         """A unit of flow to t; per node the column that says whether it leaves that node."""
         flow = {}
         for (k, n), arc in self.arcs.items():
             if k != t:
                 flow[k, n] = self._column(0.0)
                 self._row([(flow[k, n], 1.0), (arc, -1.0)], -np.inf, 0.0)
-        inner = set(others)
+        near, inner = self.near, set(self.others)
         leaving: dict[int, int] = {}
-        for n in forwarders:
+        for n in self.forwarders:
             out = [(flow[k, m], 1.0) for k, m in flow if k == n]
             arriving = [(flow[k, n], 1.0) for k in near[n] if (k, n) in flow] if n in inner else []
             if n == t:
@@ -153,19 +152,13 @@ class _Program:
                 self._row([(leaving[n], 1.0)], 0.0, 1.0)
         return leaving
 
-    def _forwarding(
-        self,
-        own: Sequence[int],
-        space: Space,
-        work: Work,
-        forwarders: list[int],
-        leaving: dict[int, dict[int, int]],
-    ) -> None:
+    def _forwarding(self, space: Space, work: Work, leaving: dict[int, dict[int, int]]) -> None:
         """Which atoms a node forwards, and what that costs."""
+        own = self.own
         leaving = {t: columns for t, columns in leaving.items() if own[t]}
         wanted = joined(space, (own[t] for t in leaving))
         atoms = [a for a in range(wanted.bit_length()) if wanted >> a & 1]
-        for n in forwarders:
+        for n in self.forwarders:
             cost = {
                 a: space.phi(1 << a) * (work.forward + (0.0 if own[n] >> a & 1 else work.receive))
                 for a in atoms
@@ -174,7 +167,7 @@ class _Program:
             if not serving:
                 continue
             if space.hull:
-                self._cover(atoms, cost, serving, own)
+                self._cover(atoms, cost, serving)
             else:
                 for group in _alike(atoms, serving, own):
                     column = self._column(sum(cost[a] for a in group))
@@ -182,16 +175,14 @@ class _Program:
                         if own[t] >> group[0] & 1:
                             self._row([(column, 1.0), (leaves, -1.0)], 0.0, np.inf)
 
-    def _cover(
-        self, atoms: list[int], cost: dict[int, float], serving: dict[int, int], own: Sequence[int]
-    ) -> None:
+    def _cover(self, atoms: list[int], cost: dict[int, float], serving: dict[int, int]) -> None:
         """With merge by hull: a node forwards all from the first atom to the last."""
         lefts, rights = self._growing(atoms), self._growing(atoms[::-1])
         forwards = {a: self._column(cost[a]) for a in atoms}
         for a in atoms:
             self._row([(forwards[a], 1.0), (lefts[a], -1.0), (rights[a], -1.0)], -1.0, np.inf)
         for t, leaves in serving.items():
-            mine = [a for a in atoms if own[t] >> a & 1]
+            mine = [a for a in atoms if self.own[t] >> a & 1]
             self._row([(lefts[mine[0]], 1.0), (leaves, -1.0)], 0.0, np.inf)
             self._row([(rights[mine[-1]], 1.0), (leaves, -1.0)], 0.0, np.inf)
             for a in mine:

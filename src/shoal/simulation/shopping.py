@@ -93,34 +93,22 @@ class Tree:
             return False
         if name == RANDOM:
             chosen = candidates[chance.below(len(candidates), order, node)]
-        elif current == NONE:
-            chosen = self._first(node, name, candidates, chance, order, errors)
         else:
             values = self.metrics(node, name, candidates, errors)
-            least = values[candidates.index(current)] - LEAST
-            chosen = current
-            for candidate, value in zip(candidates, values, strict=True):
-                if value < least:
-                    chosen, least = candidate, value
+            if current == NONE:  # a newcomer takes one of the best, at random
+                least = min(values) + LEAST
+                best = [c for c, value in zip(candidates, values, strict=True) if value <= least]
+                chosen = best[chance.below(len(best), order, node)]
+            else:
+                chosen = current
+                least = values[candidates.index(current)] - LEAST
+                for candidate, value in zip(candidates, values, strict=True):
+                    if value < least:
+                        chosen, least = candidate, value
         if chosen == current:
             return False
         self.move(node, chosen)
         return True
-
-    def _first(
-        self,
-        node: int,
-        name: str,
-        candidates: list[int],
-        chance: Chance,
-        order: int,
-        errors: Errors | None,
-    ) -> int:
-        """The best parent of a newcomer; one of the best, at random."""
-        values = self.metrics(node, name, candidates, errors)
-        least = min(values) + LEAST
-        best = [c for c, value in zip(candidates, values, strict=True) if value <= least]
-        return best[chance.below(len(best), order, node)]
 
     def candidates(self, node: int) -> list[int]:
         """The neighbours in the tree that are not below this node."""

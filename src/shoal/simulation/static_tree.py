@@ -97,17 +97,12 @@ class StaticTree:
         parameters, note = self.parameters, self._note
         note("neighbours", 0, 2 * len(self.edges) / len(self.near))
         self._note_interests()
-        if parameters.parents:
-            self._check_parents()
+        if parameters.parents or parameters.metric == "OPT":
+            if parameters.parents:
+                self._check_parents()
             tree = self._empty()
-            tree.hang(parameters.parents)
+            tree.hang(parameters.parents or self._optimum([]).parents)
             note("tree overhead", 0, tree.overhead())
-            return tree
-        if parameters.metric == "OPT":
-            best = self._optimum([])
-            tree = self._empty()
-            tree.hang(best.parents)
-            note("tree overhead", 0, best.overhead)
             return tree
         trees: list[Tree] = []
         for order in range(parameters.orders):

@@ -8,9 +8,8 @@ already due to appear), which keeps it a tree also when repairs overlap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -76,8 +75,7 @@ class TreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
 
-@dataclass(frozen=True)
-class Replacement:
+class Replacement(NamedTuple):
     """A planned change of the tree."""
 
     at: float
@@ -224,12 +222,10 @@ class AbstractTree:
 
     def _explicit(self, change: Replace, nodes: int) -> Replacement:
         """A hand-made change; its path is known if it is a replacement on the initial tree."""
-        if change.old is None or change.new is None:
+        links = [edge for edge in self.links if set(edge) != set(change.old or ())]
+        if change.old is None or change.new is None or len(links) == len(self.links):
             return Replacement(change.at, change.old, change.new, ())
         a, b = change.old
-        links = [edge for edge in self.links if set(edge) != {a, b}]
-        if len(links) == len(self.links):
-            return Replacement(change.at, change.old, change.new, ())
         neighbours = adjacency(nodes, links)
         c, d = change.new if change.new[0] in distances(neighbours, a) else change.new[::-1]
         path = (*tree_path(neighbours, a, c), *tree_path(neighbours, d, b))
@@ -247,21 +243,16 @@ class AbstractTree:
 
     def _schedule(self, number: int, change: Replacement) -> None:
         kernel = self.network.kernel
-        reconfiguration = None
-        if change.old is not None and change.new is not None:
-            reconfiguration = Reconfiguration(number, change.path)
-        if change.old is not None:
-            kernel.call_at(to_ns(change.at), partial(self.break_link, *change.old, reconfiguration))
-        if change.new is not None:
-            at = change.at + (self.parameters.repair_time if change.old else 0.0)
-            kernel.call_at(to_ns(at), partial(self._join, change, reconfiguration))
-
-    def _join(self, change: Replacement, reconfiguration: Reconfiguration | None) -> None:
-        assert change.new is not None
-        if change.old is not None and reconfiguration is not None:
-            self.replace_link(change.old, change.new, reconfiguration)
-        else:
-            self._up(*change.new, reconfiguration)
+        at, old, new, path = change
+        if old is not None and new is not None:
+            reconfiguration = Reconfiguration(number, path)
+            kernel.call_at(to_ns(at), partial(self.break_link, *old, reconfiguration))
+            join = partial(self.replace_link, old, new, reconfiguration)
+            kernel.call_at(to_ns(at + self.parameters.repair_time), join)
+        elif old is not None:
+            kernel.call_at(to_ns(at), partial(self.break_link, *old, None))
+        elif new is not None:
+            kernel.call_at(to_ns(at), partial(self._up, *new, None))
 
     def _crash(self, node: int) -> None:
         neighbours = self.network.neighbours(node)

@@ -185,7 +185,7 @@ def plan_workload(
     if parameters.script:
         return _scripted(parameters, nodes)
     if parameters.content is not None:
-        return _contents(parameters, parameters.content, nodes, duration, seed)
+        return _contents(parameters, nodes, duration, seed)
     core = set(
         Chance(seed, "core").sample(range(nodes), round(parameters.core * nodes))
         if parameters.core < 1
@@ -200,14 +200,10 @@ def plan_workload(
     return workload
 
 
-def _contents(
-    parameters: WorkloadParameters,
-    content: ContentParameters,
-    nodes: int,
-    duration: float,
-    seed: int,
-) -> Workload:
+def _contents(parameters: WorkloadParameters, nodes: int, duration: float, seed: int) -> Workload:
     """Filters and events over attributes."""
+    content = parameters.content
+    assert content is not None
     # Here, as Arrow takes a while to load, and most workloads do without.
     from shoal.simulation.contents import WORKLOADS, Dps
 

@@ -19,7 +19,7 @@ import msgspec
 
 from shoal.content import AnyFilter, Filter
 from shoal.routing.messages import Carries
-from shoal.routing.reconfiguration.notified import Notified, NotifiedParameters
+from shoal.routing.reconfiguration.notified import Notified
 from shoal.routing.reconfiguration.timed import Seconds, Waiting
 from shoal.routing.subscription_forwarding import SubscriptionForwarding
 from shoal.stack import LOCAL, Contact, Message, NodeId, Reconfiguration, register
@@ -52,8 +52,7 @@ class Informed(Notified):
     """The old link's ends tell the new link's ends what need not be announced."""
 
     def __init__(self, routing: SubscriptionForwarding, parameters: InformedParameters) -> None:
-        notified = NotifiedParameters(parameters.unsubscription_timer, parameters.flush)
-        super().__init__(routing, notified)
+        super().__init__(routing, parameters)  # type: ignore[arg-type]  # has the same fields
         self.subscription_timer = parameters.subscription_timer
         self.tagged: dict[NodeId, Waiting] = {}
         """Per neighbour what is held back from it."""

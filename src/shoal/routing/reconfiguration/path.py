@@ -82,18 +82,14 @@ class ReconfigurationPath(ReconfigurationProtocol):
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         """A replaced link's entries wait for REC; any other break is a Strawman's."""
-        self._forget_link(neighbour)
+        for key in [key for key in self.ignore if key[0] == neighbour]:
+            del self.ignore[key]  # the reconfiguration that the link carried cannot finish
+            self._overlap(neighbour)
         self.routing.drop_neighbour(neighbour)
         if reconfiguration is None:
             self.remove_entries(neighbour)
         else:
             self.replaced[neighbour] = reconfiguration.id
-
-    def _forget_link(self, neighbour: NodeId) -> None:
-        """A link on a path in progress breaks: the reconfiguration it carried cannot finish."""
-        for key in [key for key in self.ignore if key[0] == neighbour]:
-            del self.ignore[key]
-            self._overlap(neighbour)
 
     def _overlap(self, neighbour: NodeId) -> None:
         self.overlaps += 1

@@ -56,8 +56,11 @@ class Timed(ReconfigurationProtocol):
         for filter in filters:
             routing.remove_entry(neighbour, filter)
         routing.drop_neighbour(neighbour)
-        if not routing.neighbours:
-            self._forget_pending()
+        if not routing.neighbours:  # there is nobody to unsubscribe from
+            for pending in self.pending.values():
+                if pending.timer is not None:
+                    pending.timer.cancel()
+            self.pending.clear()
             return
         if reconfiguration is None:
             self._unnamed -= 1
@@ -70,13 +73,6 @@ class Timed(ReconfigurationProtocol):
             pending.timer = self.host.after(self.unsubscription_timer, lambda: self.expire(key))
         else:
             self.expire(key)
-
-    def _forget_pending(self) -> None:
-        """An isolated dispatcher has nobody to unsubscribe from."""
-        for pending in self.pending.values():
-            if pending.timer is not None:
-                pending.timer.cancel()
-        self.pending.clear()
 
     def expire(self, key: int) -> None:
         """The unsubscription timer: withdraw what, by the present table, nobody here wants."""

@@ -16,39 +16,25 @@ line of text. Steps overlap freely. Then the trouble ends, the network heals and
 * :mod:`~shoal.simulation.chaos.trials`: all stacks there are; random histories, and shorter ones.
 """
 
-from shoal.simulation.chaos.history import DOMAIN, History, ImpossibleStep, Subject, failure
-from shoal.simulation.chaos.mesh import MeshHistory
-from shoal.simulation.chaos.recovery import RecoveryHistory
-from shoal.simulation.chaos.tree import TreeHistory
+from shoal.simulation.chaos.history import History, Subject, failure
 from shoal.simulation.chaos.trials import (
-    begin,
     describe,
     play,
-    random_steps,
     read,
     recovery_subjects,
-    replay,
     shrink,
     subjects,
     trial,
 )
 
 __all__ = [
-    "DOMAIN",
     "History",
-    "ImpossibleStep",
-    "MeshHistory",
-    "RecoveryHistory",
     "Subject",
-    "TreeHistory",
-    "begin",
     "describe",
     "failure",
     "play",
-    "random_steps",
     "read",
     "recovery_subjects",
-    "replay",
     "shrink",
     "subjects",
     "trial",

@@ -81,13 +81,14 @@ def _needs(subject: Subject) -> frozenset[str]:
 
 def begin(subject: Subject, seed: int) -> History:
     """A small random network with a stack on it."""
+    topology = _topology(subject)
     if subject.recovery:
-        return play(subject, recovery_ground(seed, subject), [])
-    if _topology(subject) == "abstract-tree":
-        return play(subject, tree_ground(seed), [])
-    if _topology(subject) == "air":
-        return play(subject, air_ground(seed), [])
-    return play(subject, mesh_ground(seed, "notice" in _needs(subject)), [])
+        ground = recovery_ground(seed, subject)
+    elif topology == "full-mesh":
+        ground = mesh_ground(seed, "notice" in _needs(subject))
+    else:
+        ground = tree_ground(seed) if topology == "abstract-tree" else air_ground(seed)
+    return play(subject, ground, [])
 
 
 def play(subject: Subject, ground: Mapping[str, Any], log: list[str]) -> History:

@@ -78,10 +78,10 @@ def carry_out(changes, state: State):
             link[node, k, s.CHANNEL] = a
         elif what == IS_LEAF:
             leaf[node, k] = a
-            for w in range(leaf_mask.shape[3]):
-                leaf_mask[node, k, 0, w] = ZERO
+            for w in range(leaf_mask.shape[2]):
+                leaf_mask[node, k, w] = ZERO
         elif what == LEAF_WISH:
-            leaf_mask[node, k, 0, a >> 6] |= bit_of(a)
+            leaf_mask[node, k, a >> 6] |= bit_of(a)
         else:
             for j in range(k, count - 1):
                 link[node, j] = link[node, j + 1]

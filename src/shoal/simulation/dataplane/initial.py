@@ -81,7 +81,7 @@ def make_state(
             leaf=np.zeros((nodes, slots), np.uint8),
             parent=np.full((nodes, 2), -1, np.int32),
             mask=np.zeros((nodes, slots, levels, pattern_words), np.uint64),
-            leaf_mask=np.zeros((nodes, slots, 1, leaf_words), np.uint64),
+            leaf_mask=np.zeros((nodes, slots, leaf_words), np.uint64),
             local=np.zeros((nodes, pattern_words), np.uint64),
             crashed=np.zeros(nodes, np.uint8),
             component=np.zeros(nodes, np.int32),

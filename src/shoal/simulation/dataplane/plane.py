@@ -166,7 +166,10 @@ class DataPlane(Plane):
             if status == s.DONE:
                 break
             if status == s.TWICE:
-                self._delivered_twice(state)
+                event, node = int(state.now[s.WRONG_EVENT]), int(state.now[s.WRONG_NODE])
+                publisher, sequence = state.events.publisher[event], state.events.sequence[event]
+                now = int(state.now[s.NOW]) / NANOSECONDS
+                raise delivered_twice(publisher, sequence, node, now)
             if status == s.FULL_QUEUE:
                 self._more_room(state)
             elif status == s.FULL_LOG:
@@ -198,33 +201,18 @@ class DataPlane(Plane):
         channels, before = state.channels, state.events.before
         times = state.logs.message_time[:count].tolist()
         for time, row in zip(times, state.logs.message[:count].tolist(), strict=True):
-            channel, event, hops, deterministic = row
-            message = self.forwarding.message(
-                self._event(event),
-                hops,
-                deterministic,
-                self._event(int(before[event])) if before[event] >= 0 else None,
-            )
-            self.recorder.messages.append(
-                (
-                    time,
-                    kind,
-                    int(channels.ends[channel, s.FROM]),
-                    int(channels.ends[channel, s.TO]),
-                    str(message),
-                )
-            )
+            channel, number, hops, deterministic = row
+            event, earlier = self._event(number), int(before[number])
+            carried = self._event(earlier) if earlier >= 0 else None
+            text = str(self.forwarding.message(event, hops, deterministic, carried))
+            source, target = channels.ends[channel, [s.FROM, s.TO]].tolist()
+            self.recorder.messages.append((time, kind, source, target, text))
 
     def _event(self, number: int) -> Event:
         """An event as objects know it."""
         events = self.mirror.state.events
         content = Patterns(self.workload.content(number))
         return Event(int(events.publisher[number]), int(events.sequence[number]), content)
-
-    def _delivered_twice(self, state: s.State) -> None:
-        event, node = int(state.now[s.WRONG_EVENT]), int(state.now[s.WRONG_NODE])
-        publisher, sequence = state.events.publisher[event], state.events.sequence[event]
-        raise delivered_twice(publisher, sequence, node, int(state.now[s.NOW]) / NANOSECONDS)
 
     def _more_room(self, state: s.State) -> None:
         """Twice as many messages on their way, and events."""

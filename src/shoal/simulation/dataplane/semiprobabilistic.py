@@ -24,6 +24,15 @@ _ROUNDING = np.uint64(ROUNDING)
 
 
 @kernel(inline="always")
+def leaf_wants(leaf_mask, node, k, bits, event):
+    """Whether a leaf wants the event; asked as ``direction_matches`` does, it takes 20% longer."""
+    common = ZERO
+    for w in range(leaf_mask.shape[2]):
+        common |= leaf_mask[node, k, w] & bits[event, w]
+    return common != ZERO
+
+
+@kernel(inline="always")
 def draw_some(picks, start, count, room, word):
     """Fisher-Yates on ``picks[start:start + count]``, as ``Chance.sample`` does it."""
     for i in range(room):
@@ -65,7 +74,7 @@ def choose(
     next_door = may_follow and horizon > 0
     for k in range(slots):
         if link[node, k, s.NEIGHBOUR] != sender and (
-            leaf[node, k] == 0 or direction_matches(leaf_mask, node, k, 0, bits, event)
+            leaf[node, k] == 0 or leaf_wants(leaf_mask, node, k, bits, event)
         ):
             if next_door and direction_matches(mask, node, k, 0, bits, event):
                 picks[chosen] = k

@@ -68,7 +68,7 @@ class Nodes(NamedTuple):
     mask: Words
     """[node, slot, level, word]: patterns in that direction; level is distance - 1."""
     leaf_mask: Words
-    """[node, slot, 0, word]: what a leaf wants."""
+    """[node, slot, word]: what a leaf wants."""
     local: Words
     """[node, word]: what the node itself wants."""
     crashed: Bytes
