@@ -26,8 +26,6 @@ from shoal.stack.message import Contact, Message
 
 LIFE: Final = 1 << 32
 """Numbers set aside for one life of a node, so that those of an earlier life are smaller."""
-LATEST: Final = 1 << 62
-"""Greater than every number."""
 REMEMBERED: Final = 256
 """Other trees, requesters and offers that a node remembers."""
 
@@ -151,7 +149,7 @@ class Member(Overlay):
             child.heard = self.host.now()
             if moved and hello.number >= child.number:
                 self.child_elsewhere(sender)
-        if moved and hello.number >= self.dropped.get(sender, LATEST):
+        if moved and sender in self.dropped and hello.number >= self.dropped[sender]:
             del self.dropped[sender]
         if sender == self.parent:
             if hello.beat > self.parent_beat and self.node not in hello.children:
