@@ -12,6 +12,7 @@ from air_world import AirWorld, Radio
 
 from shoal.overlay import maodv_label
 from shoal.overlay.maodv_label import Label
+from shoal.overlay.maodv_messages import Handover
 from shoal.stack import LOCAL, Message, NodeId
 
 SEEDS = int(os.environ.get("SHOAL_SEEDS", "60"))
@@ -56,6 +57,22 @@ def test_forged_messages_crash_no_node(overlay: str, monkeypatch: pytest.MonkeyP
             if world.lives:
                 life = draw.choice(list(world.lives.values()))
                 life.overlay.receive(*forged(draw, life))
+
+
+def test_a_handover_makes_no_node_its_own_parent() -> None:
+    world = AirWorld("witree", 0, nodes=2)
+    world.places = [(0.0, 0.0), (0.1, 0.0)]
+    for _ in range(2):
+        world.start(0)
+    world.settle(30.0)
+    child = next(life for life in world.lives.values() if life.overlay.parent != LOCAL)
+    member, parent = child.overlay, child.overlay.parent
+    label = world.lives[parent].overlay.label
+    # The world refuses a frame from a node to itself.
+    member.receive(parent, Handover(member.number, 1, label, 0.5, (), child.node, 1, -1))
+    assert member.parent == LOCAL
+    assert member.search is not None
+    assert member.search.target == LOCAL
 
 
 def forged(draw: Random, life: Radio) -> tuple[NodeId, Message]:
