@@ -289,12 +289,11 @@ class Member(Overlay):
 
     def describe(self) -> dict[str, Any]:
         """See :class:`~shoal.stack.layer.Overlay`."""
-        generation, leader, _, sequence, distance = self.label
+        generation, leader, tree, sequence, distance = self.label
         return {
-            "leader": leader if generation else None,
-            "generation": generation,
+            "colour": f"{generation}:{leader}.{tree}" if generation else "none",
             "sequence": sequence,
-            "distance": round(distance, 6),
+            "depth": round(distance, 6),
             "parent": shown_parent(self.parent, self.leading),
             "children": len(self.children),
         }
