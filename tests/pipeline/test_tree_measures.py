@@ -12,6 +12,7 @@ import shoal.pipeline.measure.compute  # noqa: F401  # registers all measures
 from shoal.experiments.frey_overlays import DHTREE
 from shoal.experiments.frey_overlays import DHTREE_CLAIMS as CLAIMS
 from shoal.experiments.frey_p2p import P2P, PAPER
+from shoal.overlay.maodv_search import REPAIRS
 from shoal.pipeline.judge.claims import Check, Claim, accepted
 from shoal.pipeline.measure.cases import Case
 from shoal.pipeline.measure.registry import find_measure
@@ -116,3 +117,23 @@ def test_frey_p2p_has_all_claims_of_its_chapters() -> None:
     }
     shown = {claim for figure in PAPER.figures for claim in figure.claims}
     assert shown <= {claim.id for claim in PAPER.claims}
+
+
+def test_reconnections_count_from_the_loss_as_the_orphan_notices_it() -> None:
+    lost = [(10.0, 1), (20.0, 2), (30.0, 1), (40.0, 3)]
+    found = [(11.0, 1, 1), (22.0, 2, 1), (31.5, 1, 2), (99.0, 3, 1)]  # the last is after the window
+    run = Run(
+        {"nodes": 5, "workload": {"publish_window": [0.0, 50.0]}},
+        {
+            "notes": [
+                {"time": at, "node": node, "what": "parent lost", "peer": 0, "value": ""}
+                for at, node in lost
+            ],
+            "links": [
+                {"time": at, "a": node, "b": 4, "change": "up", "repair": node * REPAIRS + count}
+                for at, node, count in found
+            ],
+        },
+    )
+    assert find_measure("reconnection_time")(run) == 1.0
+    assert find_measure("reconnected")(run, seconds=1.5) == pytest.approx(2 / 3)

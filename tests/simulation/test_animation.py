@@ -111,6 +111,22 @@ def test_radios_are_filmed_where_they_are_with_their_frames_and_losses() -> None
     ElementTree.fromstring(film.picture())
 
 
+@pytest.mark.parametrize("overlay", ["maodv", "witree"])
+def test_trees_of_radios_that_do_not_hear_each_other_have_their_own_colours(overlay: str) -> None:
+    places = [[0.0, 0.0], [50.0, 0.0], [900.0, 0.0], [950.0, 0.0]]
+    film, _ = filmed(
+        nodes=4,
+        topology={"name": "air", "places": places},
+        overlay={"name": overlay},
+        workload={"publish_rate": 0.0},
+        link={},
+        duration=20.0,
+    )
+    colours, depths, _ = zip(*(film.states[node] for node in range(4)), strict=True)
+    assert colours[0] == colours[1] != colours[2] == colours[3]
+    assert sorted(depths) == [0.0, 0.0, 1.0, 1.0]
+
+
 def filmed_not(film: Film) -> str:
     """The fingerprint of the same run, seen by nobody."""
     config = {

@@ -149,7 +149,7 @@ class MAODV(Searcher):
         path = handover.path
         if path and path[0] in self.children:
             self.hand_over(path, handover.far, handover.offer, handover.step)
-        elif not path and handover.far != LOCAL:
+        elif not path and handover.far not in (LOCAL, self.node):
             self.activate(handover.far, handover.offer)
         else:
             self.seek("handed", LOCAL, -1)

@@ -26,8 +26,6 @@ from shoal.stack.message import Contact, Message
 
 LIFE: Final = 1 << 32
 """Numbers set aside for one life of a node, so that those of an earlier life are smaller."""
-LATEST: Final = 1 << 62
-"""Greater than every number."""
 REMEMBERED: Final = 256
 """Other trees, requesters and offers that a node remembers."""
 
@@ -151,7 +149,7 @@ class Member(Overlay):
             child.heard = self.host.now()
             if moved and hello.number >= child.number:
                 self.child_elsewhere(sender)
-        if moved and hello.number >= self.dropped.get(sender, LATEST):
+        if moved and sender in self.dropped and hello.number >= self.dropped[sender]:
             del self.dropped[sender]
         if sender == self.parent:
             if hello.beat > self.parent_beat and self.node not in hello.children:
@@ -290,12 +288,11 @@ class Member(Overlay):
     # For those who watch
 
     def describe(self) -> dict[str, Any]:
-        generation, leader, _, sequence, distance = self.label
+        generation, leader, tree, sequence, distance = self.label
         return {
-            "leader": leader if generation else None,
-            "generation": generation,
+            "colour": f"{generation}:{leader}.{tree}" if generation else "none",
             "sequence": sequence,
-            "distance": round(distance, 6),
+            "depth": round(distance, 6),
             "parent": shown_parent(self.parent, self.leading),
             "children": len(self.children),
         }
