@@ -267,3 +267,21 @@ def test_an_unexpected_error_is_one_line_unless_asked(
     monkeypatch.setenv("SHOAL_TRACEBACK", "1")
     with pytest.raises(RuntimeError):
         run(SMALL)
+
+
+def test_what_is_allowed_and_probably_not_meant_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["simulate", "--nodes", "5", "--reconfiguration", "informed", "--set"]
+    assert run([*few, "reconfiguration.unsubscription_timer=5.0"]) == 0
+    assert "shoal: warning: reconfiguration 'informed': timers violate" in capsys.readouterr().err
+    assert run([*few, "topology.rate=5", "--duration", "2"]) == 0
+    said = capsys.readouterr()
+    assert "links are replaced from 3 to 7 s (topology.window), but events end at 2 s" in said.err
+    assert "warning" not in said.out
+    assert run(["simulate", "--nodes", "5"]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_only_all_is_a_hundred_percent() -> None:
+    from shoal.simulation.summary import percent
+
+    assert [percent(share) for share in (0.5, 0.99999, 1.0)] == ["50.00%", "99.99%", "100.00%"]

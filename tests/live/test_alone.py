@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from live_world import run, until
 
+import shoal
 import shoal.overlay
 import shoal.routing  # noqa: F401  # protocols are registered
 from patience import CONDITION
@@ -80,6 +81,18 @@ def test_who_is_alone_has_nobody_to_wait_for(
         await until(lambda: bool(reasons(caplog)), "it is refused")
         await stops(refused)
         await stops(other)
+
+    run(story())
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_all_brokers_of_a_network_of_one_know_a_subscription_at_once(overlay: str) -> None:
+    async def story() -> None:
+        broker = await started(overlay)
+        async with shoal.connect(broker.address) as bus, bus.subscribe("x > 1"):
+            async with asyncio.timeout(CONDITION):
+                await bus.settled()
+        await broker.stop()
 
     run(story())
 

@@ -254,6 +254,13 @@ def test_only_the_experiments_asked_for(spark: SparkSession) -> None:
     assert len(measure_all(ran.plan, ran.tables, asked)) == 0
 
 
+def test_a_measure_that_fails_is_named_with_the_variant(spark: SparkSession) -> None:
+    ran = Ran(spark, replace(FIGURE_5_4, variants=chosen("SM")))
+    asked = [Question("settled", {}, frozenset({ran.plan.first()["experiment"]}))]
+    with pytest.raises(PipelineError, match=r"failed: 'settled' of variant 'SM': KeyError"):
+        measure_all(ran.plan, ran.tables, asked)
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(PipelineError, match="unknown measure 'cost_per_rek'; did you mean"):
         find_measure("cost_per_rek")

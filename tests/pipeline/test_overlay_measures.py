@@ -112,6 +112,14 @@ def test_a_cycle_and_a_second_tree_are_seen() -> None:
     assert overlays.forest_size(told(STORY, [(0, 2), (3, 4)])) == 2
 
 
+def test_a_link_made_and_broken_in_one_instant_is_as_it_was_before() -> None:
+    changes = [(0.0, "up", 0, 1), (2.0, "up", 1, 2), (2.0, "down", 1, 2)]
+    changes += [(3.0, "down", 0, 1), (3.0, "up", 0, 1), (4.0, "up", 1, 2)]
+    rows = [{"time": t, "change": c, "a": a, "b": b, "repair": None} for t, c, a, b in changes]
+    assert Run({}, {"links": rows[:5]}).final_links == [(0, 1)]
+    assert Run({}, {"links": rows}).final_links == [(0, 1), (1, 2)]
+
+
 def test_traffic_is_counted_per_node_that_is_up(run: Run) -> None:
     over_time = dict(overlays.traffic_per_node_over_time(run))
     assert over_time[0.0] == 4.0

@@ -30,6 +30,7 @@ from shoal.cli.doctor import doctor
 from shoal.cli.filter import filter_app
 from shoal.cli.match import match
 from shoal.cli.measures import measures
+from shoal.cli.output import warn
 from shoal.cli.protocols import protocols
 from shoal.cli.pub import pub
 from shoal.cli.report import report
@@ -131,8 +132,7 @@ def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: 
     if not issubclass(category, FilterWarning):
         _show_warning(message, category, *where, **more)
         return
-    typer.secho("shoal: warning: ", fg=typer.colors.YELLOW, bold=True, nl=False, err=True)
-    typer.echo(" ".join(str(message).split()), err=True)
+    warn(str(message))
 
 
 _show_warning = warnings.showwarning

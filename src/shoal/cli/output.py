@@ -43,6 +43,12 @@ def table(
     return found
 
 
+def warn(text: str) -> None:
+    """One line on standard error about what is allowed, and probably not meant."""
+    typer.secho("shoal: warning: ", fg=typer.colors.YELLOW, bold=True, nl=False, err=True)
+    typer.echo(" ".join(text.split()), err=True)
+
+
 def print_json(value: object) -> None:
     """One JSON document on standard output; NaN and infinities, which JSON has not, are null."""
     import msgspec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.output import JsonOption, console, print_json, table
+from shoal.cli.output import JsonOption, console, print_json, table, warn
 from shoal.cli.settings import assign
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ def simulate(
         if not os.access(animate.parent, os.W_OK):  # better now than after the run
             raise typer.BadParameter(f"cannot write to {animate.parent}; choose another folder")
     config = parse_config(raw)
+    for text in config.warnings():
+        warn(text)
     if out is not None:
         _check_writable(out)
     film = Film()

@@ -86,6 +86,8 @@ class Departures:
         self.absent: dict[NodeId, Held] = {}
         self.whole = False
         """Whether clients are let in."""
+        self._others = bool(broker.settings.contacts())
+        """There are other brokers: some were to be joined, or one was a neighbour."""
         self._cut_off = False
         """All links were lost at some time, and no client has been told so far."""
         self._waiting: list[Callable[[], None]] = []
@@ -96,7 +98,8 @@ class Departures:
         """Whether there is no link although other brokers are known to be there."""
         broker = self._broker
         overlay = broker.layers.overlay
-        return overlay is not None and not broker.links and not overlay.complete()
+        cut_off = overlay is not None and not broker.links and not overlay.complete()
+        return cut_off and self._others
 
     # Coming
 
@@ -128,6 +131,7 @@ class Departures:
 
     def link_up(self) -> None:
         """The overlay has made a link."""
+        self._others = True
         if self._cut_off:
             self._cut_off = False
             for session in self._broker.sessions:

@@ -120,7 +120,7 @@ class Access:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise LiveError(f"access file {path}: {error}") from None
         except msgspec.ValidationError as error:
-            raise LiveError(f"access file {path}: {plain(error)}") from None
+            raise LiveError(f"access file {path}: {plain(error, _File)}") from None
         for rule in entries:
             try:
                 for filter in Principal(rule.name, rule).filters:

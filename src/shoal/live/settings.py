@@ -298,7 +298,7 @@ def settings_from(raw: dict[str, Any]) -> Settings:
     try:
         return msgspec.convert(raw, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:
-        raise LiveError(plain(error)) from None
+        raise LiveError(plain(error, Settings)) from None
 
 
 def _path(wanted: type, value: object) -> Path:

@@ -33,6 +33,7 @@ from shoal.pipeline.report.page import Reproduced, write_report
 from shoal.pipeline.simulate.sweep import SweepOutcome, sweep
 from shoal.pipeline.spark.session import check_master, spark_session
 from shoal.pipeline.tables.dataframes import Tables
+from shoal.simulation import parse_config
 
 USUAL: Final = ("delivery", "all_messages_per_event", "overhead", "misrouted", "settle_time")
 """The measures of an experiment that names none."""
@@ -80,6 +81,8 @@ def study(
     keep_plan(planned, out)
     runs = [replace(run, variant=_label(run, experiment.axis)) for run in planned]
     progress = ConsoleProgress()
+    for text in dict.fromkeys(text for run in planned if run.seed == 0 for text in _warnings(run)):
+        progress.note(f"warning: {text}")
     progress.stage("Starting Spark")
     with spark_session(master, out) as spark:
         swept = sweep(spark, planned, out, retry=retry, progress=progress)
@@ -93,6 +96,11 @@ def study(
     result = Reproduced(paper, tier, (), samples, runs, swept, tuple(command))
     report = write_report([result], out)
     return Study(experiment.title, rows, measures, units, swept, report, out)
+
+
+def _warnings(run: PlannedRun) -> list[str]:
+    found = parse_config(json.loads(run.configuration)).warnings()
+    return [f"variant '{run.variant}': {text}" for text in found]
 
 
 def _label(run: PlannedRun, axis: str | None) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -15,7 +15,7 @@ from shoal.record import TABLES
 from shoal.simulation.modules import load_module
 from shoal.simulation.workload import WorkloadParameters
 from shoal.stack import StackError, protocols
-from shoal.stack.registry import Choice, Stack, build, choice, find, plain, suggestion
+from shoal.stack.registry import Choice, Kind, Stack, build, choice, find, plain, suggestion
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
@@ -112,6 +112,18 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             topology=choice("topology", self.topology),
         )
 
+    def warnings(self) -> list[str]:
+        """What is allowed but unwise about this run, one line each."""
+        stack = self.stack()
+        found, topology = stack.warnings(), stack.parameters["topology"]
+        start, end = getattr(topology, "window", (0.0, 0.0))
+        if getattr(topology, "rate", 0.0) and start >= self.duration:
+            found.append(
+                f"links are replaced from {start:g} to {end:g} s (topology.window), but events end "
+                f"at {self.duration:g} s (duration): none meets a repair"
+            )
+        return found
+
 
 _SECTIONS: dict[str, type[msgspec.Struct]] = {
     "link": LinkParameters,
@@ -123,6 +135,11 @@ _SECTIONS: dict[str, type[msgspec.Struct]] = {
 def parse_config(raw: Mapping[str, Any]) -> RunConfig:
     """A configuration from plain data, wholly checked; errors name the key and what is wrong."""
     _check_keys(raw, RunConfig, "")
+    for kind in get_args(Kind):
+        if isinstance(name := raw.get(kind), str):
+            raise StackError(
+                f'{kind}: expected `table`, got `str`; name a protocol by {kind}.name = "{name}"'
+            )
     raw = _with_reach(raw)
     for section, kind in _SECTIONS.items():
         if isinstance(raw.get(section), Mapping):
@@ -152,7 +169,7 @@ def _convert(raw: Mapping[str, Any]) -> RunConfig:
     try:
         return msgspec.convert(raw, RunConfig)
     except msgspec.ValidationError as error:
-        raise StackError(plain(error)) from None
+        raise StackError(plain(error, RunConfig)) from None
 
 
 def check_links(stack: Stack) -> None:

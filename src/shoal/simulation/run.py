@@ -39,7 +39,7 @@ from shoal.simulation.player import Player
 from shoal.simulation.radio_range import RadioRange
 from shoal.simulation.recorder import Recorder
 from shoal.simulation.static_tree import StaticTree
-from shoal.simulation.summary import Summary, summarise
+from shoal.simulation.summary import Summary, percent, summarise
 from shoal.simulation.topology import tree_diameter
 from shoal.simulation.tree import AbstractTree
 from shoal.simulation.workload import plan_workload
@@ -83,7 +83,7 @@ class RunResult:
 
     def __repr__(self) -> str:
         summary = self.summary()
-        share = "" if summary.delivery is None else f", {summary.delivery:.1%} delivered"
+        share = "" if summary.delivery is None else f", {percent(summary.delivery)} delivered"
         events = "" if summary.events is None else f", {summary.events:,} events{share}"
         return (
             f"<RunResult {self.run_id}: {self.nodes:,} nodes{events}, {self.messages:,} messages>"

@@ -36,7 +36,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     delivery: float | None
     """The share of the deliveries due that were made."""
     messages: int
-    messages_per_event: float | None
+    all_messages_per_event: float | None
+    """Messages of all kinds for each event published, as the measure of that name."""
     lost: int
     """Messages lost on their way."""
     links_replaced: int
@@ -55,12 +56,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         """Names and values, as a person reads them."""
         facts = []
         if self.events is not None and self.owed is not None and self.received is not None:
-            share = "" if self.delivery is None else f" ({self.delivery:.2%})"
+            share = "" if self.delivery is None else f" ({percent(self.delivery)})"
             facts.append(("events published", f"{self.events:,}"))
             made = f"{self.received:,} of {self.owed:,}{share}"
             facts.append(("deliveries made of those owed", made))
-        if self.messages_per_event is not None:
-            facts.append(("messages per event", f"{self.messages_per_event:,.1f}"))
+        if self.all_messages_per_event is not None:
+            facts.append(("all messages per event", f"{self.all_messages_per_event:,.1f}"))
         facts.append(("links replaced", f"{self.links_replaced:,}"))
         facts.append(("messages lost on their way", f"{self.lost:,}"))
         if self.diameter is not None:
@@ -104,6 +105,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return f"<table>{facts}</table><table><tr>{head}</tr>{kinds}</table>"
 
 
+def percent(share: float) -> str:
+    """A share in two digits; 100.00% is nothing but all."""
+    return f"{share if share == 1 else min(share, 0.9999):.2%}"
+
+
 def summarise(result: RunResult) -> Summary:
     """Sum up a run from its tables."""
     events = owed = received = delivery = None
@@ -120,7 +126,7 @@ def summarise(result: RunResult) -> Summary:
         received=received,
         delivery=delivery,
         messages=result.messages,
-        messages_per_event=result.messages / events if events else None,
+        all_messages_per_event=result.messages / events if events else None,
         lost=result.lost,
         links_replaced=result.reconfigurations,
         diameter=result.diameter,

@@ -53,6 +53,15 @@ def parameters(struct: type[msgspec.Struct]) -> list[Parameter]:
     return found
 
 
+def allowed(struct: type[msgspec.Struct], path: str) -> str:
+    """The values that a field may have, in words; its path is dotted. Empty if there is no such."""
+    kind: Any = struct
+    for name in path.split("."):
+        fields = msgspec.structs.fields(kind) if hasattr(kind, "__struct_fields__") else ()
+        kind = next((field.type for field in fields if field.name == name), None)
+    return _words(types.type_info(kind))[0] if kind is not None else ""
+
+
 def field_docstrings(struct: type) -> dict[str, str]:
     """The docstring below each field of a class and of those that it extends."""
     found: dict[str, str] = {}

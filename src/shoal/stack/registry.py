@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from shoal.stack.describe import allowed
 from shoal.stack.node import Node
 
 if TYPE_CHECKING:
@@ -243,7 +244,9 @@ def build(
         routing=found["routing"],
         reconfiguration=found.get("reconfiguration"),
         recovery=found.get("recovery"),
-        parameters={kind: validate(found[kind], chosen[kind].parameters) for kind in chosen},
+        parameters={
+            kind: validate(found[kind], chosen[kind].parameters, found.values()) for kind in chosen
+        },
     )
     _check_needs(stack)
     return stack
@@ -302,23 +305,31 @@ def _check_needs(stack: Stack) -> None:
         )
 
 
-def validate(protocol: Protocol, parameters: Mapping[str, Any]) -> Any:
-    """A protocol's parameters as its own type; an unknown name or a bad value is an error."""
+def validate(
+    protocol: Protocol, parameters: Mapping[str, Any], beside: Iterable[Protocol] = ()
+) -> Any:
+    """A protocol's parameters as its own type; an unknown name or a bad value is an error.
+
+    The error also names the protocol ``beside`` it in the stack that has such a parameter.
+    """
     known = list(protocol.parameters.__struct_fields__)
     for name in parameters:
         if name not in known:
-            raise StackError(
-                f"{protocol.kind} '{protocol.name}' has no parameter '{name}'"
-                f"{suggestion(name, known)}"
-            )
+            there = [p.kind for p in beside if name in p.parameters.__struct_fields__]
+            hint = f"; did you mean {there[0]}.{name}?" if there else suggestion(name, known)
+            raise StackError(f"{protocol.kind} '{protocol.name}' has no parameter '{name}'{hint}")
     try:
         return msgspec.convert(dict(parameters), protocol.parameters)
     except msgspec.ValidationError as error:
-        raise StackError(f"{protocol.kind} '{protocol.name}': {plain(error)}") from None
+        told = plain(error, protocol.parameters)
+        raise StackError(f"{protocol.kind} '{protocol.name}': {told}") from None
 
 
-def plain(error: msgspec.ValidationError) -> str:
+def plain(error: msgspec.ValidationError, struct: type[msgspec.Struct]) -> str:
     """A msgspec complaint in a user's words: the parameter first, then what is wrong."""
-    text = str(error)
-    what, _, where = text.partition(" - at `$.")
-    return f"{where.rstrip('`')}: {what[0].lower()}{what[1:]}" if where else text
+    what, _, where = str(error).partition(" - at `$.")
+    what = what.replace("`object | null`", "`table`").replace("`object`", "`table`")
+    what, where = what.replace("`array`", "`list`"), where.rstrip("`")
+    if "enum value" in what and (words := allowed(struct, where)):
+        what += f"; give {words}"
+    return f"{where}: {what[0].lower()}{what[1:]}" if where else what

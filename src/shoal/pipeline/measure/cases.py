@@ -36,6 +36,10 @@ class Case(Measure):
         self.tables = tables
 
 
+class MeasureError(Exception):
+    """A case cannot be computed of a run, for instance since that ran other protocols."""
+
+
 PLAN = "plan"
 """The table that says of which experiments and variants a run is."""
 
@@ -60,9 +64,7 @@ def evaluate(
         for row in planned:  # several experiments may have the same run
             about = {name: row[name] for name in ("experiment", "variant", "seed")}
             for want in wanted[row["experiment"]]:
-                outcome = find_measure(want.measure)(run, **want.parameters)
-                single = outcome is None or isinstance(outcome, int | float)
-                points = [(row["x"], outcome)] if single else outcome
+                points = _points(want, run, row["variant"], row["x"])
                 rows += [
                     {"measure": want.key, **about, "x": x, "value": value} for x, value in points
                 ]
@@ -86,6 +88,20 @@ def _run_by_run(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, list[An
             start += length
     if current is not None:
         yield tables
+
+
+def _points(
+    want: Question, run: Run, variant: str, x: float | None
+) -> list[tuple[float | None, Value]]:
+    """Value of a case at the run's x, or values at points of its own."""
+    try:
+        outcome = find_measure(want.measure)(run, **want.parameters)
+        if outcome is None or isinstance(outcome, int | float):
+            return [(x, outcome)]
+        return list(outcome)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise MeasureError(f"'{want.measure}' of variant '{variant}': {why}") from error
 
 
 def summed(counts: Iterable[float]) -> Value:

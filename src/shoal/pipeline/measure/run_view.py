@@ -68,13 +68,18 @@ class Run:
     @cached_property
     def final_links(self) -> list[Edge]:
         """The tree at the end."""
-        links = dict.fromkeys(frozenset(edge) for edge in self.initial_links)
+        links: dict[frozenset[int], None] = {}
+        fleeting: dict[frozenset[int], float] = {}
+        """Links made and broken in one instant, in which breaks are sorted before what is made."""
         for change in self.links:
             edge = frozenset((change["a"], change["b"]))
-            if change["change"] == "down":
+            if change["change"] == "up":
+                if fleeting.get(edge) != change["time"]:
+                    links[edge] = None
+            elif edge in links:
                 del links[edge]
             else:
-                links[edge] = None
+                fleeting[edge] = change["time"]
         return [(min(edge), max(edge)) for edge in links]
 
     @cached_property
