@@ -13,7 +13,7 @@ from live_world import run, until
 
 import shoal
 import shoal.overlay
-import shoal.routing  # noqa: F401  # protocols are registered
+import shoal.routing  # protocols are registered
 from patience import CONDITION
 from shoal.live import Broker
 from shoal.live.processes import free_port

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from patience import STORY
@@ -169,10 +171,27 @@ def test_top_into_a_pipe_is_plain_and_cuts_nothing_off() -> None:
         ran = shoal("top", "--broker", first, "--count", "2", "--interval", "0.1")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("1 broker") == 2, "once per look"
-    assert ran.stdout.count(name) == 2
+    assert ran.stdout.count(f"{name} {first}") == 2
     assert not set(ran.stdout) & set("─━│┃╷╵\x1b")
     heads = [line.split() for line in ran.stdout.splitlines() if line.startswith("broker ")]
     assert heads[0][-3:] == ["CPU", "%", "MB"]
+
+
+def test_a_row_of_top_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    from shoal.cli.top import view
+    from shoal.live.status import Status
+
+    with broker() as (first, _):
+        told = shoal("top", "--broker", first, "--json").stdout
+    (state,) = msgspec.json.decode(told, type=list[Status])
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    screen = Console(width=80, record=True, file=StringIO())
+    screen.print(view({state.node: state}, {}))
+    lines = [line.split() for line in screen.export_text().splitlines()]
+    assert "links ents /s /s /s ters tries ued ing ped % MB" in {" ".join(x[1:]) for x in lines}
+    assert any(line[:3] == [state.name, "0", "1"] and len(line) == 13 for line in lines), lines
 
 
 def test_top_finds_the_brokers_of_a_routing_without_links() -> None:

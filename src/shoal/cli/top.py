@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from shoal.live.client import Bus
     from shoal.live.status import Reached, Status
 
+HEADINGS: Final = (
+    *("links", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries"),
+    *("queued", "waiting", "dropped", "CPU %", "MB"),
+)
+NARROW: Final = (
+    *("links", "cli-\nents", "pub\n/s", "deliv\n/s", "fwd\n/s", "fil-\nters", "en-\ntries"),
+    *("que-\nued", "wait-\ning", "drop-\nped", "CPU\n%", "MB"),
+)
+"""The same on two lines, so that a broker's row fits eighty columns."""
 NO_LINKS: Final = "This routing keeps no links: brokers are those connected just now."
 
 
@@ -106,21 +115,21 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
     boxed: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": 0} if sys.stdout.isatty() else {}
     recovering = any(state.recovery for state in found.values())
     recording = any(state.recording != "off" for state in found.values())
-    # Narrow enough for a hundred columns: address and overlay stand below the name.
     brokers = table(
-        *("broker", "links", "clients", "pub/s", "deliv/s", "fwd/s", "filters", "entries"),
-        *("queued", "waiting", "dropped", "CPU %", "MB"),
+        "broker",
+        *(NARROW if boxed else HEADINGS),
         *(["lost"] if recovering else []),
         *(["recording"] if recording else []),
         title="1 broker" if len(found) == 1 else f"{len(found)} brokers",
         **boxed,
     )
     brokers.columns[0].no_wrap = True
+    overlays = table("broker", "overlay", left=2, **boxed)
     links = table(
         *("from", "to", "up for", "sent", "received", "waiting", "dropped", "clock"),
         title="links",
         left=2,
-        **({**boxed, "padding": (0, 1)} if boxed else {}),
+        **boxed,
     )
     for node, state in sorted(found.items()):
         old = before.get(node)
@@ -131,7 +140,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
 
         same = old or state
         brokers.add_row(
-            f"{state.name}\n[dim]{state.address}[/]{_overlay(state)}",
+            f"{state.name}\n[dim]{state.address}[/]" if boxed else f"{state.name} {state.address}",
             str(len(state.links)),
             str(len(state.clients)),
             rate(state.published, same.published),
@@ -140,13 +149,14 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             f"{state.filters:,}",
             f"{state.entries:,}",
             f"{sum(client.queued for client in state.clients):,}",
-            f"{state.waiting / 1e6:.0f}/{state.room / 1e6:.0f} MB",
+            f"{state.waiting / max(state.room, 1):.0%}",
             f"{sum(c.dropped for c in state.clients) + sum(li.dropped for li in state.links):,}",
             f"{100 * (state.cpu - same.cpu) / span:.0f}" if span > 0 else "–",
             f"{state.memory / 1e6:.0f}",
             *([_lost(state.recovery)] if recovering else []),
             *([state.recording] if recording else []),
         )
+        overlays.add_row(state.name, _overlay(state))
         for link in state.links:
             if node < link.node or link.node not in found:
                 links.add_row(
@@ -161,21 +171,18 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
                 )
     if not any("/" in state.stack.partition(" ")[0] for state in found.values()):  # no overlay
         return Group(brokers, "", NO_LINKS)
-    return Group(brokers, "", links)
+    return Group(brokers, "", links, "", overlays)
 
 
 def _overlay(state: Status) -> str:
-    """The overlay's state on lines of its own; of a list, its length."""
-    from textwrap import wrap
-
+    """The overlay's state in a line; of a list, its length."""
     from rich.markup import escape
 
     told = {
         name: len(value) if isinstance(value, list) else value
         for name, value in state.overlay.items()
     }
-    lines = [wrap(f"{name}: {value}", 44, subsequent_indent="  ") for name, value in told.items()]
-    return "".join(f"\n[dim]{escape(line)}[/]" for part in lines for line in part)
+    return escape("; ".join(f"{name}: {value}" for name, value in told.items()))
 
 
 def _lost(told: dict[str, float]) -> str:
