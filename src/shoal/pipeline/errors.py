@@ -37,6 +37,5 @@ def writing(place: str) -> Iterator[None]:
 
 def python_error(text: str) -> str | None:
     """The last line of Spark's text that names an error of Python, if there is one."""
-    named = re.compile(r"\s*[\w.]*(Error|Exception): ")
-    lines = [line for line in text.splitlines() if named.match(line)]
+    lines = [line for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception): ", line)]
     return lines[-1].strip() if lines else None
