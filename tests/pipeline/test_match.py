@@ -314,6 +314,40 @@ def test_json_with_dots_broken_lines_and_other_cases(spark: SparkSession, tmp_pa
     assert "there is 'Speed', but filters read names in lower case" in asked
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "events", "malformed"),
+    [
+        ("empty.csv", "", 0, 0),
+        ("head.csv", "room,note\n", 0, 0),
+        ("other.csv", "room,note\nlab,dry\nlab\n", 1, 1),
+        ("empty.json", "", 0, 0),
+        ("broken.json", "no JSON\n", 0, 1),
+    ],
+)
+def test_files_without_rows_or_without_what_filters_ask_for(
+    spark: SparkSession, tmp_path: Path, name: str, text: str, events: int, malformed: int
+) -> None:
+    (tmp_path / name).write_text(text)
+    subscriptions = write_subscriptions(tmp_path / "subscriptions.parquet", ["speed > 7"])
+    found = match_files(spark, tmp_path / name, subscriptions, tmp_path / "out")
+    assert (found.events, found.matches, found.malformed) == (events, 0, malformed)
+
+
+def test_subscriptions_without_a_row_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text("speed\n8\n")
+    (tmp_path / "none.csv").write_text("")
+    with pytest.raises(PipelineError, match="no column 'id'; the file is empty or has no rows"):
+        match_files(spark, tmp_path / "events.csv", tmp_path / "none.csv", tmp_path / "out")
+    with pytest.raises(PipelineError, match=r"no column 'it'; there are: speed$"):
+        match_files(
+            spark,
+            tmp_path / "events.csv",
+            write_subscriptions(tmp_path / "subscriptions.parquet", ["speed > 7"]),
+            tmp_path / "out",
+            event_id="it",
+        )
+
+
 def test_times_and_dates_in_parquet(spark: SparkSession, tmp_path: Path) -> None:
     at = datetime.datetime(2026, 11, 17, 8, 30, 0, 250_000, datetime.UTC)
     table = pa.table(

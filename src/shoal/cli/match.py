@@ -13,7 +13,8 @@ def match(
     subscriptions: Annotated[Path, typer.Argument(help="Subscriptions: an id and a filter each.")],
     out: Annotated[Path, typer.Option(help="A new folder for the result, in Parquet.")],
     event_id: Annotated[
-        str | None, typer.Option(help="The events' id column; without one they are numbered.")
+        str | None,
+        typer.Option(help="The events' id column; without one, numbers: in Parquet the rows'."),
     ] = None,
     id_column: Annotated[str, typer.Option("--id", help="The subscriptions' id column.")] = "id",
     filter_column: Annotated[

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.match.worker import (
     EVENT,
+    EVENT_NUMBER,
     MALFORMED,
     MATCHES,
     SUBSCRIPTION,
@@ -65,7 +66,7 @@ class Stored:
 
 def store(
     subscriptions: DataFrame,
-    folder: Path,
+    folder: Path | str,
     *,
     id_column: str = "id",
     filter_column: str = "filter",
@@ -89,6 +90,7 @@ def store(
     spark = subscriptions.sparkSession
     shards = max(1, -(-count // shard))
     readers = max(shards, min(4 * cores(spark), -(-count // WORTH_A_TASK)))
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     kind = chosen.schema["id"].dataType
     read = chosen.repartition(readers).mapInArrow(
@@ -122,7 +124,7 @@ def match(
     id_column: str = "id",
     filter_column: str = "filter",
     output: Output = "pairs",
-    folder: Path | None = None,
+    folder: Path | str | None = None,
 ) -> DataFrame:
     """The (event, subscription) pairs that match, or how many per event.
 
@@ -144,7 +146,7 @@ def match_stream(
     events: DataFrame,
     subscriptions: Callable[[], DataFrame],
     sink: Callable[[DataFrame, int], None],
-    folder: Path,
+    folder: Path | str,
     *,
     event_id: str = "id",
     output: Output = "pairs",
@@ -165,7 +167,7 @@ def match_stream(
         ).collect()[0]
         if tuple(mark) != held["mark"]:
             held["version"] += 1
-            stored = store(now, folder / f"subscriptions-{held['version']}")
+            stored = store(now, Path(folder) / f"subscriptions-{held['version']}")
             if held["stored"] is not None:
                 shutil.rmtree(held["stored"].folder, ignore_errors=True)
             held["mark"], held["stored"] = tuple(mark), stored
@@ -179,8 +181,10 @@ def column(frame: DataFrame, name: str, what: str) -> Any:
     from pyspark.sql import functions as F  # noqa: N812  # as above
 
     if name not in frame.columns:
+        there = ", ".join(each for each in frame.columns if each != MALFORMED)
         raise PipelineError(
-            f"the {what} have no column {name!r}", f"there are: {', '.join(frame.columns)}"
+            f"the {what} have no column {name!r}",
+            f"there are: {there}" if there else "the file is empty or has no rows: give another",
         )
     return F.col(_quoted(name))
 
@@ -210,7 +214,11 @@ def readable_columns(
     if event_id is not None and event_id not in wanted:
         column(events, event_id, "events")
         wanted.append(event_id)
-    wanted += [MALFORMED] if MALFORMED in events.columns else []
+    if MALFORMED in events.columns:
+        # Spark reads no file for that column alone: some other comes along.
+        others = [name for name in events.columns if name not in (MALFORMED, EVENT_NUMBER)]
+        wanted += others[:1] if not set(wanted) & set(others) else []
+        wanted.append(MALFORMED)
     columns = [F.col(_quoted(name)).alias(f"c{number}") for number, name in enumerate(wanted)]
     return events.select(*columns), wanted
 

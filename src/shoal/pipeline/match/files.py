@@ -21,6 +21,7 @@ from shoal.pipeline.match.values import convertible
 from shoal.pipeline.match.worker import (
     BATCH,
     EVENT_NUMBER,
+    MALFORMED,
     Output,
     named,
     read_row_groups,
@@ -121,7 +122,7 @@ def _written(
         read_them = partial(read_row_groups, columns=some, event_id=event_id)
         return tasks.mapInArrow(partial(run, read=read_them), schema), columns
     frame = read(spark, events, "events")
-    columns = frame.columns
+    columns = [name for name in frame.columns if name != MALFORMED]
     if event_id is not None:
         column(frame, event_id, "events")
     else:

@@ -40,6 +40,8 @@ def read(spark: SparkSession, path: Path, what: str) -> DataFrame:
     else:
         schema = reader.json(literal).schema
     fields = [field for field in schema.fields if field.name != MALFORMED]
+    if not fields:  # nothing is a row: the file is empty, or no line of it is JSON
+        return spark.read.text(literal).withColumnRenamed("value", MALFORMED)
     reader = reader.schema(StructType([*fields, StructField(MALFORMED, StringType())]))
     return reader.csv(literal) if kind == "csv" else reader.json(literal)
 

@@ -36,10 +36,6 @@ class Case(Measure):
         self.tables = tables
 
 
-class MeasureError(Exception):
-    """A case cannot be computed of a run, for instance since that ran other protocols."""
-
-
 PLAN = "plan"
 """The table that says of which experiments and variants a run is."""
 
@@ -101,7 +97,7 @@ def _points(
         return list(outcome)
     except Exception as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise MeasureError(f"'{want.measure}' of variant '{variant}': {why}") from error
+        raise RuntimeError(f"'{want.measure}' of variant '{variant}': {why}") from error
 
 
 def summed(counts: Iterable[float]) -> Value:

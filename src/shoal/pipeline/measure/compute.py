@@ -153,7 +153,7 @@ def _answer(part: Part) -> pa.Table:
     except PySparkException as error:
         cause = python_error(str(error)) or type(error).__name__
         raise PipelineError(
-            f"a measure failed: {cause.rpartition('MeasureError: ')[2]}",
+            f"a measure failed: {cause.removeprefix('RuntimeError: ')}",
             "mend it or leave it out (some measures are for certain protocols), and run again",
         ) from None
 
