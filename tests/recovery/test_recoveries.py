@@ -12,6 +12,7 @@ from shoal.recovery.gossip import Gossip
 from shoal.recovery.messages import Compare, Digest, Follow, Hole, Missing, Reply, Request, Tally
 from shoal.simulation import chaos as trouble
 from shoal.simulation import parse_config, simulate
+from shoal.simulation.kernel import to_ns
 from shoal.simulation.run import Simulation
 from shoal.stack import Contact, StackError, protocols
 
@@ -250,6 +251,7 @@ def test_the_work_for_others_is_bounded_whatever_they_ask(kind: str) -> None:
     assert me is not None
     for sequence in range(1000):
         me.publish(Event(1, sequence, Patterns((2,))))
+    simulation.kernel.run(simulation.kernel.now + to_ns(1.0))
     held = tuple((1, sequence) for sequence in range(1000))
     filters = tuple(Costly(number) for number in range(64))
     for number in range(100):

@@ -111,7 +111,7 @@ class Copies(Recovery):
 
     def keep(self, event: Event, time: float) -> None:
         """Keep an event for others."""
-        self.buffer.add(event, time)
+        self.buffer.add(event, time, self.host.pack(event))
 
     def held(self, filter: Filter, age: float) -> list[Event]:
         """The events kept here that match and are no older than so many seconds."""
@@ -205,7 +205,7 @@ class Copies(Recovery):
                 self.withheld += 1
                 return
             for kept in some:
-                self.buffer.elsewhere(kept.event.id)
+                self.buffer.elsewhere((kept.publisher, kept.sequence))
             pairs = tuple([(kept.event, max(now - kept.time, 0.0)) for kept in some])
             self.reply_bytes += size
             self.host.send_direct(self.contact_of(node), Reply(pairs, refused))
