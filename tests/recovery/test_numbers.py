@@ -63,10 +63,10 @@ def test_after_the_last_number_exactly_what_is_missing_is_known_to_be(
             missing.append(made)
         elif delayed:
             late.append(made)
-        elif not losses.next_came(made, most):
+        elif not losses.next_came(made, PUBLISHER, made.sequence, most):
             losses.arrived(made, numbers, 1.0, len(made.marks) < most * MARK_BYTES)
     for made in data.draw(st.permutations(late)):
-        if not losses.next_came(made, most):
+        if not losses.next_came(made, PUBLISHER, made.sequence, most):
             losses.arrived(made, losses.matching(made), 1.0, len(made.marks) < most * MARK_BYTES)
     for index, count, sequence in numbering.tails(2.0).get(FOLLOWER, []):
         losses.told(PUBLISHER, index, count, sequence, 2.0)
@@ -146,7 +146,7 @@ def test_what_is_no_mark_numbers_nothing() -> None:
     begin(numbering, losses, [Pattern(1)])
     for junk in (b"x", b"x" * 13, b"\xff" * MARK_BYTES):
         event = Event(PUBLISHER, 3, Patterns((1,)), b"", junk)
-        assert not losses.next_came(event, 16)
+        assert not losses.next_came(event, PUBLISHER, event.sequence, 16)
         losses.arrived(event, [0], 0.0, True)
         assert not list(losses.all())
 
@@ -199,7 +199,7 @@ def test_a_publisher_that_starts_again_and_knows_one_filter_only_loses_no_count(
     losses.started(PUBLISHER, Start(known, followed.index, -1, 0, -1, 0), 0.0, 0.0)
     made = Event(PUBLISHER, 0, Attributes({"x": 2}))
     made = Event(PUBLISHER, 0, made.content, b"", again.marks(made, 1.0))
-    assert not losses.next_came(made, 16)
+    assert not losses.next_came(made, PUBLISHER, made.sequence, 16)
     losses.arrived(made, losses.matching(made), 1.0, room=True)
     later = again.follow(other, FOLLOWER, 2.0)
     assert later is not None

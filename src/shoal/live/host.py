@@ -8,6 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from shoal.live.identity import first_sequence
 from shoal.live.wire import content_of, encode
 from shoal.routing import Forward
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from shoal.stack import Heartbeat, Message, NodeId
 
 log = logging.getLogger("shoal.live")
+_encode: Final = msgspec.msgpack.Encoder().encode
 _FORWARD_HEAD: Final = b"\x93\xa5event"
 _FORWARD_LENGTH: Final = len(_FORWARD_HEAD)
 _FORWARD: Final = struct.Struct(f">I{_FORWARD_LENGTH}s")
@@ -65,6 +68,7 @@ class LiveHost(Host):
         super().__init__(broker.node, seed)
         self._broker = broker
         self._loop = broker.loop
+        self.now = broker.loop.time  # type: ignore[method-assign]  # asked for every event
         self.epoch = broker.epoch
         limits = broker.settings.limits
         self.neighbour_filters = limits.neighbour_filters
@@ -78,9 +82,6 @@ class LiveHost(Host):
         self._warned: dict[tuple[NodeId, str], None] = {}
 
     # Time
-
-    def now(self) -> float:
-        return self._loop.time()
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
 
@@ -113,7 +114,7 @@ class LiveHost(Host):
         """An encoded event; the last one is kept, for it is delivered or sent as well."""
         if event is not self._packed:
             self._packed = event
-            self._raw = content_of(event)
+            self._raw = _encode(event)
         return self._raw
 
     def contact(self) -> Contact:

@@ -117,13 +117,13 @@ class Counting(Copies):
         if self.parameters.transit:
             self.keep(event, self.host.now())
 
-    def came(self, event: Event, now: float) -> None:
+    def came(self, event: Event, publisher: NodeId, sequence: int, now: float) -> None:
         """Strike an event from what is missing; nearly always it is just the next one."""
-        publisher, most = event.publisher, self.parameters.marks
+        most = self.parameters.marks
         if publisher == self.host.node or not most:
             return  # own events, and those without numbers, tell of no others
         heard = self._heard.get(publisher)
-        if heard is not None and self.losses.next_came(event, most):
+        if heard is not None and self.losses.next_came(event, publisher, sequence, most):
             heard.again(now)
         else:
             self.count(event, now)

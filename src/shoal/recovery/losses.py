@@ -224,14 +224,14 @@ class Losses:
 
     # What came
 
-    def next_came(self, event: Event, most: int) -> bool:
+    def next_came(self, event: Event, publisher: NodeId, sequence: int, most: int) -> bool:
         """Count an event whose marks say that it is the next one of all its streams.
 
         An event with room for more marks (``most``) has one for each filter that its publisher
         numbers and that it matches. If that is all of ours, nothing need be matched. False if the
         event is not so simple: then it has still to be counted by :meth:`arrived`.
         """
-        publisher, sequence, marks = event.publisher, event.sequence, event.marks
+        marks = event.marks
         run = self._runs.get(publisher)
         if run is not None:
             if sequence == run.last + 1 and marks == run.marks:
