@@ -63,10 +63,10 @@ def test_after_the_last_number_exactly_what_is_missing_is_known_to_be(
             missing.append(made)
         elif delayed:
             late.append(made)
-        elif not losses.next_came(made, most):
+        elif not losses.next_came(made, PUBLISHER, made.sequence, most):
             losses.arrived(made, numbers, 1.0, len(made.marks) < most * MARK_BYTES)
     for made in data.draw(st.permutations(late)):
-        if not losses.next_came(made, most):
+        if not losses.next_came(made, PUBLISHER, made.sequence, most):
             losses.arrived(made, losses.matching(made), 1.0, len(made.marks) < most * MARK_BYTES)
     for index, count, sequence in numbering.tails(2.0).get(FOLLOWER, []):
         losses.told(PUBLISHER, index, count, sequence, 2.0)
@@ -128,9 +128,9 @@ def test_a_publisher_that_ended_without_a_word_may_have_lost_events() -> None:
 def test_a_forged_number_makes_one_false_loss_and_no_more() -> None:
     numbering, losses = Numbering(0, 16), Losses()
     begin(numbering, losses, [Pattern(1)])
-    [(index, _)] = read_marks(numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0))
+    index, _ = MARK.unpack(numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0))
     losses.arrived(
-        Event(PUBLISHER, 10, Patterns((1,)), b"", MARK.pack(index, 2**40)), [0], 0.0, True
+        Event(PUBLISHER, 10, Patterns((1,)), b"", MARK.pack(index, 10 - 2**40)), [0], 0.0, True
     )
     assert [one.count for one in losses.all()] == [10]  # no more than there are sequence numbers
     for sequence in range(11, 30):
@@ -146,7 +146,7 @@ def test_what_is_no_mark_numbers_nothing() -> None:
     begin(numbering, losses, [Pattern(1)])
     for junk in (b"x", b"x" * 13, b"\xff" * MARK_BYTES):
         event = Event(PUBLISHER, 3, Patterns((1,)), b"", junk)
-        assert not losses.next_came(event, 16)
+        assert not losses.next_came(event, PUBLISHER, event.sequence, 16)
         losses.arrived(event, [0], 0.0, True)
         assert not list(losses.all())
 
@@ -154,7 +154,7 @@ def test_what_is_no_mark_numbers_nothing() -> None:
 def test_a_forged_sequence_number_costs_no_memory() -> None:
     numbering, losses = Numbering(0, 16), Losses()
     begin(numbering, losses, [Pattern(1)])
-    [(index, _)] = read_marks(numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0))
+    index, _ = MARK.unpack(numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0))
     far = Event(PUBLISHER, 2**61, Patterns((1,)), b"", MARK.pack(index, 2**60))
     losses.arrived(far, [0], 0.0, True)
     assert len(losses) == 1
@@ -183,7 +183,7 @@ def test_a_publisher_numbers_so_many_filters_and_forgets_followers() -> None:
     numbering.follow(Pattern(1), 4, 50.0)
     numbering.forget(10.0)
     assert numbering.filters() == [Pattern(1)]
-    assert numbering.marks(Event(PUBLISHER, 0, Patterns((1, 2))), 60.0) == MARK.pack(1, 1)
+    assert numbering.marks(Event(PUBLISHER, 0, Patterns((1, 2))), 60.0) == MARK.pack(1, -1)
     assert list(numbering.tails(61.0)) == [4]
     assert numbering.tails(62.0) == {}
 
@@ -199,7 +199,7 @@ def test_a_publisher_that_starts_again_and_knows_one_filter_only_loses_no_count(
     losses.started(PUBLISHER, Start(known, followed.index, -1, 0, -1, 0), 0.0, 0.0)
     made = Event(PUBLISHER, 0, Attributes({"x": 2}))
     made = Event(PUBLISHER, 0, made.content, b"", again.marks(made, 1.0))
-    assert not losses.next_came(made, 16)
+    assert not losses.next_came(made, PUBLISHER, made.sequence, 16)
     losses.arrived(made, losses.matching(made), 1.0, room=True)
     later = again.follow(other, FOLLOWER, 2.0)
     assert later is not None
@@ -221,7 +221,8 @@ def test_a_publisher_does_not_run_out_of_indices() -> None:
         assert len(indices) == MOST_FILTERS, "no two filters share an index"
         assert {index >> LIFE for index in indices} == {0x7FFF}, "the others are of other lives"
         made = Event(PUBLISHER, sequence, Attributes({"x": 1}))
-        assert read_marks(numbering.marks(made, 1.0)) == [(lasting.index, sequence + 1)]
+        made = Event(PUBLISHER, sequence, made.content, b"", numbering.marks(made, 1.0))
+        assert read_marks(made) == [(lasting.index, sequence + 1)]
         numbering.forget(1.0)
         assert numbering.filters() == [lasting.filter]
 

@@ -14,6 +14,7 @@ from shoal.simulation import chaos as trouble
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.chaos.recovery import RecoveryHistory
 from shoal.simulation.chaos.trials import begin
+from shoal.simulation.kernel import to_ns
 from shoal.simulation.run import Simulation
 from shoal.stack import Contact, StackError, protocols
 
@@ -252,6 +253,7 @@ def test_the_work_for_others_is_bounded_whatever_they_ask(kind: str) -> None:
     assert me is not None
     for sequence in range(1000):
         me.publish(Event(1, sequence, Patterns((2,))))
+    simulation.kernel.run(simulation.kernel.now + to_ns(1.0))
     held = tuple((1, sequence) for sequence in range(1000))
     filters = tuple(Costly(number) for number in range(64))
     for number in range(100):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shoal.content.tables import FilterTable
 
 
-class Content(msgspec.Struct, frozen=True, dict=True, array_like=True):
+class Content(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What an event carries; a content model subclasses it."""
 
 

@@ -379,8 +379,11 @@ class Edge:
                 found.setdefault(who, []).append(entries.numbers[place])
         return found
 
-    def deliver(self, event: Event) -> int:
-        """Hand an event to all subscribers here; how many there were."""
+    def deliver(self, event: Event, raw: bytes = b"") -> int:
+        """Hand an event to all subscribers here; how many there were.
+
+        ``raw`` is its encoding, where that is known.
+        """
         found: dict[Subscriber, list[int]] = {}
         content = event.content
         for table in self.tables:
@@ -396,7 +399,7 @@ class Edge:
                     else:
                         found[who] = [entries.numbers[place]]
         if found:
-            raw = content_of(event)
+            raw = raw or content_of(event)
             for subscriber, mine in found.items():
                 subscriber.deliver(mine, event, raw)
         return len(found)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from shoal.live.identity import first_sequence
-from shoal.live.wire import encode
+from shoal.live.wire import content_of, encode
+from shoal.routing import Forward
 from shoal.stack import Contact, Host, Timer
 from shoal.stack.host import NEVER, remember
 
@@ -18,6 +22,11 @@ if TYPE_CHECKING:
     from shoal.stack import Heartbeat, Message, NodeId
 
 log = logging.getLogger("shoal.live")
+_encode: Final = msgspec.msgpack.Encoder().encode
+_FORWARD_HEAD: Final = b"\x93\xa5event"
+_FORWARD_LENGTH: Final = len(_FORWARD_HEAD)
+_FORWARD: Final = struct.Struct(f">I{_FORWARD_LENGTH}s")
+"""The beginning of a :class:`~shoal.routing.Forward`; its encoded event and hops follow."""
 LOST: Final = "events of node {} were lost on their way"
 WARNINGS: Final = 256
 """Warnings of protocols that are remembered, so that each is logged once."""
@@ -59,6 +68,7 @@ class LiveHost(Host):
         super().__init__(broker.node, seed)
         self._broker = broker
         self._loop = broker.loop
+        self.now = broker.loop.time  # type: ignore[method-assign]  # asked for every event
         self.epoch = broker.epoch
         limits = broker.settings.limits
         self.neighbour_filters = limits.neighbour_filters
@@ -67,12 +77,11 @@ class LiveHost(Host):
         self.closed = False
         self._sent: Message | None = None
         self._frame = b""
+        self._packed: Event | None = None
+        self._raw = b""
         self._warned: dict[tuple[NodeId, str], None] = {}
 
     # Time
-
-    def now(self) -> float:
-        return self._loop.time()
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
 
@@ -93,8 +102,20 @@ class LiveHost(Host):
         """A message as it is sent; the last one is kept, for neighbours often get the same."""
         if message is not self._sent:
             self._sent = message
-            self._frame = encode(message)
+            if type(message) is Forward and message.event is self._packed:
+                raw, hops = self._raw, content_of(message.hops)
+                head = _FORWARD.pack(_FORWARD_LENGTH + len(raw) + len(hops), _FORWARD_HEAD)
+                self._frame = head + raw + hops
+            else:
+                self._frame = encode(message)
         return self._frame
+
+    def pack(self, event: Event) -> bytes:
+        """An encoded event; the last one is kept, for it is delivered or sent as well."""
+        if event is not self._packed:
+            self._packed = event
+            self._raw = _encode(event)
+        return self._raw
 
     def contact(self) -> Contact:
         return Contact(self.node, self._broker.me.address)
@@ -149,7 +170,7 @@ class LiveHost(Host):
         broker.recovered += recovered
         if broker.recording is not None:
             broker.recording.delivered(event, hops, recovered)
-        broker.edge.deliver(event)
+        broker.edge.deliver(event, self._raw if event is self._packed else b"")
 
     def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
         """See :class:`~shoal.stack.host.Host`; without a filter anybody may be concerned."""

@@ -19,16 +19,21 @@ class Budget:
         self._most = BURST * rate
         self._left = self._most
         self._at = 0.0
+        self._earned = 0
+        """Bytes of events that came by since something was last spent."""
 
     def earn(self, size: int) -> None:
         """So many bytes of events came by."""
-        self._left = min(self._left + self.share * size, 2 * self._most)
+        self._earned += size
 
     def spend(self, size: int, now: float) -> bool:
         """Whether so many bytes may be sent now; if so, they count as sent.
 
         A message larger than all that can be saved up may go when nothing is owed.
         """
+        if self._earned:
+            self._left = min(self._left + self.share * self._earned, 2 * self._most)
+            self._earned = 0
         if self._left < self._most:
             self._left = min(self._left + self.rate * (now - self._at), self._most)
         self._at = now

@@ -3,21 +3,29 @@
 Bounded by count, by bytes and by age. *First in first out*: the oldest goes first. *Least spread
 first* keeps what fewest other nodes are known to have: of the events that were most often named by
 other nodes, or given to them, the oldest goes first.
+
+Events lie in a ring, in the order in which they came. Most of them are never asked for, so where an
+event lies is worked out only when somebody asks for one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from shoal.content import Attributes, Patterns
+import msgspec
+
+from shoal.content import Attributes, Event, Patterns
 
 if TYPE_CHECKING:
-    from shoal.content import Event, EventId, Filter
+    from shoal.content import EventId, Filter
+
+_DECODER: Final = msgspec.msgpack.Decoder(Event)
 
 MOST_SPREAD = 15
 """Copies elsewhere that are counted; more make no difference."""
 OVERHEAD = 50
 """Bytes that an event is taken to need beside its content and body."""
+FEWEST_SLOTS = 16
 
 
 def size_of(event: Event) -> int:
@@ -33,23 +41,46 @@ def size_of(event: Event) -> int:
 
 
 class Kept:
-    """An event in a buffer, between the one that came before it and the one that came after."""
+    """An event in a buffer."""
 
-    __slots__ = ("event", "newer", "older", "size", "spread", "time")
+    __slots__ = ("packed", "publisher", "sequence", "size", "time")
 
-    def __init__(self, event: Event, time: float, size: int) -> None:
-        self.event = event
+    def __init__(
+        self, packed: Event | bytes, publisher: int, sequence: int, time: float, size: int
+    ) -> None:
+        self.packed = packed
+        """The event, as its host packs it (:meth:`~shoal.stack.host.Host.pack`)."""
+        self.publisher = publisher
+        self.sequence = sequence
         self.time = time
         """When it was published, as far as this node can tell."""
         self.size = size
-        self.spread = 0
-        """Other nodes known to have it."""
-        self.older: Kept | None = None
-        self.newer: Kept | None = None
+
+    @property
+    def event(self) -> Event:
+        """The event itself."""
+        packed = self.packed
+        return _DECODER.decode(packed) if isinstance(packed, bytes) else packed
+
+
+class Shelf:
+    """Where the events of one publisher lie."""
+
+    __slots__ = ("latest", "places")
+
+    def __init__(self) -> None:
+        self.latest = -1
+        """The greatest sequence number of an event that was kept."""
+        self.places: dict[int, int] = {}
+        """Place per sequence number, of the events whose place was worked out."""
 
 
 class EventBuffer:
-    """Events by publisher and sequence number, and in the order in which they came."""
+    """Events in the order in which they came; by publisher and sequence number on demand.
+
+    The place of an event is the number of events that were kept before it; its slot in the ring is
+    the place modulo the number of slots.
+    """
 
     def __init__(
         self, count: int, size: int, age: float, least_spread_first: bool = False, own: int = -1
@@ -66,134 +97,213 @@ class EventBuffer:
         self.evicted = 0
         """Events that left for want of room."""
         self._count = 0
-        self._kept: dict[int, dict[int, Kept]] = {}
-        """Per publisher and sequence number."""
-        self._oldest: Kept | None = None
-        self._newest: Kept | None = None
-        self._spread: list[dict[Kept, None]] = [{} for _ in range(MOST_SPREAD + 1)]
-        """Events by how spread they are; only used for least spread first."""
+        self._ring: list[Kept | None] = [None] * FEWEST_SLOTS
+        """None where an event has left before older ones."""
+        self._mask = FEWEST_SLOTS - 1
+        self._first = self._end = 0
+        """Place of the oldest event, and of the next to come."""
+        self._shelved = 0
+        """Place up to which events are on their shelves."""
+        self._shelves: dict[int, Shelf] = {}
+        """Per publisher."""
+        self._named: dict[int, int] = {}
+        """Times that an event was named, by this node or another, per place; 0 where none."""
+        self._spread: dict[int, int] = {}
+        """Nodes known to have an event, per place, where there are any."""
+        self._ranks: list[dict[int, None]] = [{} for _ in range(MOST_SPREAD + 1)]
+        """Places by how spread their events are; both only used for least spread first."""
 
     def __len__(self) -> int:
         return self._count
 
     def __contains__(self, key: EventId) -> bool:
-        return self.get(key) is not None
+        return self._find(key[0], key[1]) >= 0
 
     def get(self, key: EventId) -> Kept | None:
         """An event, if it is kept."""
-        of_publisher = self._kept.get(key[0])
-        return None if of_publisher is None else of_publisher.get(key[1])
+        place = self._find(key[0], key[1])
+        return None if place < 0 else self._ring[place & self._mask]
 
     def events(self) -> list[Kept]:
         """All of them, the first that came first."""
         found: list[Kept] = []
-        kept = self._oldest
-        while kept is not None:
-            found.append(kept)
-            kept = kept.newer
+        for place in range(self._first, self._end):
+            kept = self._ring[place & self._mask]
+            if kept is not None:
+                found.append(kept)
         return found
 
     def oldest(self, otherwise: float) -> float:
         """The time of the event that came first."""
-        return otherwise if self._oldest is None else self._oldest.time
+        oldest = self._ring[self._first & self._mask] if self._count else None
+        return otherwise if oldest is None else oldest.time
 
-    def add(self, event: Event, time: float) -> bool:
+    def add(self, event: Event, time: float, packed: Event | bytes | None = None) -> bool:
         """Keep an event; False if it is kept already, or larger than the whole buffer."""
-        publisher = event.publisher
-        sequence: Any = event.sequence  # as an int, compiled code would keep a second one as key
-        of_publisher = self._kept.get(publisher)
-        if of_publisher is not None and sequence in of_publisher:
+        publisher, sequence = event.publisher, event.sequence
+        shelf = self._shelves.get(publisher)
+        if shelf is None:
+            shelf = Shelf()
+            self._shelves[publisher] = shelf
+        elif sequence <= shelf.latest and self._find(publisher, sequence) >= 0:
             return False
-        size = size_of(event)
+        if packed is None:
+            packed = event
+        size = len(packed) if isinstance(packed, bytes) else size_of(event)
         if size > self.most_bytes:
             return False
         if self._count >= self.most or self.bytes + size > self.most_bytes:
             self._make_room(size)
-            of_publisher = self._kept.get(publisher)
-        if of_publisher is None:
-            of_publisher = {}
-            self._kept[publisher] = of_publisher
-        kept = Kept(event, time, size)
-        of_publisher[sequence] = kept
+        if self._end - self._first > self._mask:
+            self._lay_out()
+            self._shelves[publisher] = shelf
+        place = self._end
+        self._ring[place & self._mask] = Kept(packed, publisher, sequence, time, size)
+        self._end = place + 1
         self._count += 1
         self.bytes += size
-        newest = self._newest
-        if newest is None:
-            self._oldest = kept
-        else:
-            newest.newer = kept
-            kept.older = newest
-        self._newest = kept
+        if sequence > shelf.latest:
+            shelf.latest = sequence
         if self.least_spread_first:
-            self._spread[0][kept] = None
+            self._ranks[0][place] = None
         return True
 
     def elsewhere(self, key: EventId) -> None:
-        """One more node has this event."""
-        kept = self.get(key)
-        if kept is None or kept.spread >= MOST_SPREAD:
+        """Another node has this event."""
+        place = self._find(key[0], key[1])
+        if place < 0:
             return
+        self._named[place] = self._named.get(place, 0) + 1
         if self.least_spread_first:
-            del self._spread[kept.spread][kept]
-            self._spread[kept.spread + 1][kept] = None
-        kept.spread += 1
+            spread = self._spread.get(place, 0)
+            if spread < MOST_SPREAD:
+                del self._ranks[spread][place]
+                self._ranks[spread + 1][place] = None
+                self._spread[place] = spread + 1
+
+    def named(self, key: EventId) -> None:
+        """This node has told others of this event."""
+        place = self._find(key[0], key[1])
+        if place >= 0:
+            self._named[place] = self._named.get(place, 0) + 1
+
+    def unnamed(self, key: EventId) -> None:
+        """Some node lacked this event, and so others may: it counts as not named yet."""
+        place = self._find(key[0], key[1])
+        self._named.pop(place, None)
+
+    def untold(self, times: int) -> list[Kept]:
+        """The events that were named fewer times than that."""
+        if not self._named:
+            return self.events()
+        found: list[Kept] = []
+        for place in range(self._first, self._end):
+            kept = self._ring[place & self._mask]
+            if kept is not None and self._named.get(place, 0) < times:
+                found.append(kept)
+        return found
 
     def forget_old(self, now: float) -> None:
         """Let go of what is older than the buffer keeps."""
-        kept = self._oldest
-        while kept is not None and kept.time + self.age <= now:
-            self._drop(kept)  # what came later may be older, and goes a little later
-            kept = self._oldest
+        while self._count and self.oldest(now) + self.age <= now:
+            self._drop(self._first)  # what came later may be older, and goes a little later
+        if len(self._shelves) > 2 * self._count + FEWEST_SLOTS:
+            self._lay_out()
 
     def between(self, publisher: int, after: int, before: int) -> list[Kept]:
         """The events of a publisher with a sequence number between these two, in their order."""
-        of_publisher = self._kept.get(publisher)
-        if of_publisher is None:
+        shelf = self._shelf(publisher)
+        if shelf is None:
             return []
-        if before - after <= len(of_publisher):
-            within = [number for number in range(after + 1, before) if number in of_publisher]
+        places = shelf.places
+        if before - after <= len(places):
+            within = [number for number in range(after + 1, before) if number in places]
         else:
-            within = sorted([number for number in of_publisher if after < number < before])
-        return [of_publisher[number] for number in within]
+            within = sorted([number for number in places if after < number < before])
+        found: list[Kept] = []
+        for number in within:
+            kept = self._ring[places[number] & self._mask]
+            assert kept is not None
+            found.append(kept)
+        return found
 
     def matching(self, filter: Filter) -> list[Kept]:
         """The events that match a filter."""
         return [kept for kept in self.events() if filter.matches(kept.event.content)]
+
+    # Where events lie
+
+    def _find(self, publisher: int, sequence: int) -> int:
+        """The place of an event; -1 if it is not kept."""
+        shelf = self._shelf(publisher)
+        return -1 if shelf is None else shelf.places.get(sequence, -1)
+
+    def _shelf(self, publisher: int) -> Shelf | None:
+        """A publisher's shelf, with all of its events."""
+        for place in range(max(self._shelved, self._first), self._end):
+            kept = self._ring[place & self._mask]
+            if kept is not None:
+                self._shelves[kept.publisher].places[kept.sequence] = place
+        self._shelved = self._end
+        return self._shelves.get(publisher)
+
+    def _lay_out(self) -> None:
+        """Lay events out anew, without gaps; in a larger ring if more than 3/4 of it is full."""
+        kept = self.events()
+        moved = {
+            place: new
+            for new, place in enumerate(
+                [
+                    place
+                    for place in range(self._first, self._end)
+                    if self._ring[place & self._mask] is not None
+                ]
+            )
+        }
+        slots = self._mask + 1
+        while 4 * len(kept) > 3 * slots:
+            slots *= 2
+        self._ring = [*kept, *([None] * (slots - len(kept)))]
+        self._mask = slots - 1
+        self._first = self._shelved = 0
+        self._end = len(kept)
+        shelves, self._shelves = self._shelves, {}
+        for one in kept:
+            shelf = shelves[one.publisher]
+            shelf.places = {}
+            self._shelves[one.publisher] = shelf
+        self._named = {moved[place]: times for place, times in self._named.items()}
+        self._spread = {moved[place]: times for place, times in self._spread.items()}
+        self._ranks = [{moved[place]: None for place in rank} for rank in self._ranks]
+
+    # What leaves
 
     def _make_room(self, size: int) -> None:
         while self._count >= self.most or self.bytes + size > self.most_bytes:
             self._drop(self._next())
             self.evicted += 1
 
-    def _next(self) -> Kept:
-        """The event to go next."""
+    def _next(self) -> int:
+        """The place of the event to go next."""
         if self.least_spread_first:
-            for some in reversed(self._spread):
+            for some in reversed(self._ranks):
                 if some:
                     return next(iter(some))
-        assert self._oldest is not None
-        return self._oldest
+        return self._first
 
-    def _drop(self, kept: Kept) -> None:
-        event = kept.event
-        publisher, sequence = event.publisher, event.sequence
-        of_publisher = self._kept[publisher]
-        del of_publisher[sequence]
-        if not of_publisher:
-            del self._kept[publisher]
+    def _drop(self, place: int) -> None:
+        kept = self._ring[place & self._mask]
+        assert kept is not None
+        if place < self._shelved:
+            del self._shelves[kept.publisher].places[kept.sequence]
+        self._ring[place & self._mask] = None
         self._count -= 1
         self.bytes -= kept.size
-        older, newer = kept.older, kept.newer
-        if older is None:
-            self._oldest = newer
-        else:
-            older.newer = newer
-        if newer is None:
-            self._newest = older
-        else:
-            newer.older = older
-        kept.older = kept.newer = None
+        if kept.publisher == self.own and kept.sequence > self.dropped[0]:
+            self.dropped = (kept.sequence, kept.time)
+        if self._named:
+            self._named.pop(place, None)
         if self.least_spread_first:
-            del self._spread[kept.spread][kept]
-        if publisher == self.own and sequence > self.dropped[0]:
-            self.dropped = (sequence, kept.time)
+            del self._ranks[self._spread.pop(place, 0)][place]
+        while self._first < self._end and self._ring[self._first & self._mask] is None:
+            self._first += 1

@@ -111,7 +111,7 @@ class Copies(Recovery):
 
     def keep(self, event: Event, time: float) -> None:
         """Keep an event for others."""
-        self.buffer.add(event, time)
+        self.buffer.add(event, time, self.host.pack(event))
 
     def held(self, filter: Filter, age: float) -> list[Event]:
         """The events kept here that match and are no older than so many seconds."""
@@ -122,7 +122,7 @@ class Copies(Recovery):
         """See :class:`~shoal.stack.layer.Recovery`."""
         return self.losses.awaits(filter, publisher, sequence, self.host.now())
 
-    def came(self, event: Event, now: float) -> None:
+    def came(self, event: Event, publisher: NodeId, sequence: int, now: float) -> None:
         """The routing brought an event that is wanted: strike it from what is missing."""
         raise NotImplementedError
 
@@ -133,9 +133,10 @@ class Copies(Recovery):
     def arrived(self, event: Event, hops: int) -> None:
         """Deliver it unless a copy was faster, and look whether something is missing before it."""
         now = self.host.now()
+        publisher, sequence = event.publisher, event.sequence
         self.keep(event, now)
-        self.came(event, now)
-        if self.delivered.first(event.publisher, event.sequence):
+        self.came(event, publisher, sequence, now)
+        if self.delivered.first(publisher, sequence):
             self.host.deliver(event, hops)
 
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
@@ -205,7 +206,7 @@ class Copies(Recovery):
                 self.withheld += 1
                 return
             for kept in some:
-                self.buffer.elsewhere(kept.event.id)
+                self.buffer.elsewhere((kept.publisher, kept.sequence))
             pairs = tuple([(kept.event, max(now - kept.time, 0.0)) for kept in some])
             self.reply_bytes += size
             self.host.send_direct(self.contact_of(node), Reply(pairs, refused))

@@ -19,7 +19,7 @@ from shoal.content import Event
 from shoal.content.event import MARK_BYTES
 from shoal.recovery.buffer import OVERHEAD
 from shoal.recovery.copies import Copies
-from shoal.recovery.messages import FILTERS, Follow, Following, Start, Tally
+from shoal.recovery.messages import FILTERS, LONGEST, Again, Follow, Following, Start, Tally
 from shoal.recovery.numbering import Numbering
 from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing
 from shoal.stack.host import remember
@@ -81,7 +81,12 @@ class Counting(Copies):
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Questions for numbers, and the answers."""
-        return {Follow: self.on_follow, Following: self.on_following, Tally: self.on_tally}
+        return {
+            Follow: self.on_follow,
+            Following: self.on_following,
+            Again: self.on_again,
+            Tally: self.on_tally,
+        }
 
     def start(self) -> None:
         """Remember when: of what was published before, this node knows nothing."""
@@ -112,13 +117,13 @@ class Counting(Copies):
         if self.parameters.transit:
             self.keep(event, self.host.now())
 
-    def came(self, event: Event, now: float) -> None:
+    def came(self, event: Event, publisher: NodeId, sequence: int, now: float) -> None:
         """Strike an event from what is missing; nearly always it is just the next one."""
-        publisher, most = event.publisher, self.parameters.marks
+        most = self.parameters.marks
         if publisher == self.host.node or not most:
             return  # own events, and those without numbers, tell of no others
         heard = self._heard.get(publisher)
-        if heard is not None and self.losses.next_came(event, most):
+        if heard is not None and self.losses.next_came(event, publisher, sequence, most):
             heard.again(now)
         else:
             self.count(event, now)
@@ -147,9 +152,8 @@ class Counting(Copies):
         if filter in self.losses.wanted:
             have: dict[NodeId, list[int]] = {}
             for kept in self.buffer.matching(filter):
-                publisher, sequence = kept.event.id
-                if kept.event.id in self.delivered:
-                    have.setdefault(publisher, []).append(sequence)
+                if (kept.publisher, kept.sequence) in self.delivered:
+                    have.setdefault(kept.publisher, []).append(kept.sequence)
             self.losses.widen(filter, since, have)
         else:
             self.losses.want(filter, since)
@@ -239,7 +243,11 @@ class Counting(Copies):
                 publisher, now
             ):
                 self._followed[publisher] = now
-                self._follow(publisher, list(losses.wanted), now, again=True)
+                known = losses.named(publisher)[:LONGEST]
+                if known:
+                    self.send_direct(publisher, Again(self.host.contact(), tuple(known)))
+                unnamed = losses.unfollowed(publisher, now)
+                self._follow(publisher, unnamed, now, again=True)
         for publisher in list(self._to_follow):
             del self._to_follow[publisher]
             unfollowed = losses.unfollowed(publisher, now - REFRESH / 10)
@@ -316,7 +324,7 @@ class Counting(Copies):
             for kept in reversed(self.buffer.between(self.host.node, after, last + 1)):
                 if now - kept.time > age:
                     break
-                first = kept.event.sequence - 1
+                first = kept.sequence - 1
                 owed += filter.matches(kept.event.content)
             dropped, time = self.buffer.dropped
             starts.append(
@@ -342,12 +350,30 @@ class Counting(Copies):
         if self.losses.noticed > before:
             self.hurry()
 
+    def on_again(self, sender: NodeId, message: Again) -> None:
+        """A follower is still there: answer with what is new to it."""
+        self._met(message.follower)
+        now, last = self.host.now(), self.numbering.sequence
+        numbers: list[tuple[int, int, int]] = []
+        for index, sequence in message.known:
+            count = self.numbering.still(index, message.follower.node, now)
+            if count < 0 or sequence < last:
+                numbers.append((index, count, last))
+        self.send_direct(message.follower.node, Tally(tuple(numbers)))
+
     def on_tally(self, sender: NodeId, message: Tally) -> None:
         """A publisher tells its last numbers."""
+        if sender not in self.losses.streams:
+            return
         now = self.host.now()
         self._answered[sender] = now
         before = self.losses.noticed
         for index, count, sequence in message.numbers:
-            self.losses.told(sender, index, count, sequence, now, message.final)
+            if count < 0:
+                self.losses.forgotten(sender, index)
+                self._to_follow[sender] = None
+                self.wake()
+            else:
+                self.losses.told(sender, index, count, sequence, now, message.final)
         if self.losses.noticed > before:
             self.hurry()

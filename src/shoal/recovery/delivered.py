@@ -17,54 +17,87 @@ GENERATION = 50_000
 """Words per generation; each stands for up to 32 events."""
 
 
+class Had:
+    """The events of one publisher in one generation."""
+
+    __slots__ = ("bits", "greatest", "word", "words")
+
+    def __init__(self, greatest: int) -> None:
+        self.greatest = greatest
+        """The greatest sequence number of earlier generations."""
+        self.words: dict[int, int] = {}
+        """Bits by word; of the word that changed last, :attr:`bits` are what holds."""
+        self.word = -1
+        self.bits = 0
+
+    def bits_of(self, word: int) -> int:
+        """The bits of a word."""
+        return self.bits if word == self.word else self.words.get(word, 0)
+
+    def turn_to(self, word: int) -> None:
+        """Change another word from now on."""
+        if self.bits:
+            self.words[self.word] = self.bits
+        self.word, self.bits = word, self.words.get(word, 0)
+
+    def last(self) -> int:
+        """The greatest sequence number up to here."""
+        word = max(self.words, default=-1)
+        if self.bits:
+            word = max(word, self.word)
+        return max(self.greatest, 32 * word + self.bits_of(word).bit_length() - 1)
+
+
 class Delivered:
     """Ids of delivered events."""
 
     def __init__(self, generation: int = GENERATION) -> None:
         self._generation = generation
-        self._now: dict[int, dict[int, int]] = {}
-        """Per publisher, bits by word."""
+        self._now: dict[int, Had] = {}
+        """Per publisher."""
         self._count = 0
         """Words in there."""
-        self._before: dict[int, dict[int, int]] = {}
+        self._before: dict[int, Had] = {}
         self._floor: dict[int, int] = {}
 
     def first(self, publisher: int, sequence: int) -> bool:
         """Remember an event; False if it was delivered, or may have been."""
         word, bit = sequence >> 5, 1 << (sequence & 31)
-        words = self._now.get(publisher)
-        had = 0 if words is None else words.get(word, 0)
-        if had & bit or (self._before and self._had_before(publisher, sequence)):
+        had = self._now.get(publisher)
+        if had is None:
+            before = self._before.get(publisher)
+            floor = self._floor.get(publisher, -1)
+            had = Had(floor if before is None else before.last())
+            self._now[publisher] = had
+        if word != had.word:
+            had.turn_to(word)
+        if had.bits & bit or (sequence <= had.greatest and self._had_before(publisher, sequence)):
             return False
-        if not had:
+        if not had.bits:
             if self._count >= self._generation:
                 self._forget()
-                words = None
+                return self.first(publisher, sequence)
             self._count += 1
-        if words is None:
-            words = self._now.setdefault(publisher, {})
-        words[word] = had | bit
+        had.bits |= bit
         return True
 
     def _had_before(self, publisher: int, sequence: int) -> bool:
         """Whether an event is in the older generation, or below the floor."""
-        words = self._before.get(publisher)
-        if words is not None and words.get(sequence >> 5, 0) & (1 << (sequence & 31)):
+        had = self._before.get(publisher)
+        if had is not None and had.bits_of(sequence >> 5) & (1 << (sequence & 31)):
             return True
         return sequence <= self._floor.get(publisher, -1)
 
     def _forget(self) -> None:
         """The older generation goes, and a new one begins."""
-        for publisher, words in self._before.items():
-            word = max(words)
-            greatest = 32 * word + words[word].bit_length() - 1
-            self._floor[publisher] = max(greatest, self._floor.get(publisher, -1))
+        for publisher, had in self._before.items():
+            self._floor[publisher] = had.last()
         self._before, self._now = self._now, {}
         self._count = 0
 
     def __contains__(self, key: EventId) -> bool:
         publisher, sequence = key
-        words = self._now.get(publisher)
-        if words is not None and words.get(sequence >> 5, 0) & (1 << (sequence & 31)):
+        had = self._now.get(publisher)
+        if had is not None and had.bits_of(sequence >> 5) & (1 << (sequence & 31)):
             return True
-        return bool(self._before) and self._had_before(publisher, sequence)
+        return self._had_before(publisher, sequence)

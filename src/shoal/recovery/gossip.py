@@ -163,7 +163,8 @@ class Gossip(Holding):
 
     def compare(self) -> None:
         """Begin a walk with some of our filters; it also says which publishers there are."""
-        if not self.losses.wanted and not self.numbering.published:
+        lately = self.host.now() - self.parameters.buffer_age  # nobody holds what is older
+        if not self.losses.wanted and self.numbering.time <= lately:
             return
         self.rounds += 1
         losses, now, node = self.losses, self.host.now(), self.host.node
@@ -172,13 +173,14 @@ class Gossip(Holding):
             filters = self.chance.sample(filters, FILTERS, node, self.rounds, 3)
         self.compared = tuple(filters)  # type: ignore[arg-type]  # wire union
         complete: list[tuple[Contact, int, int]] = []
-        if self.numbering.published:
+        if self.numbering.time > lately:
             own = self.numbering
             complete.append((self.host.contact(), own.before, own.sequence))
-        for publisher in losses.streams:
-            first, last = losses.complete(publisher)
-            if first < last and len(complete) < LONGEST:
-                complete.append((self.contact_of(publisher), first, last))
+        for publisher, heard in self._heard.items():
+            if heard.last > lately and len(complete) < LONGEST:
+                first, last = losses.complete(publisher)
+                if first < last:
+                    complete.append((self.contact_of(publisher), first, last))
         message = Compare(
             self.host.contact(),
             self.rounds,
@@ -201,18 +203,21 @@ class Gossip(Holding):
             self.gossip(self.chance.choice(others, *draw), onward)
 
     def on_compare(self, sender: NodeId, message: Compare) -> None:
-        """Answer with the ids of what the seeker may lack, and pass the walk on."""
+        """Answer with the ids of what the seeker may lack, and pass the walk on.
+
+        What was published a moment ago may still be on its way.
+        """
         self._met(message.seeker)
         for publisher, _, _ in message.complete:
             self.hear_of(publisher)
         if message.seeker.node != self.host.node and len(message.ages) == len(message.filters):
             now = self.host.now()
             complete = {who.node: (first, last) for who, first, last in message.complete}
+            settled = now - self.parameters.period
             unknown: list[Kept] = []
             for kept in self.buffer.events():
-                event = kept.event
-                first, last = complete.get(event.publisher, (-1, -1))
-                if not first < event.sequence <= last:
+                first, last = complete.get(kept.publisher, (-1, -1))
+                if kept.time <= settled and not first < kept.sequence <= last:
                     unknown.append(kept)
             if not self.may_look(len(unknown) * len(message.filters)):
                 return
@@ -237,7 +242,7 @@ class Gossip(Holding):
             self.host.contact(),
             self.rounds,
             filter,  # type: ignore[arg-type]  # wire union
-            tuple([(*k.event.id, max(now - k.time, 0.0)) for k in self.drawn(held)]),
+            tuple([(k.publisher, k.sequence, max(now - k.time, 0.0)) for k in self.drawn(held)]),
             hops,
         )
 

@@ -67,6 +67,24 @@ class Stream:
         """Sequence numbers beyond it that came."""
 
 
+class Run:
+    """Events of one publisher that came one right after the other, all with the same marks.
+
+    They are counted when something else than the next of them comes, or somebody wants to know.
+    """
+
+    __slots__ = ("last", "marks", "misses", "streams")
+
+    def __init__(self) -> None:
+        self.last = -1
+        """The sequence number of the last of them."""
+        self.marks = b""
+        self.streams: list[Stream] = []
+        """The streams that the marks name."""
+        self.misses: list[int] = []
+        """Per stream, what its count is less than the sequence number."""
+
+
 class Lost:
     """Events that should have come: so many, between two sequence numbers of a publisher."""
 
@@ -102,6 +120,8 @@ class Losses:
         """The same streams by the publisher's names for the filters, as far as it told them."""
         self.lost: dict[NodeId, list[Lost]] = {}
         """Per publisher, the oldest first."""
+        self._runs: dict[NodeId, Run] = {}
+        """Per publisher, events that are not yet counted in its streams."""
         self._reach: dict[NodeId, int] = {}
         """Per publisher of which something is missing: beyond this sequence number nothing is."""
         self.noticed = 0
@@ -112,6 +132,7 @@ class Losses:
     def want(self, filter: Filter, now: float) -> None:
         """The application wants this from now on."""
         if filter not in self.wanted:
+            self._settle_all()
             wanted = Wanted(self._numbers, filter, now)
             self._numbers += 1
             self.wanted[filter] = wanted
@@ -125,6 +146,7 @@ class Losses:
         wanted = self.wanted.pop(filter, None)
         if wanted is None or self._table is None:
             return
+        self._settle_all()
         self._table.remove(wanted.number, filter)
         del self._by_number[wanted.number]
         for publisher, streams in self.streams.items():
@@ -143,6 +165,7 @@ class Losses:
         if since >= wanted.since:
             return
         wanted.since = since
+        self._settle_all()
         for publisher, streams in self.streams.items():
             stream = streams.get(wanted.number)
             if stream is not None:
@@ -155,6 +178,7 @@ class Losses:
     def restart(self, publisher: NodeId, born: float, now: float) -> list[int]:
         """A publisher has started again: the filters whose last numbers before it did not tell."""
         unsure: list[int] = []
+        self._settle(publisher)
         for number, stream in self.streams.get(publisher, {}).items():
             if stream.since < born:
                 if not stream.final:
@@ -180,6 +204,7 @@ class Losses:
 
     def forget(self, publisher: NodeId) -> dict[int, Stream]:
         """Follow a publisher no longer; its streams so far."""
+        self._settle(publisher)
         self._indices.pop(publisher, None)
         return self.streams.pop(publisher)
 
@@ -199,29 +224,50 @@ class Losses:
 
     # What came
 
-    def next_came(self, event: Event, most: int) -> bool:
+    def next_came(self, event: Event, publisher: NodeId, sequence: int, most: int) -> bool:
         """Count an event whose marks say that it is the next one of all its streams.
 
         An event with room for more marks (``most``) has one for each filter that its publisher
         numbers and that it matches. If that is all of ours, nothing need be matched. False if the
         event is not so simple: then it has still to be counted by :meth:`arrived`.
         """
-        publisher, sequence, marks = event.publisher, event.sequence, event.marks
+        marks = event.marks
+        run = self._runs.get(publisher)
+        if run is not None:
+            if sequence == run.last + 1 and marks == run.marks:
+                run.last = sequence
+                return True
+            self._settle(publisher)
         indices = self._indices.get(publisher)
         if indices is None or len(indices) < len(self.wanted) or len(marks) >= most * MARK_BYTES:
             return False
         if self._reach and sequence < self._reach.get(publisher, -1):
             return False
-        ours = False
-        for index, count in read_marks(marks):
+        run = Run()
+        for index, count in read_marks(event):
             stream = indices.get(index)
             if stream is not None:
                 if count != stream.count + 1 or sequence <= stream.sequence or stream.later:
                     return False
-                stream.count = count
-                stream.sequence = sequence
-                ours = True
-        return ours
+                run.streams.append(stream)
+                run.misses.append(sequence - count)
+        if not run.streams:
+            return False
+        run.last, run.marks = sequence, marks
+        self._runs[publisher] = run
+        return True
+
+    def _settle(self, publisher: NodeId) -> None:
+        """Count the events of a run, which ends."""
+        run = self._runs.pop(publisher, None)
+        if run is not None:
+            for stream, misses in zip(run.streams, run.misses, strict=True):
+                stream.sequence = run.last
+                stream.count = run.last - misses
+
+    def _settle_all(self) -> None:
+        for publisher in list(self._runs):
+            self._settle(publisher)
 
     def arrived(self, event: Event, numbers: list[int], now: float, room: bool) -> bool:
         """An event that is wanted came. True if its publisher should be asked to number filters.
@@ -229,13 +275,14 @@ class Losses:
         ``room``: its publisher could have put another mark on it.
         """
         publisher = event.publisher
+        self._settle(publisher)
         if event.sequence < self._reach.get(publisher, -1):
             self.strike(event, numbers)
         streams = self.streams.get(publisher)
         if streams is None:
             streams = {}
             self.streams[publisher] = streams
-        marks = read_marks(event.marks)
+        marks = read_marks(event)
         unknown = False
         for number in numbers:
             stream = streams.get(number)
@@ -284,6 +331,7 @@ class Losses:
         True if an unknown number of events may be missing: those that the publisher no longer has,
         or may have published in an earlier life that ended without a word.
         """
+        self._settle(publisher)
         wanted = self.wanted.get(start.filter)
         stream = None
         if wanted is not None:
@@ -310,11 +358,20 @@ class Losses:
         final: bool = False,
     ) -> None:
         """A publisher tells its last number for a filter; ``final`` if it stops in good order."""
+        self._settle(publisher)
         for number, stream in self.streams.get(publisher, {}).items():
             if stream.index == index >= 0:
                 stream.final = final
                 if sequence > stream.sequence:
                     self._heard(publisher, number, stream, count, sequence, now)
+
+    def forgotten(self, publisher: NodeId, index: int) -> None:
+        """A publisher no longer numbers a filter: it has to be asked again."""
+        stream = self._indices.get(publisher, {}).get(index)
+        if stream is not None:
+            self._settle(publisher)
+            self._name(publisher, stream, -1)
+            stream.asked = float("-inf")
 
     def _heard(
         self, publisher: NodeId, number: int, stream: Stream, count: int, sequence: int, now: float
@@ -397,6 +454,7 @@ class Losses:
 
     def complete(self, publisher: NodeId) -> tuple[int, int]:
         """Between which sequence numbers of a publisher nothing is missing, the second included."""
+        self._settle(publisher)
         streams = self.streams.get(publisher, {})
         if len(streams) < len(self.wanted) or not streams:
             return (-1, -1)
@@ -408,6 +466,12 @@ class Losses:
         return (first, last)
 
     # Whom to ask for numbers
+
+    def named(self, publisher: NodeId) -> list[tuple[int, int]]:
+        """The publisher's names for our filters, each with the last sequence number heard."""
+        self._settle(publisher)
+        indices = self._indices.get(publisher, {})
+        return [(index, stream.sequence) for index, stream in indices.items()]
 
     def unfollowed(self, publisher: NodeId, before: float) -> list[Filter]:
         """Filters that a publisher does not number, as far as known, and was not asked lately."""
@@ -421,6 +485,7 @@ class Losses:
 
     def ask(self, publisher: NodeId, filter: Filter, now: float) -> int:
         """A publisher is asked to number a filter: from which sequence number on?"""
+        self._settle(publisher)
         streams = self.streams.setdefault(publisher, {})
         wanted = self.wanted[filter]
         stream = streams.get(wanted.number)

@@ -92,8 +92,26 @@ class Following(RoutineUpkeep, frozen=True, tag="recovery-following"):
         return HEADER_BYTES + (PAYLOAD_BYTES + 20) * len(self.starts)
 
 
+class Again(RoutineUpkeep, frozen=True, tag="recovery-again"):
+    """To a publisher: the follower still wants the filters with these names of the publisher's.
+
+    With each, the publisher's sequence number up to which the follower has its count.
+    """
+
+    follower: Contact
+    known: Annotated[tuple[tuple[Number, Number], ...], msgspec.Meta(max_length=LONGEST)]
+
+    def size(self) -> int:
+        """Two numbers each."""
+        return HEADER_BYTES + 8 * len(self.known)
+
+
 class Tally(RoutineUpkeep, frozen=True, tag="recovery-tally"):
-    """From a publisher that fell silent: (index, count, last sequence number) of its filters."""
+    """From a publisher: (index, count, last sequence number) of its filters, as far as new.
+
+    When it fell silent, and in answer to :class:`Again`. A filter that it does not know has the
+    count -1.
+    """
 
     numbers: Annotated[tuple[tuple[Number, Number, Number], ...], msgspec.Meta(max_length=LONGEST)]
     final: bool = False

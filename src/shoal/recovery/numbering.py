@@ -13,9 +13,11 @@ numbers travel.
   asks it, out of band, to number its filters (:class:`~shoal.recovery.messages.Follow`). This needs
   nothing of the routing and serves all content models alike. Until the answer is there, and where
   the publisher is out of reach, losses are found by comparing with other nodes only.
-* *Under names of the publisher's own.* A mark is (index, count): this event is the count-th of mine
-  that matches the filter with this index. Indices are told to those who ask for that very filter.
-  Others learn that some filter matches the event, and how often it did so, but not which.
+* *Under names of the publisher's own.* A mark is (index, misses): of my events up to this one, so
+  many do not match the filter with this index; the others, its *count*, do. While each event
+  matches what the one before it did, all of them carry the same bytes, and one comparison tells a
+  follower that nothing is missing. Indices are told to those who ask for that very filter. Others
+  learn that some filter matches the event, and how often it did so, but not which.
 * *At most* ``marks`` *of them*, whatever number of filters match. If more do, those whose number
   was told least recently go first. A count says how many events there were since *any* earlier
   mark, so that a loss is noticed at the next mark, not only when every event has one.
@@ -50,8 +52,8 @@ MOST_BYTES = 8 << 20
 MOST_FOLLOWERS = 4096
 """Followers of a filter that are told the last number."""
 
-MARK: Final = Struct("<IQ")
-"""A mark: index and count."""
+MARK: Final = Struct("<Iq")
+"""A mark: index and misses, which is the event's sequence number less the count."""
 LIFE = 16
 """Bits of an index that count filters; those above are of one life of the publisher."""
 LOWER = (1 << LIFE) - 1
@@ -95,8 +97,14 @@ class Numbering:
         self._untold: dict[int, None] = {}
         """Indices whose last number was not told yet."""
         self._events = 0
+        self._run: list[Followed] = []
+        """The filters that the last event matched."""
+        self._run_marks = b""
+        """The marks that it carried; the next one carries the same if it matches the same."""
         self.published = False
         """Whether there was an event."""
+        self.time = float("-inf")
+        """When the last event was published."""
         self.sequence = floor
         """The last event's sequence number; before there is one, a number below its."""
         self.before = floor
@@ -119,6 +127,14 @@ class Numbering:
         if follower in followed.followers or len(followed.followers) < MOST_FOLLOWERS:
             followed.followers[follower] = now
         return followed
+
+    def still(self, index: int, follower: NodeId, now: float) -> int:
+        """A follower still wants the filter with this index: its count; -1 if it is not known."""
+        followed = self._by_index.get(index)
+        if followed is None or follower not in followed.followers:
+            return -1
+        followed.followers[follower] = now
+        return followed.count
 
     def _free_index(self) -> int:
         """The next index of this life that no filter has; they come round after all others."""
@@ -146,27 +162,34 @@ class Numbering:
 
     def marks(self, event: Event, now: float) -> bytes:
         """Count an event that is published, and say which numbers it carries."""
+        sequence = event.sequence
         self._events += 1
         if not self.published:
             self.published = True
-            self.before = event.sequence - 1
-        self.sequence = event.sequence
+            self.before = sequence - 1
+        follows = sequence == self.sequence + 1
+        self.sequence = sequence
+        self.time = now
         if self._table is None:
             return b""
         matched = self._matching(event)
         for followed in matched:
             followed.count += 1
-            followed.sequence = event.sequence
+            followed.sequence = sequence
             followed.matched = now
             if followed.told:
                 followed.told = False
                 self._untold[followed.index] = None
+        if follows and len(matched) <= self._most and matched == self._run:
+            return self._run_marks
+        self._run = matched
         if len(matched) > self._most:
             matched = nsmallest(self._most, matched, key=_last_marked)
         packed = b""
         for followed in matched:
             followed.marked = self._events
-            packed += MARK.pack(followed.index, followed.count)
+            packed += MARK.pack(followed.index, sequence - followed.count)
+        self._run_marks = packed
         return packed
 
     def _matching(self, event: Event) -> list[Followed]:
@@ -203,11 +226,16 @@ class Numbering:
         return told
 
 
-def read_marks(marks: bytes) -> list[tuple[int, int]]:
-    """Index and count of each mark; nothing of what cannot be marks."""
+def read_marks(event: Event) -> list[tuple[int, int]]:
+    """Index and count of each mark of an event; nothing of what cannot be marks."""
+    marks, sequence = event.marks, event.sequence
     if len(marks) % MARK_BYTES:
         return []
-    return [MARK.unpack_from(marks, at) for at in range(0, len(marks), MARK_BYTES)]
+    found: list[tuple[int, int]] = []
+    for at in range(0, len(marks), MARK_BYTES):
+        index, misses = MARK.unpack_from(marks, at)
+        found.append((index, sequence - misses))
+    return found
 
 
 def _last_marked(followed: Followed) -> int:

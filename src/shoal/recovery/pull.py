@@ -138,12 +138,11 @@ class Pull(Gossip):
             filter = message.filters[hole.filter]
             given: list[int] = []
             for kept in self.buffer.between(hole.publisher, hole.after, hole.before):
-                event = kept.event
                 if len(given) >= hole.count:
                     break
-                if event.sequence not in hole.have and filter.matches(event.content):
-                    found[event.id] = kept
-                    given.append(event.sequence)
+                if kept.sequence not in hole.have and filter.matches(kept.event.content):
+                    found[(kept.publisher, kept.sequence)] = kept
+                    given.append(kept.sequence)
             if len(given) < hole.count:
                 have = (*hole.have, *given) if len(hole.have) + len(given) <= HAVE else hole.have
                 left.append(msgspec.structs.replace(hole, count=hole.count - len(given), have=have))

@@ -5,6 +5,10 @@ routing's table, and what followers of its own events asked for), and sends a di
 it holds that match. The digest is routed like such an event, but to each eligible neighbour with
 probability P_f only. A subscriber that lacks some of them asks the gossiper out of band.
 
+With an adaptive period, gossip is polite: an event that was named often enough, by this node or by
+others that it heard, is left out until somebody asks for it. So where ten nodes hold an event, they
+do not all tell each other of it in every round.
+
 Push needs no numbers to mend a loss, and talks also where nothing is lost. Numbers are used all the
 same, to report gaps; set ``marks = 0`` to do without.
 """
@@ -21,12 +25,15 @@ from shoal.recovery.parameters import RecoveryParameters
 from shoal.stack import LOCAL, Host, NodeId, Routing, register
 
 if TYPE_CHECKING:
-    from shoal.content import Event
+    from shoal.content import Event, Filter
+    from shoal.recovery.buffer import Kept
 
 DRAWS = 4
 """Filters that are drawn until one matches something in the buffer."""
-WATCHFUL = 4
-"""While events come, rounds become at most so many times rarer: the next one may be lost."""
+POLITE = 3
+"""Times that an event is named, here or by others as far as heard, before it is left out."""
+WATCHFUL = 2
+"""While there is something to tell, rounds become at most so many times rarer."""
 
 
 class Push(Gossip):
@@ -34,15 +41,12 @@ class Push(Gossip):
 
     def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
-        self._fresh = False
-        """Whether something was kept since the last round."""
         self._requested = False
-        """Whether somebody asked for copies since then."""
+        """Whether somebody asked for copies since the last round."""
 
     def keep(self, event: Event, time: float) -> None:
         """As usual; there is something new to tell."""
         super().keep(event, time)
-        self._fresh = True
         if self.pace.period > WATCHFUL * self.pace.shortest:
             self.pace.period = WATCHFUL * self.pace.shortest
             self.pace.due = min(self.pace.due, self.host.now() + self.pace.period)
@@ -50,28 +54,41 @@ class Push(Gossip):
 
     def round(self, now: float) -> None:
         """Choose a filter, and tell what is held for it."""
-        if not self._requested and (not self._fresh or self.pace.period * 2 <= self._watchful()):
-            self.pace.in_vain()
-        self._fresh = self._requested = False
         filters = list(dict.fromkeys(self.routing.known_filters() + self.numbering.filters()))
-        if not filters or not len(self.buffer):
-            return
         self.rounds += 1
-        for draw in range(DRAWS):
+        if self.parameters.adaptive:
+            untold = self.buffer.untold(POLITE)
+            slower = 2 * self.pace.period <= WATCHFUL * self.pace.shortest
+            if not untold or (slower and not self._requested):
+                self.pace.in_vain()
+            self._requested = False
+            for draw in range(DRAWS if untold else 0):
+                event = self.chance.choice(untold, self.host.node, self.rounds, 4, draw).event
+                wanting = [one for one in filters if one.matches(event.content)]
+                if wanting:
+                    filter = self.chance.choice(wanting, self.host.node, self.rounds, 5)
+                    self._tell(filter, [k for k in untold if filter.matches(k.event.content)])
+                    return
+                self.buffer.named(event.id)  # nobody wants it
+            return
+        for draw in range(DRAWS if filters else 0):
             filter = self.chance.choice(filters, self.host.node, self.rounds, 4, draw)
             held = self.buffer.matching(filter)
             if held:
-                digest = self._digest(filter, held, 1)
-                hops = self.routing.next_hops(filter)
-                self.spread(hops, LOCAL, self.host.node, self.rounds, digest)
+                self._tell(filter, held)
                 return
+
+    def _tell(self, filter: Filter, held: list[Kept]) -> None:
+        """Send a digest towards those who want what matches a filter."""
+        digest = self._digest(filter, held, 1)
+        for publisher, sequence, _ in digest.held:
+            self.buffer.named((publisher, sequence))
+        hops = self.routing.next_hops(filter)
+        self.spread(hops, LOCAL, self.host.node, self.rounds, digest)
 
     def unhurried(self) -> float:
         """Rounds come also where nothing is missing."""
         return min(super().unhurried(), max(self.pace.period, self.parameters.period))
-
-    def _watchful(self) -> float:
-        return WATCHFUL * self.pace.shortest
 
     def on_digest(self, sender: NodeId, message: Digest) -> None:
         """Request what is lacking, and pass the digest on."""
@@ -89,6 +106,8 @@ class Push(Gossip):
         """Somebody lacks something: give it, and go on gossiping."""
         self._requested = True
         super().on_request(sender, message)
+        for key in message.ids:
+            self.buffer.unnamed(key)
 
 
 register(

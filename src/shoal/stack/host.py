@@ -176,6 +176,10 @@ class Host:
         A ``warning`` is for the operator, too; it need not be watched for.
         """
 
+    def pack(self, event: Event) -> Event | bytes:
+        """An event as it is to be kept: as it is, or encoded in MessagePack if that is at hand."""
+        return event
+
     def table(self, filter: Filter) -> FilterTable:
         """A new table for filters of this kind; a host may know a better one than the filter."""
         return filter.table()
