@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shoal.experiments.dps_scenarios import FALSE_POSITIVES, LOAD
+from shoal.experiments.dps_scenarios import FALSE_POSITIVES, LOADED
 from shoal.experiments.dps_steps import FOUR, content, merged
 from shoal.simulation import parse_config, simulate
 
@@ -40,7 +40,7 @@ def in_vain(result: Any) -> float:
 def run(quick: bool = False) -> Iterator[dict[str, float]]:
     """Measure, yielding numbers as they are known."""
     steps, large = (700.0, 2000) if quick else (3100.0, 10_000)
-    load = merged(LOAD[0].base, {"duration": steps}, SPEED)
+    load = merged(LOADED, {"duration": steps}, SPEED)
     measured(load, FOUR["root leader"], {"nodes": 50, "duration": 300.0})  # loads and compiles
     speeds = {}
     for name in ("root leader", "root epidemic"):

@@ -1,8 +1,9 @@
 """What the scenarios of Anceaume et al. 2006 have in common.
 
 A step is a second: a message sent in one step arrives in the next. What the paper leaves open: the
-domain has 500 values, ranges are of equal length and lie anywhere in it alike, K = 3, K_c = 2,
-k' = 2, F_s = 3, and the network is given 500 steps to settle before a scenario begins.
+domain has 500 values, ranges are of equal length and lie anywhere in it alike (but for figures 3(c)
+to 3(g), see ``ZONES``), K = 3, K_c = 2, k' = 2, F_s = 3, and the network is given 500 steps to
+settle before a scenario begins.
 """
 
 from __future__ import annotations

@@ -257,19 +257,20 @@ def wrong_roles(run: Run) -> Value:
     """Nodes that play another role in their group than their turn gives them.
 
     The creator of a group leads it, and the next K_c that join are its co-leaders. These know the
-    whole group; other members know them, and nobody else.
+    whole group; other members know them, and nobody else. Where two trees of an attribute were
+    created at once a group may have two creators, of whom either may lead.
     """
     kept = run.configuration["routing"]["coleaders"]
     forest = run.seen_as(Forest)
     joiners = forest.joiners()
+    creators = {(node, key) for _, node, leader, key in forest.joined if node == leader}
     wrong = 0
     for node, leader, group in forest.rows:
         key = (group["attribute"], group["text"])
         if not key[1]:
             continue  # a root has no members, but a staff of leaders below it
-        first, *others = joiners[key]
-        staff = {first, *others[:kept]}
-        right = leader == first and {leader, *group["coleaders"]} == staff
+        staff = set(joiners[key][: kept + 1])
+        right = (leader, key) in creators and {leader, *group["coleaders"]} == staff
         whole = set(forest.members[key]) - {node, leader} if node in staff else set()
         views = bool(group["predview"] or group["succviews"]) and node not in staff
         wrong += not right or set(group["members"]) != whole or views

@@ -71,6 +71,15 @@ def load_growth(
     return _ratio(mean(of(way, which, *late)), mean(of(way, which, *early)))
 
 
+@case("reach", unit="ratio")
+def contact_growth(run: Run, early: tuple[float, float], late: tuple[float, float]) -> Value:
+    """Events that a node is sent, each counted once, in a late span divided by an early one."""
+    spans = [
+        [row["contacted"] for row in run.reach if _between(row["time"], *s)] for s in (late, early)
+    ]
+    return _ratio(mean(spans[0]), mean(spans[1]))
+
+
 @case("loads", unit="ratio")
 def imbalance(run: Run, way: str = "out", since: float = 0.0) -> Value:
     """The most loaded node's messages divided by the mean, on average over time bins."""

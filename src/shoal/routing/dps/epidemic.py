@@ -8,7 +8,7 @@ entries and lets groups of the same label that were created at the same time gro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from shoal.routing.dps.messages import DOWN, UP, Branch, GossipSub, Publish, PublishGroup
 from shoal.routing.dps.publishing import Publishing
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from shoal.stack.message import Contact
 
 T = TypeVar("T")
+
+UPWARDS: Final = 1
+"""Forwardings in a group after which an event no longer goes up from there: all its members would
+load the few nodes that hold a root."""
 
 
 class Epidemic(Publishing):
@@ -72,7 +76,7 @@ class Epidemic(Publishing):
         matches = group.label.matches(event.content)
         spreads = entry or node.fanout >= 2
         bits = self._chance.bits(node.host.node, event.publisher, event.sequence, len(text), rounds)
-        if direction != DOWN and spreads and group.predview:
+        if direction != DOWN and spreads and rounds <= UPWARDS and group.predview:
             nearest = group.predview[0].text
             above = tuple(p for p in group.predview if p.text == nearest)
             for pointer in _some(above, node.next_level, bits):

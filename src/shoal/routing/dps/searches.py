@@ -172,11 +172,11 @@ class Searches:
         if attribute in self.node.owned:
             return ROOT, self.node.host.contact()
         if self.node.generic and seeking.filters and seeking.attempts == 1:
-            for group in self.node.by_tree.get(attribute, {}).values():
-                return group.text, group.leader
-            point = self.node.trees.point(attribute)
+            point = self.node.trees.point(attribute)  # at random: it may be in the wanted group
             if point is not None:
                 return ROOT, point
+            for group in self.node.by_tree.get(attribute, {}).values():
+                return group.text, group.leader
         root = self.node.trees.roots.get(attribute)
         return ROOT, None if root is None else root.owner
 

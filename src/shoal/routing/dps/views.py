@@ -196,10 +196,8 @@ class Group:
     def awaits(self, wanted: Label, best: Successor) -> bool:
         """Whether a label's place is below a successor under creation, not below the best one."""
         return best.label.text != wanted.text and any(
-            [
-                creation.label.order < best.label.order and creation.label.precedes(wanted)
-                for creation in self.creations.values()
-            ]
+            creation.label.order < best.label.order and creation.label.precedes(wanted)
+            for creation in self.creations.values()
         )
 
     def blocks(self, wanted: Label) -> bool:
