@@ -41,6 +41,7 @@ class SimHost(Host):
         self.network = network
         self.kernel = network.kernel
         self.recorder = network.recorder
+        self._direct = Direct(node, network.nodes)
         self.me = Contact(node)
         self.clock = Clock(network.kernel)
         self.channels: dict[NodeId, Channel] = {}
@@ -49,7 +50,6 @@ class SimHost(Host):
         """The channels to several neighbours, as asked for since the links last changed."""
         self._last_to: tuple[NodeId, ...] | None = None
         self._last_fan: Fan | None = None
-        self._direct = Direct(node, network.nodes)
         self.reached_by: list[Channel] = []
         """The ways by radio to this node."""
         self._frame: Message | None = None
@@ -110,7 +110,7 @@ class SimHost(Host):
             fan = self.fans.get(to) or self._fan(to)
             self._last_to = to
             self._last_fan = fan
-        skip = NONE if but == LOCAL else fan.places.get(but, NONE)
+        skip = NONE if but == LOCAL else fan.place_of(but)
         copies = fan.size if skip < 0 else fan.size - 1
         if fan.missing:
             self.recorder.unlinked += fan.missing
@@ -230,9 +230,9 @@ class SimHost(Host):
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        if self.clock.stopped:
-            return
         network = self.network
+        if network.nodes[self.node] is None:
+            return
         connections = network.connections
         target: NodeId = to.node
         self.recorder.sent_direct(self.node, target, message)

@@ -267,12 +267,13 @@ class Recorder:
 
     def _involve(self, count: KindCount, fan: Fan, skip: int) -> None:
         """Count each node once per kind and bin."""
+        last, current = count.last, count.bin
         for place, target in enumerate(fan.targets):
-            if place != skip and count.last[target] is not count.bin:
-                count.last[target] = count.bin
+            if place != skip and last[target] is not current:
+                last[target] = current
                 count.nodes += 1
-        fan.uncounted = skip if fan.counted_bin is not count.bin else NONE
-        fan.counted_bin = count.bin
+        fan.uncounted = skip if fan.counted_bin is not current else NONE
+        fan.counted_bin = current
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
         """Misrouted: over how many of the channels, at this instant, nobody wants the event."""
