@@ -287,7 +287,7 @@ class Connections:
             self._mend(channel)
             hosts[channel.source].drop_fans()
             for message in waited:
-                kind = self.network.kind_of(message)
+                kind = self.network.recorder.kind_of(message)
                 self.kernel.post(self.kernel.now, channel.alone(), kind.skip, message)
 
     def _break(self, channel: Channel) -> None:
