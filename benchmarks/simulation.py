@@ -10,7 +10,8 @@ measurement is a process of its own; implementations take turns, and the medians
 the flooding is timed, after one event that warms everything up: no imports, no set-up, no graph.
 
 An overlay at work is timed as well: every node of the overlay ``graph`` beats once a second and
-exchanges samples; 1% of the nodes crash per minute and come back half a minute later.
+exchanges samples; 1% of the nodes crash per minute and come back half a minute later. So is the
+set-up of a large random graph, from the configuration to the first event.
 
 SimPy is used in two ways. Its documentation models a link with delay as a process per message that
 waits and then puts the message into the receiver's store ("Event Latency"). The callback idiom
@@ -87,6 +88,8 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
     nodes, timed = (1_000, 20) if quick else (10_000, 60)
     simulated, seconds = _measure("overlay", nodes, timed)
     yield {f"graph_of_{nodes}_simulated_seconds_per_cpu_second": simulated / seconds}
+    nodes, seconds = _measure("set_up", 10_000 if quick else 100_000, 1)
+    yield {f"set_up_of_{nodes}_seconds": seconds}
     # Whole runs on arrays: other routings, changing links, what recording costs.
     plane = os.path.join(os.path.dirname(__file__), "_dataplane.py")
     whole: dict[str, float] = json.loads(_python([plane, "quick" if quick else "all"], pure=False))
@@ -202,6 +205,16 @@ def graph_overlay(nodes: int, seconds: int) -> tuple[int, float]:
     if simulation.kernel.handled - before < 3 * nodes * seconds:
         raise RuntimeError("the overlay does not beat")
     return seconds, ended - started
+
+
+def set_up(nodes: int, events: int) -> tuple[int, float]:
+    """A random graph of nodes: how many, CPU-seconds until it is ready to run."""
+    from shoal.simulation.garbage import uncollected
+
+    with uncollected():
+        started = time.process_time()
+        _network(nodes, events, "objects")
+        return nodes, time.process_time() - started
 
 
 def _time_shoal(simulation: Simulation, run: Callable[[int], None]) -> tuple[int, float]:
@@ -320,6 +333,7 @@ def main() -> None:
         "simpy_callback": flood_simpy_callback,
         "simpy_documented": flood_simpy_documented,
         "overlay": graph_overlay,
+        "set_up": set_up,
     }[kind]
     more = 0 if kind == "overlay" else 1  # one event more, to warm up
     print(json.dumps(flood(nodes, events + more)))

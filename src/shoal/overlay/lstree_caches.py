@@ -162,10 +162,9 @@ class Search:
         """The parent that was lost; LOCAL if none."""
         self.repair = repair
         """Number of the reconfiguration in which the lost link is replaced; -1 for none."""
-        self.downstream: dict[Any, Contact] = {}
-        self.upstream: dict[Any, Contact] = {}
-        self.break_max: dict[Any, Contact] = {}
-        self.break_min: dict[Any, Contact] = {}
+        self.refused: dict[str, dict[Any, Contact]] = {}
+        """The caches that refusals fill, per strategy: Downstream, Upstream and the two that lift
+        limits."""
         self.sighted: dict[Any, Contact] = {}
         """Nodes of other trees that somebody has seen, and nodes around candidates that stop."""
         self.asked: dict[Any, None] = {}
@@ -187,6 +186,12 @@ class Search:
         """Strategy, candidate and answer of every request."""
         self.outcome = ""
         """How it ended."""
+
+    def fill(self, strategy: str, contacts: tuple[Contact, ...]) -> None:
+        """A refusal yields candidates for a strategy."""
+        cache = self.refused.setdefault(strategy, {})
+        for contact in contacts:
+            cache[key_of(contact)] = contact
 
 
 class Busy:

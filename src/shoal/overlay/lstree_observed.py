@@ -134,16 +134,16 @@ class ObservedLSTree(LSTree):
         caches = {
             "R": [*self.ancestors, *self.siblings],
             "A": list(self.ancestors),
-            "D": list(search.downstream.values()),
-            "U": list(search.upstream.values()),
+            "D": list(search.refused.get("D", {}).values()),
+            "U": list(search.refused.get("U", {}).values()),
             "G": self.known.contacts,
         }
         left = {
             letter: sum(self._is_new(search, c) for c in contacts)
             for letter, contacts in caches.items()
         }
-        left["m"] = len(search.break_min)
-        left["M"] = len(search.break_max)
+        left["m"] = len(search.refused.get("m", ()))
+        left["M"] = len(search.refused.get("M", ()))
         for busy in search.busy.values():
             left[busy.strategy] = left.get(busy.strategy, 0) + 1
         if key_of(contact) not in search.busy:

@@ -7,7 +7,7 @@ PARENTREQUEST; 4, it decides (:mod:`~shoal.overlay.lstree_member`); 5, attach to
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -143,15 +143,16 @@ class Searcher(Member):
 
     def _ask_from(self, step: str, search: Search) -> bool:
         """Ask a candidate of one strategy, or wait for a busy one; False if it has none."""
-        if step == "M":
-            return self._ask_again(step, search, search.break_max)
-        if step == "m":
-            return self._ask_again(step, search, search.break_min)
+        cache = search.refused.get(step)
+        if step == "M" or step == "m":
+            if not cache:
+                return False
+            self._ask(step, search, cache.pop(next(iter(cache))))  # with the limit lifted
+            return True
         if step == "R" or step == "A":
             if self._ask_regional(step, search):
                 return True
         elif step == "D" or step == "U":
-            cache = search.downstream if step == "D" else search.upstream
             while cache:
                 contact = cache.pop(next(iter(cache)))
                 if self._ask_new(step, search, contact):
@@ -195,13 +196,6 @@ class Searcher(Member):
             return False
         search.asked[key_of(contact)] = None
         self._ask(step, search, contact)
-        return True
-
-    def _ask_again(self, step: str, search: Search, cache: dict[Any, Contact]) -> bool:
-        """Ask who refused for its degree first, with the limits lifted."""
-        if not cache:
-            return False
-        self._ask(step, search, cache.pop(next(iter(cache))))
         return True
 
     def _await_busy(self, step: str, search: Search) -> bool:
@@ -303,13 +297,11 @@ class Searcher(Member):
                 busy.ready_at = self.host.now() + self.parameters.busy_wait
                 search.busy[key] = busy
         elif refuse.reason == "full":
-            search.break_max[key] = contact
-            for named in refuse.candidates:
-                search.downstream[key_of(named)] = named
+            search.fill("M", (contact,))
+            search.fill("D", refuse.candidates)
         elif refuse.reason == "leaf":
-            search.break_min[key] = contact
-            for named in refuse.candidates:
-                search.upstream[key_of(named)] = named
+            search.fill("m", (contact,))
+            search.fill("U", refuse.candidates)
         elif search.silent < SILENT:  # it stops, and names nodes around it
             for named in refuse.candidates[: max(0, SIGHTED - len(search.sighted))]:
                 search.sighted[key_of(named)] = named

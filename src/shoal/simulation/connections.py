@@ -50,10 +50,8 @@ class Connections:
         """Draws when a broken connection is noticed."""
         self.side: list[int] | None = None
         """Per node its part of a network that is cut; None while it is whole."""
-        self._opening: dict[tuple[NodeId, NodeId], int] = {}
-        """Requests that were not answered yet, numbered: (who asks, whom)."""
-        self._asking: dict[NodeId, dict[NodeId, None]] = {}
-        """Per node whom it asks: the same pairs, by who asks."""
+        self._asking: dict[NodeId, dict[NodeId, int]] = {}
+        """Per node whom it asks: requests that were not answered yet, numbered from 1."""
         self._requests = 0
         self._standing: dict[NodeId, list[Callable[[], None]]] = {}
         """Per node that stands still, the requests that wait for it."""
@@ -87,23 +85,26 @@ class Connections:
 
     def open(self, a: NodeId, b: NodeId) -> None:
         """A node asks for a connection; one that is there, or asked for, stays as it is."""
-        if b not in self.network.hosts[a].channels and (a, b) not in self._opening:
+        if b not in self.network.hosts[a].channels and not self._request(a, b):
             self._requests += 1
-            self._opening[a, b] = self._requests
-            self._asking.setdefault(a, {})[b] = None
+            self._asking.setdefault(a, {})[b] = self._requests
             act = self._fail if a == b else self._asked
             self._later(self.network.delay_between(a, b), act, a, b, self._requests)
 
+    def _request(self, a: NodeId, b: NodeId) -> int:
+        """Number of a node's request for a connection to another; 0 if there is none."""
+        asking = self._asking.get(a)
+        return 0 if asking is None else asking.get(b, 0)
+
     def _asked_no_more(self, a: NodeId, b: NodeId) -> None:
-        if self._opening.pop((a, b), None) is not None:
-            asking = self._asking[a]
-            del asking[b]
-            if not asking:
+        if self._request(a, b):
+            del self._asking[a][b]
+            if not self._asking[a]:
                 del self._asking[a]
 
     def _asked(self, a: NodeId, b: NodeId, request: int) -> None:
         """A request reaches its target, and there is a connection; who asked hears of it later."""
-        if self._opening.get((a, b)) != request:
+        if self._request(a, b) != request:
             return  # crashed, or connected because the other node asked as well
         if not self.reaches(a, b):
             self._later(self.timeout, self._fail, a, b, request)
@@ -127,7 +128,7 @@ class Connections:
 
     def _answered(self, a: NodeId, b: NodeId, request: int) -> None:
         """The answer is back, unless the network is cut by now."""
-        if self._opening.get((a, b)) != request:
+        if self._request(a, b) != request:
             return
         if self.side is not None and self.side[a] != self.side[b]:
             self._mend(self.network.drop_channel(a, b))
@@ -137,7 +138,7 @@ class Connections:
         self._tell(a, b)
 
     def _fail(self, a: NodeId, b: NodeId, request: int) -> None:
-        if self._opening.get((a, b)) == request:
+        if self._request(a, b) == request:
             self._asked_no_more(a, b)
             node = self.network.nodes[a]
             assert node is not None  # a crash ends its requests
@@ -163,7 +164,7 @@ class Connections:
     def close(self, a: NodeId, b: NodeId) -> None:
         """A node closes its end; one that it has not heard of yet stays."""
         hosts = self.network.hosts
-        if b not in hosts[a].channels or (a, b) in self._opening:
+        if b not in hosts[a].channels or self._request(a, b):
             return
         channel = self.network.drop_channel(a, b)
         self._mend(channel)
@@ -234,8 +235,7 @@ class Connections:
         self._leaving.pop(node, None)
         for _, channel in self._last_words.pop(node, []):
             channel.take_down()
-        for asked in self._asking.pop(node, ()):
-            del self._opening[node, asked]
+        self._asking.pop(node, None)
         for neighbour in list(self._links.get(node, ())):
             self.link_end(node, neighbour, False, -1)
         self._parents.pop(node, None)
@@ -254,10 +254,10 @@ class Connections:
     def suspect(self, a: NodeId, b: NodeId) -> None:
         """One end takes its connection for broken, and is told so; the other learns it later."""
         held = self.network.hosts[a].channels.get(b)
-        if held is None or not held.up or (a, b) in self._opening:
+        if held is None or not held.up or self._request(a, b):
             return
         other = self.network.hosts[b].channels.get(a)
-        if other is not None and other.up and (b, a) not in self._opening:
+        if other is not None and other.up and not self._request(b, a):
             other.take_down()
             self.network.hosts[b].drop_fans()
             self._break(other)
@@ -287,7 +287,7 @@ class Connections:
             self._mend(channel)
             hosts[channel.source].drop_fans()
             for message in waited:
-                kind = self.network.kind_of(message)
+                kind = self.network.recorder.kind_of(message)
                 self.kernel.post(self.kernel.now, channel.alone(), kind.skip, message)
 
     def _break(self, channel: Channel) -> None:

@@ -9,28 +9,16 @@ from shoal.simulation.channels import KEPT, NONE, ROUTINE, Channel, Direct, Fan
 from shoal.simulation.kernel import NANOSECONDS, Clock
 from shoal.stack.chance import Chance
 from shoal.stack.host import LOCAL, NEVER, Host, NodeId, Timer
-from shoal.stack.message import Contact, Heartbeat, Message
+from shoal.stack.message import Contact, Message
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
     from shoal.simulation.network import Network
+    from shoal.simulation.recorder import Kind
 
 
 FANS_KEPT: Final = 64
 """Sets of neighbours remembered per node; nodes with few neighbours have few."""
-
-
-class Kind:
-    """What a link needs to know of a type of message."""
-
-    def __init__(self, message: Message) -> None:
-        kind = type(message)
-        self.type: object = kind
-        self.size = message.size() if kind.size is Message.size else -1
-        """Bytes of every message of this type; -1 if they differ."""
-        self.kept = issubclass(kind, Heartbeat)
-        self.skip = KEPT if self.kept else ROUTINE if kind.routine() else NONE
-        self.carries_events = kind.events is not Message.events
 
 
 class SimHost(Host):
@@ -41,6 +29,7 @@ class SimHost(Host):
         self.network = network
         self.kernel = network.kernel
         self.recorder = network.recorder
+        self._direct = Direct(node, network.nodes)
         self.me = Contact(node)
         self.clock = Clock(network.kernel)
         self.channels: dict[NodeId, Channel] = {}
@@ -49,7 +38,6 @@ class SimHost(Host):
         """The channels to several neighbours, as asked for since the links last changed."""
         self._last_to: tuple[NodeId, ...] | None = None
         self._last_fan: Fan | None = None
-        self._direct = Direct(node, network.nodes)
         self.reached_by: list[Channel] = []
         """The ways by radio to this node."""
         self._frame: Message | None = None
@@ -100,8 +88,8 @@ class SimHost(Host):
                 copies = 0  # in range of the same transmission
             self._frame = message
             self._framed_at = self.kernel.now
-        self.recorder.sent(channel.alone(), NONE, copies, message)
-        self._transmit(channel, message, self.network.kind_of(message))
+        kind = self.recorder.sent(channel.alone(), NONE, copies, message)
+        self._transmit(channel, message, kind)
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
         """See :class:`~shoal.stack.host.Host`."""
@@ -110,16 +98,15 @@ class SimHost(Host):
             fan = self.fans.get(to) or self._fan(to)
             self._last_to = to
             self._last_fan = fan
-        skip = NONE if but == LOCAL else fan.places.get(but, NONE)
+        skip = NONE if but == LOCAL else fan.place_of(but)
         copies = fan.size if skip < 0 else fan.size - 1
         if fan.missing:
             self.recorder.unlinked += fan.missing
         if not copies:
             return
-        self.recorder.sent(fan, skip, copies, message)
+        kind = self.recorder.sent(fan, skip, copies, message)
         at = self.kernel.now
         network = self.network
-        kind = network.kind_of(message)
         if skip < 0:
             skip = kind.skip
         if (
@@ -132,7 +119,7 @@ class SimHost(Host):
                     self._transmit(channel, message, kind)
             return
         if network.ns_per_byte:
-            size = kind.size if kind.size >= 0 else message.size()
+            size = kind.size if kind.sized else message.size()
             at += int(size * network.ns_per_byte)
             for place, channel in enumerate(fan.channels):
                 if place != skip:
@@ -148,16 +135,14 @@ class SimHost(Host):
         audience = None if connections is None else connections.audience(self.node)
         if audience is not None:
             if audience.size and not self.clock.stopped:
-                self.recorder.sent(audience, NONE, 1, message)
-                skip = max(self.network.kind_of(message).skip, ROUTINE)
+                skip = max(self.recorder.sent(audience, NONE, 1, message).skip, ROUTINE)
                 self.kernel.post(self.kernel.now + self.network.delay, audience, skip, message)
             return
         to = tuple(self.channels)
         fan = self.fans.get(to) or self._fan(to)
         if not fan.size:
             return
-        self.recorder.sent(fan, NONE, 1, message)
-        kind = self.network.kind_of(message)
+        kind = self.recorder.sent(fan, NONE, 1, message)
         for channel in fan.channels:
             if channel.quality < 1.0 and kind.carries_events and self._loses(channel, message):
                 self.kernel.lost += 1
@@ -182,7 +167,7 @@ class SimHost(Host):
         """Send over one channel, behind what it is still busy with."""
         at = self.kernel.now
         if channel.ns_per_byte:
-            size = kind.size if kind.size >= 0 else message.size()
+            size = kind.size if kind.sized else message.size()
             duration = int(size * channel.ns_per_byte)
             plane = self.network.plane
             if plane is not None:
@@ -230,20 +215,20 @@ class SimHost(Host):
 
     def send_direct(self, to: Contact, message: Message) -> None:
         """See :class:`~shoal.stack.host.Host`."""
-        if self.clock.stopped:
-            return
         network = self.network
+        if network.nodes[self.node] is None:
+            return
         connections = network.connections
         target: NodeId = to.node
-        self.recorder.sent_direct(self.node, target, message)
+        kind = self.recorder.sent_direct(self.node, target, message)
         if connections is not None and not connections.lets_through(self.node, target):
             self.kernel.lost += 1
             return
         delay = network.direct_delay
         if network.delays is not None:
             delay = network.delays.between(self.node, target)
-        routine = network.kind_of(message).skip == ROUTINE
-        self.kernel.post_direct(self.kernel.now + delay, self._direct, target, message, routine)
+        at = self.kernel.now + delay
+        self.kernel.post_direct(at, self._direct, target, message, kind.skip == ROUTINE)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""

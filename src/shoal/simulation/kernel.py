@@ -15,7 +15,7 @@ import gc
 from collections.abc import Callable
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -93,10 +93,10 @@ class Kernel:
         self._head = NOTHING
         self._ready_at = -1
         """The first of these that is still to come: its place, itself, and when; -1 if none is."""
-        self._slots: dict[int, list[Entry]] = {}
+        self._slots: dict[int, list[Any]] = {}
         """What happens in each slot of time from the horizon on, within its round."""
         self._slot_heap: list[int] = []
-        self._rounds: dict[int, list[Entry]] = {}
+        self._rounds: dict[int, list[Any]] = {}  # entries, which are not to be taken apart
         """What happens in each round from the next one on."""
         self._round_heap: list[int] = []
         self._next_round = 0
@@ -105,16 +105,14 @@ class Kernel:
         """The instant of the last post: messages sent together mostly arrive together."""
         self._last_bucket: list[Entry] = []
         self._last_slot = -1
-        self._last_far: list[Entry] = []
+        self._last_far: list[Any] = []
 
     def post(self, at: int, fan: Fan, skip: int, message: Message) -> None:
         """A message arrives over each channel of a fan that is up then, but the one at ``skip``."""
-        if at < self._horizon and at == self._last_at:
+        if at < self._horizon and at == self._last_at and self.orders is None:
             self._last_bucket.append((at, fan, skip, message))
         else:
             self._put((at, fan, skip, message), at)
-        if self.orders is not None:
-            self._number(self.orders, at)
         if skip > ROUTINE:
             self.waiting += 1
 
@@ -123,8 +121,6 @@ class Kernel:
     ) -> None:
         """A message out of band arrives at whichever life of its target is there then."""
         self._put((at, way, target if routine else ~target, message), at)
-        if self.orders is not None:
-            self._number(self.orders, at)
         if not routine:
             self.waiting += 1
 
@@ -141,10 +137,11 @@ class Kernel:
         if at < self.now:
             raise ValueError(f"{at} ns is in the past; it is {self.now} ns")
         self._put((at, None, 0, timer), at)
-        if self.orders is not None:
-            self._number(self.orders, at)
 
     def _put(self, entry: Entry, at: int) -> None:
+        if self.orders is not None:
+            self.orders.setdefault(at, []).append(self.posted)
+            self.posted += 1
         if at >= self._next_round:
             later = self._rounds.get(at >> ROUND)
             if later is None:
@@ -154,16 +151,7 @@ class Kernel:
             later.append(entry)
             return
         if at >= self._horizon:
-            slot = at >> SLOT
-            if slot != self._last_slot:
-                self._last_slot = slot
-                far = self._slots.get(slot)
-                if far is None:
-                    far = []
-                    self._slots[slot] = far
-                    heappush(self._slot_heap, slot)
-                self._last_far = far
-            self._last_far.append(entry)
+            self._slot(at >> SLOT).append(entry)
             return
         bucket = self._buckets.get(at)
         if bucket is None:
@@ -173,6 +161,18 @@ class Kernel:
         bucket.append(entry)
         self._last_at = at
         self._last_bucket = bucket
+
+    def _slot(self, slot: int) -> list[Any]:
+        """What happens in a slot."""
+        if slot != self._last_slot:
+            self._last_slot = slot
+            far = self._slots.get(slot)
+            if far is None:
+                far = []
+                self._slots[slot] = far
+                heappush(self._slot_heap, slot)
+            self._last_far = far
+        return self._last_far
 
     def next_instant(self) -> int:
         """When the next thing happens; -1 if nothing will."""
@@ -192,7 +192,8 @@ class Kernel:
         """Put what happens in a round into its slots."""
         self._next_round = (number + 1) << ROUND
         for entry in self._rounds.pop(number):
-            self._put(entry, entry[0])
+            at: int = entry[0]
+            self._slot(at >> SLOT).append(entry)
 
     def _open_slot(self, slot: int) -> None:
         """Sort what happens in a slot by instant; at one instant it stays in order."""
@@ -213,14 +214,6 @@ class Kernel:
             self._ready_at = self._head[0]
         else:
             self._ready_at = -1
-
-    def _number(self, orders: dict[int, list[int]], at: int) -> None:
-        numbers = orders.get(at)
-        if numbers is None:
-            orders[at] = [self.posted]
-        else:
-            numbers.append(self.posted)
-        self.posted += 1
 
     def run(self, until: int) -> None:
         """Let everything happen up to and including an instant."""

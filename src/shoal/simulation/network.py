@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from mypy_extensions import mypyc_attr
 
 from shoal.simulation.channels import Channel
-from shoal.simulation.host import Kind, SimHost
+from shoal.simulation.host import SimHost
 from shoal.simulation.invariants import check_acyclic
 from shoal.simulation.kernel import NANOSECONDS, Clock, Kernel, to_ns
 from shoal.simulation.oracle import Forest
 from shoal.simulation.recorder import Recorder
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Overlay, Reconfiguration
-from shoal.stack.message import Contact, Message
+from shoal.stack.message import Contact
 from shoal.stack.node import Node
 
 if TYPE_CHECKING:
@@ -94,8 +94,6 @@ class Network:
         self.uneven = loss > 0.0
         """Whether copies of a message fare differently: links lose events, or differ in delay."""
         self.qualities: dict[tuple[NodeId, NodeId], float] = {}
-        self._kinds: dict[type[Message], Kind] = {}
-        self._kind: Kind | None = None
 
     def add_host(self, seed: int) -> SimHost:
         """One more host; ids count from 0."""
@@ -122,18 +120,6 @@ class Network:
         self.put_node(node).start(contacts)
         if self.started is not None:
             self.started(node)
-
-    def kind_of(self, message: Message) -> Kind:
-        """What is known of a message's type, kept at hand: the next is mostly of it too."""
-        kind = self._kind
-        if kind is not None and type(message) is kind.type:
-            return kind
-        kind = self._kinds.get(type(message))
-        if kind is None:
-            kind = Kind(message)
-            self._kinds[type(message)] = kind
-        self._kind = kind
-        return kind
 
     def connections_of(self, host: SimHost) -> Connections:
         """The connections that overlays open."""

@@ -10,13 +10,13 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from shoal.simulation.channels import NONE, Fan
+from shoal.simulation.channels import KEPT, NONE, ROUTINE, Fan
 from shoal.simulation.invariants import delivered_twice
 from shoal.simulation.kernel import NANOSECONDS, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
 from shoal.stack.layer import Reconfiguration
-from shoal.stack.message import Message
+from shoal.stack.message import Heartbeat, Message
 
 if TYPE_CHECKING:
     from shoal.content import Event
@@ -25,8 +25,8 @@ EXCUSED: Final = 50 * NANOSECONDS
 """Nanoseconds after publication within which a node that crashes is not owed an event."""
 
 
-class KindCount:
-    """The traffic of one message type in the current time bin."""
+class Kind:
+    """A type of message, and its traffic in the current time bin."""
 
     def __init__(self, message: Message, nodes: int) -> None:
         kind = type(message)
@@ -36,7 +36,11 @@ class KindCount:
         self.routine = kind.routine()
         self.involves = message.involves()
         # Types that do not override weight and size cost the same each time.
-        self.fixed = kind.weight is Message.weight and kind.size is Message.size
+        self.sized = kind.size is Message.size
+        self.fixed = self.sized and kind.weight is Message.weight
+        self.kept = issubclass(kind, Heartbeat)
+        self.skip = KEPT if self.kept else ROUTINE if self.routine else NONE
+        self.carries_events = kind.events is not Message.events
         self.weight = message.weight()
         self.size = message.size()
         self.count = 0
@@ -141,19 +145,19 @@ class Recorder:
         self._repairs_by_id: dict[int, RepairRecord] = {}
         self._restarts: dict[NodeId, int] = {}
         """Per node that started more than once, when it last did."""
-        self._kinds: dict[type[Any], KindCount] = {}
-        self._count: KindCount | None = None
+        self._kinds: dict[type[Any], Kind] = {}
+        self._count: Kind | None = None
         self.bin_ns = bin_ns
         self._bin = 0
         self._bin_end = bin_ns
 
     # Messages
 
-    def sent(self, fan: Fan, skip: int, copies: int, message: Message) -> None:
+    def sent(self, fan: Fan, skip: int, copies: int, message: Message) -> Kind:
         """A message enters the channels of a fan but one."""
         count = self._count
         if count is None or type(message) is not count.type:
-            count = self._count_of(message)
+            count = self.kind_of(message)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += copies
@@ -163,7 +167,7 @@ class Recorder:
         if fan.counted_bin is not count.bin or (fan.uncounted != NONE and fan.uncounted != skip):
             self._involve(count, fan, skip)
         if count.plain:
-            return
+            return count
         if not count.fixed:
             count.cost += copies * message.weight()
             count.bytes += copies * message.size()
@@ -184,12 +188,13 @@ class Recorder:
                 for place, target in enumerate(fan.targets)
                 if place != skip
             ]
+        return count
 
-    def sent_direct(self, source: NodeId, target: NodeId, message: Message) -> None:
+    def sent_direct(self, source: NodeId, target: NodeId, message: Message) -> Kind:
         """A message goes out of band."""
         count = self._count
         if count is None or type(message) is not count.type:
-            count = self._count_of(message)
+            count = self.kind_of(message)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += 1
@@ -207,9 +212,10 @@ class Recorder:
         if self.keeps_messages:
             row = (self.kernel.now, count.kind, source, target, str(message))
             self.messages.append(row)
+        return count
 
     def _observe(
-        self, count: KindCount, source: NodeId, targets: tuple[NodeId, ...], message: Message
+        self, count: Kind, source: NodeId, targets: tuple[NodeId, ...], message: Message
     ) -> None:
         """Who has how much to do, and how far events go."""
         if self.keeps_loads and not count.routine:
@@ -246,18 +252,18 @@ class Recorder:
 
     def events_sent(self, sample: Message, count: int, misrouted: int, nodes: int) -> None:
         """A data plane sent events in this time bin, to so many nodes that had none in it."""
-        kind = self._count_of(sample)
+        kind = self.kind_of(sample)
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         kind.count += count
         kind.misrouted += misrouted
         kind.nodes += nodes
 
-    def _count_of(self, message: Message) -> KindCount:
-        """The counter of a message's type, kept at hand: the next message is mostly of it too."""
+    def kind_of(self, message: Message) -> Kind:
+        """What is known of a message's type, kept at hand: the next is mostly of it too."""
         count = self._kinds.get(type(message))
         if count is None:
-            count = KindCount(message, self.nodes)
+            count = Kind(message, self.nodes)
             self._kinds[type(message)] = count
             only_counted = count.is_event and not self.counts_misrouted
             count.plain = only_counted and count.fixed and not self.keeps_messages
@@ -265,14 +271,15 @@ class Recorder:
         self._count = count
         return count
 
-    def _involve(self, count: KindCount, fan: Fan, skip: int) -> None:
+    def _involve(self, count: Kind, fan: Fan, skip: int) -> None:
         """Count each node once per kind and bin."""
+        last, current = count.last, count.bin
         for place, target in enumerate(fan.targets):
-            if place != skip and count.last[target] is not count.bin:
-                count.last[target] = count.bin
+            if place != skip and last[target] is not current:
+                last[target] = current
                 count.nodes += 1
-        fan.uncounted = skip if fan.counted_bin is not count.bin else NONE
-        fan.counted_bin = count.bin
+        fan.uncounted = skip if fan.counted_bin is not current else NONE
+        fan.counted_bin = current
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
         """Misrouted: over how many of the channels, at this instant, nobody wants the event."""

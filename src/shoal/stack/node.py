@@ -30,23 +30,22 @@ class Node:
         recovery: Recovery | None,
         kinds: dict[type[Message], int] | None = None,
     ) -> None:
+        layers = tuple([x for x in (overlay, routing, recovery) if x is not None])
+        self.layers: tuple[Layer, ...] = layers
+        """The layers that messages are handed to, lowest first."""
+        self.kinds: dict[type[Message], int] = {} if kinds is None else kinds
+        """Per type of message, the place of the layer that handles it; shared within a stack."""
+        if not self.kinds:
+            self.kinds.update(_kinds(layers))
         self.host = host
         self.overlay = overlay
         self.routing = routing
         self.recovery = recovery
         routing.recovery = recovery
-        self.bottom: Layer = routing if overlay is None else overlay
+        self._upwards: tuple[Layer, ...] = layers
+        """The layers that are started and stopped, lowest first."""
+        self.bottom: Layer = layers[0]
         """The layer that is told of connections."""
-        self._upwards: tuple[Layer, ...] = (self.bottom,) if overlay is None else (overlay, routing)
-        """The layers, lowest first."""
-        if recovery is not None:
-            self._upwards = (*self._upwards, recovery)
-        self.layers = self._upwards
-        """The same layers, as messages are handed to them."""
-        self.kinds: dict[type[Message], int] = {} if kinds is None else kinds
-        """Per type of message, the place of the layer that handles it; shared within a stack."""
-        if not self.kinds:
-            self.kinds.update(_kinds(self._upwards))
 
     def put_before_routing(self, routing: Routing) -> None:
         """Let another object hear what overlay and application tell the routing.
