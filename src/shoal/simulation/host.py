@@ -49,35 +49,28 @@ class SimHost(Host):
     # Time
 
     def now(self) -> float:
-        """See :class:`~shoal.stack.host.Host`."""
         return self.kernel.now / NANOSECONDS
 
     def after(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """See :class:`~shoal.stack.host.Host`."""
         return self.clock.after(delay, callback)
 
     def every(
         self, period: float, callback: Callable[[], None], first: float | None = None
     ) -> Timer:
-        """See :class:`~shoal.stack.host.Host`."""
         return self.clock.every(period, callback, period if first is None else first)
 
     # Connections and messages
 
     def contact(self) -> Contact:
-        """See :class:`~shoal.stack.host.Host`."""
         return self.me
 
     def open(self, contact: Contact) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self.network.connections_of(self).open(self.node, contact.node)
 
     def close(self, node: NodeId) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self.network.connections_of(self).close(self.node, node)
 
     def send(self, to: NodeId, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         channel = self.channels.get(to)
         if channel is None:
             self.recorder.unlinked += 1
@@ -92,7 +85,6 @@ class SimHost(Host):
         self._transmit(channel, message, kind)
 
     def send_all(self, to: tuple[NodeId, ...], message: Message, but: NodeId = LOCAL) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         fan = self._last_fan
         if fan is None or to is not self._last_to:  # mostly the same again: no need to hash it
             fan = self.fans.get(to) or self._fan(to)
@@ -202,19 +194,16 @@ class SimHost(Host):
         return uniform >= channel.quality
 
     def heard(self, node: NodeId) -> float:
-        """See :class:`~shoal.stack.host.Host`."""
         channel = self.channels.get(node)
         back = None if channel is None else channel.back
         return NEVER if back is None else back.last_heard() / NANOSECONDS
 
     def last_beat(self, node: NodeId) -> object:
-        """See :class:`~shoal.stack.host.Host`."""
         channel = self.channels.get(node)
         back = None if channel is None else channel.back
         return None if back is None else back.last_beat()
 
     def send_direct(self, to: Contact, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         network = self.network
         if network.nodes[self.node] is None:
             return
@@ -241,26 +230,20 @@ class SimHost(Host):
     # The application, and the recorder
 
     def deliver(self, event: Event, hops: int, recovered: bool = False) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self.recorder.delivered(self.node, event, hops, recovered)
 
     def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self.recorder.gap(self.node, publisher, count)
 
     def stopped(self, event: Event, why: str, hops: int, deterministic: int) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self.recorder.stopped(why, 1, hops, deterministic)
 
     def link_changed(self, neighbour: NodeId, up: bool, repair: int) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self.network.connections_of(self).link_end(self.node, neighbour, up, repair)
 
     def parent_changed(self, parent: NodeId) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         if self.network.connections is not None:
             self.network.connections.parent_changed(self.node, parent)
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
         self.recorder.noted(self.node, what, peer, value)

@@ -351,7 +351,6 @@ class SimTimer(Timer):
         self.background = background
 
     def cancel(self) -> None:
-        """See :class:`~shoal.stack.host.Timer`."""
         if self.callback is not None:
             self.callback = None
             if not self.background:
@@ -375,7 +374,6 @@ class NodeTimer(SimTimer):
         """Nanoseconds between two calls; 0 for a single one."""
 
     def cancel(self) -> None:
-        """See :class:`~shoal.stack.host.Timer`."""
         if self.callback is not None:
             self.callback = None
             if not self.background and not self.clock.stopped:

@@ -80,15 +80,12 @@ class Node:
         self.layer(type(message)).receive(sender, message)
 
     def opened(self, peer: Contact) -> None:
-        """See :class:`~shoal.stack.layer.Layer`."""
         self.bottom.opened(peer)
 
     def closed(self, peer: NodeId) -> None:
-        """See :class:`~shoal.stack.layer.Layer`."""
         self.bottom.closed(peer)
 
     def unreachable(self, contact: Contact) -> None:
-        """See :class:`~shoal.stack.layer.Layer`."""
         self.bottom.unreachable(contact)
 
     # From the application
