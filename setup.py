@@ -69,6 +69,7 @@ COMPILED = [
     "src/shoal/recovery/buffer.py",
     "src/shoal/recovery/delivered.py",
     "src/shoal/recovery/losses.py",
+    "src/shoal/recovery/streams.py",
     "src/shoal/recovery/numbering.py",
     "src/shoal/recovery/copies.py",
     "src/shoal/recovery/counting.py",

@@ -107,7 +107,7 @@ class Client(asyncio.Protocol):
     def _beat(self) -> None:
         """Say that one is alive: a broker gives silent clients up."""
         if not self.transport.is_closing():
-            self.transport.write(encode(Beat(0)))
+            self.transport.write(encode(Beat()))
             asyncio.get_running_loop().call_later(10.0, self._beat)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import enum
+import runpy
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fleet import Fleet
-from live_world import run
+from live_world import run, until
 
 import shoal
+from shoal.cli.bench import folder
 from shoal.content import Attributes
 from shoal.live import DisconnectedError, RefusedError
+from shoal.live.messages import Publish
+from shoal.live.wire import encode
 from shoal.testing import Network
 
 
@@ -146,3 +150,18 @@ def test_publish_many_says_how_many_were_taken_by_a_broker_that_died() -> None:
             await fleet.close()
 
     run(story())
+
+
+def test_the_load_of_the_live_benchmark_speaks_as_brokers_do() -> None:
+    live = runpy.run_path(str(folder() / "live.py"))
+
+    async def world() -> None:
+        async with Network(1) as network:
+            port = int(network.brokers[0].address.rpartition(":")[2])
+            (client,) = await live["clients"](port, 1)
+            for number in range(1, 11):
+                client.transport.write(encode(Publish(number, {"n": number})))
+            await until(lambda: client.accepted == 10, "all are accepted")
+            client.transport.close()
+
+    run(world())

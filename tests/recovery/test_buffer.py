@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.content import Event, Pattern, Patterns
+from shoal.content import Attributes, Event, Pattern, Patterns
 from shoal.recovery.buffer import EventBuffer, size_of
 from shoal.recovery.delivered import Delivered
 
@@ -89,3 +90,26 @@ def test_nothing_counts_as_new_twice_however_little_is_remembered(
     assert len(accepted) == len(set(accepted))
     if len(set(ids)) <= generation:
         assert set(accepted) == set(ids)
+
+
+def test_what_was_named_often_enough_is_left_out_until_somebody_lacks_it() -> None:
+    buffer = EventBuffer(10, 10**6, 1e9)
+    for sequence in range(3):
+        buffer.add(event(0, sequence), sequence)
+    buffer.elsewhere((0, 1))
+    buffer.named((0, 1))
+    buffer.named((0, 2))
+    assert [kept.sequence for kept in buffer.untold(2)] == [0, 2]
+    buffer.unnamed((0, 1))
+    assert [kept.sequence for kept in buffer.untold(1)] == [0, 1]
+
+
+def test_an_event_that_its_host_packed_is_given_as_it_was() -> None:
+    buffer = EventBuffer(10, 10**6, 1e9)
+    new = Event(1, 7, Attributes({"n": 1, "text": "ü"}), b"body", b"x" * 12)
+    packed = msgspec.msgpack.encode(new)
+    buffer.add(new, 0.0, packed)
+    kept = buffer.get((1, 7))
+    assert kept is not None
+    assert kept.event == new
+    assert buffer.bytes == len(packed)

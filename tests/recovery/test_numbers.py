@@ -235,3 +235,33 @@ def test_long_filters_of_strangers_are_numbered_up_to_a_bound() -> None:
     assert 30_000 * taken <= MOST_BYTES < 30_010 * (taken + 1)
     numbering.forget(1.0)
     assert numbering.follow(AttributeFilter(f"{'x' * 30_000} = 1"), FOLLOWER, 2.0)
+
+
+def test_a_filter_that_the_publisher_forgot_is_followed_anew() -> None:
+    """A follower asks again by the publisher's name for its filter, which may be unknown then."""
+    numbering, losses = Numbering(0, 16), Losses()
+    begin(numbering, losses, [Pattern(1)])
+    made = Event(PUBLISHER, 0, Patterns((1,)))
+    made = Event(PUBLISHER, 0, made.content, b"", numbering.marks(made, 0.0))
+    assert losses.next_came(made, PUBLISHER, 0, 16)
+    [(index, sequence)] = losses.named(PUBLISHER)
+    assert sequence == 0, "what came in order is counted"
+    assert numbering.still(index, FOLLOWER, 1.0) == 1
+    assert numbering.still(index, 99, 1.0) == -1, "others are told nothing"
+    numbering.forget(2.0)
+    assert numbering.still(index, FOLLOWER, 3.0) == -1
+    losses.forgotten(PUBLISHER, index)
+    assert losses.unfollowed(PUBLISHER, 3.0) == [Pattern(1)]
+
+
+def test_events_one_after_the_other_carry_the_same_bytes() -> None:
+    numbering = Numbering(0, 16)
+    numbering.follow(Pattern(1), FOLLOWER, 0.0)
+    numbering.follow(Pattern(2), FOLLOWER, 0.0)
+    marks = [
+        numbering.marks(Event(PUBLISHER, sequence, Patterns(numbers)), 0.0)
+        for sequence, numbers in enumerate([(1,), (1,), (1, 2), (1, 2), (2,), (1,)])
+    ]
+    assert marks[0] == marks[1]
+    assert marks[2] == marks[3]
+    assert len({*marks}) == 4

@@ -51,7 +51,7 @@ from shoal.live.status import Status, say_expected, status_of
 from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
-from shoal.routing.seen import Seen
+from shoal.recovery.delivered import Delivered
 from shoal.stack import Contact, NodeId
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Broker:
         self.recording: Recording | None = None
         self.running = False
         self.tree = "tree" in self.stack.routing.needs
-        self.came = Seen() if self.tree else None
+        self.came = Delivered(refusing=False) if self.tree else None
         """Events that came: while links form a cycle, they come again."""
         self.budget = Budget(settings.limits.memory, lambda: self.loop.time())
         self.publishing: Session | None = None
@@ -287,7 +287,7 @@ class Broker:
         if self.published == 1:
             self.lives.publishes()
         if self.came is not None:
-            self.came.add(event.publisher, event.sequence)
+            self.came.first(event.publisher, event.sequence)
         if self.recording is not None:
             self.recording.published(event)
         self.layers.publish(event)

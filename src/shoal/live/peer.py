@@ -88,10 +88,10 @@ class Peer(User):
 
     def received(self, frames: list[memoryview]) -> None:
         broker = self.broker
-        decode = broker.decoder.decode
-        turn_ends = self.connection.loop.time() + TURN
+        decode, time = broker.decoder.decode, self.connection.loop.time
+        turn_ends = time() + TURN
         for at, frame in enumerate(frames):
-            if at and self.connection.loop.time() > turn_ends:
+            if at and time() > turn_ends:
                 self.connection.defer(frames[at:])
                 return
             self.received_count += 1
@@ -145,14 +145,14 @@ class Peer(User):
             if broker.cycles == 1:
                 log.warning("an event crossed %d links: do links form a cycle?", message.hops)
             return False
-        if not all(self.principal.may_publish(event.content) for event in events):
-            return False
-        if routed and broker.came is not None:
-            new = [broker.came.add(event.publisher, event.sequence) for event in events]
-            if not any(new):
-                broker.cycles += 1
+        new = not (routed and broker.came is not None)
+        for event in events:
+            if not self.principal.may_publish(event.content):
                 return False
-        return True
+            if routed and broker.came is not None:
+                new = broker.came.first(event.publisher, event.sequence) or new
+        broker.cycles += not new
+        return new
 
     def send(self, message: Message) -> None:
         """Send a layer's message, if its events are for this peer to receive.
@@ -161,8 +161,9 @@ class Peer(User):
         """
         broker, connection = self.broker, self.connection
         events = message.events()
-        if events and not all(self.principal.may_receive(event.content) for event in events):
-            return
+        for event in events:
+            if not self.principal.may_receive(event.content):
+                return
         frame = broker.host.frame_of(message)
         if len(frame) > self._largest:
             size = len(frame) - LENGTH.size

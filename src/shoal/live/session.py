@@ -94,11 +94,11 @@ class Session(Outbox):
 
     def received(self, frames: list[memoryview]) -> None:
         """See :class:`~shoal.live.connection.User`. Others have their turn if that takes long."""
-        decode = _decoder.decode
+        decode, time = _decoder.decode, self.connection.loop.time
         accepted = -1
-        turn_ends = self.connection.loop.time() + TURN
+        turn_ends = time() + TURN
         for at, frame in enumerate(frames):
-            if at and self.connection.loop.time() > turn_ends:
+            if at and time() > turn_ends:
                 self.connection.defer(frames[at:])
                 frames = frames[:at]
                 break
@@ -139,13 +139,16 @@ class Session(Outbox):
             self._throttle(len(frames))
 
     def _publish(self, message: Publish, size: int) -> None:
-        self.broker.settings.limits.check_text(size - len(message.body))
+        broker, body = self.broker, message.body
+        limits = broker.settings.limits
+        if size - len(body) > limits.text:
+            limits.check_text(size - len(body))
         if message.held == 1:
-            self.broker.publish_for(self, message.values, message.body)
+            broker.publish_for(self, message.values, body)
             return
-        self.broker.check_recovers()
-        event = self.broker.publish_for(self, message.values, message.body)
-        recovery = self.broker.layers.recovery
+        broker.check_recovers()
+        event = broker.publish_for(self, message.values, body)
+        recovery = broker.layers.recovery
         assert recovery is not None
         recovery.secure(event, message.held, partial(self._secured, message))
 

@@ -122,21 +122,15 @@ class EventBuffer:
     def get(self, key: EventId) -> Kept | None:
         """An event, if it is kept."""
         place = self._find(key[0], key[1])
-        return None if place < 0 else self._ring[place & self._mask]
+        return None if place < 0 else self._at(place)
 
     def events(self) -> list[Kept]:
         """All of them, the first that came first."""
-        found: list[Kept] = []
-        for place in range(self._first, self._end):
-            kept = self._ring[place & self._mask]
-            if kept is not None:
-                found.append(kept)
-        return found
+        return [self._at(place) for place in self._places()]
 
     def oldest(self, otherwise: float) -> float:
         """The time of the event that came first."""
-        oldest = self._ring[self._first & self._mask] if self._count else None
-        return otherwise if oldest is None else oldest.time
+        return self._at(self._first).time if self._count else otherwise
 
     def add(self, event: Event, time: float, packed: Event | bytes | None = None) -> bool:
         """Keep an event; False if it is kept already, or larger than the whole buffer."""
@@ -194,14 +188,8 @@ class EventBuffer:
 
     def untold(self, times: int) -> list[Kept]:
         """The events that were named fewer times than that."""
-        if not self._named:
-            return self.events()
-        found: list[Kept] = []
-        for place in range(self._first, self._end):
-            kept = self._ring[place & self._mask]
-            if kept is not None and self._named.get(place, 0) < times:
-                found.append(kept)
-        return found
+        named = self._named
+        return [self._at(place) for place in self._places() if named.get(place, 0) < times]
 
     def forget_old(self, now: float) -> None:
         """Let go of what is older than the buffer keeps."""
@@ -220,18 +208,24 @@ class EventBuffer:
             within = [number for number in range(after + 1, before) if number in places]
         else:
             within = sorted([number for number in places if after < number < before])
-        found: list[Kept] = []
-        for number in within:
-            kept = self._ring[places[number] & self._mask]
-            assert kept is not None
-            found.append(kept)
-        return found
+        return [self._at(places[number]) for number in within]
 
     def matching(self, filter: Filter) -> list[Kept]:
         """The events that match a filter."""
         return [kept for kept in self.events() if filter.matches(kept.event.content)]
 
     # Where events lie
+
+    def _at(self, place: int) -> Kept:
+        """The event at a place."""
+        kept = self._ring[place & self._mask]
+        assert kept is not None
+        return kept
+
+    def _places(self) -> list[int]:
+        """The places of all events."""
+        ring, mask = self._ring, self._mask
+        return [place for place in range(self._first, self._end) if ring[place & mask] is not None]
 
     def _find(self, publisher: int, sequence: int) -> int:
         """The place of an event; -1 if it is not kept."""
@@ -250,16 +244,7 @@ class EventBuffer:
     def _lay_out(self) -> None:
         """Lay events out anew, without gaps; in a larger ring if more than 3/4 of it is full."""
         kept = self.events()
-        moved = {
-            place: new
-            for new, place in enumerate(
-                [
-                    place
-                    for place in range(self._first, self._end)
-                    if self._ring[place & self._mask] is not None
-                ]
-            )
-        }
+        moved = {place: new for new, place in enumerate(self._places())}
         slots = self._mask + 1
         while 4 * len(kept) > 3 * slots:
             slots *= 2
@@ -292,8 +277,7 @@ class EventBuffer:
         return self._first
 
     def _drop(self, place: int) -> None:
-        kept = self._ring[place & self._mask]
-        assert kept is not None
+        kept = self._at(place)
         if place < self._shelved:
             del self._shelves[kept.publisher].places[kept.sequence]
         self._ring[place & self._mask] = None

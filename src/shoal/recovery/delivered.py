@@ -3,7 +3,8 @@
 Sequence numbers are kept as bits, 32 to a word, in two generations. When the older one goes, its
 greatest sequence number per publisher stays: what is not above it counts as delivered. So nothing
 is delivered twice, however late it comes; an event that is later than a whole generation of others
-is refused.
+is refused. A broker's record of what came to it, which strangers can fill, forgets the older
+generation instead.
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ class Had:
 class Delivered:
     """Ids of delivered events."""
 
-    def __init__(self, generation: int = GENERATION) -> None:
+    def __init__(self, generation: int = GENERATION, refusing: bool = True) -> None:
         self._generation = generation
+        self._refusing = refusing
+        """Whether what may have been delivered counts as delivered."""
         self._now: dict[int, Had] = {}
         """Per publisher."""
         self._count = 0
@@ -90,8 +93,9 @@ class Delivered:
 
     def _forget(self) -> None:
         """The older generation goes, and a new one begins."""
-        for publisher, had in self._before.items():
-            self._floor[publisher] = had.last()
+        if self._refusing:
+            for publisher, had in self._before.items():
+                self._floor[publisher] = had.last()
         self._before, self._now = self._now, {}
         self._count = 0
 

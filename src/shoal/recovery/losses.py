@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from shoal.content.event import MARK_BYTES
 from shoal.recovery.numbering import LIFE, read_marks
+from shoal.recovery.streams import Lost, Run, Stream, Wanted
 
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Event, Filter
@@ -31,78 +32,6 @@ MOST_LATER = 4096
 
 UNANSWERED = 5.0
 """Seconds for which events in order wait for their publisher's first numbers."""
-
-
-class Wanted:
-    """A filter of this node's application."""
-
-    def __init__(self, number: int, filter: Filter, since: float) -> None:
-        self.number = number
-        self.filter = filter
-        self.since = since
-        """When it was subscribed to."""
-
-
-class Stream:
-    """The events of one publisher that match one filter."""
-
-    __slots__ = ("asked", "count", "final", "first", "index", "later", "sequence", "since")
-
-    def __init__(self, now: float) -> None:
-        self.since = now
-        """When this publisher was first heard of, or last said that it stops in good order."""
-        self.final = False
-        """Whether it said so and was not heard of since."""
-        self.asked = float("-inf")
-        """When the publisher was last asked to number them."""
-        self.index = -1
-        """The publisher's name for the filter; -1 while it has not answered."""
-        self.first = -1
-        """All is known from beyond this sequence number of the publisher ..."""
-        self.sequence = -1
-        """... up to this sequence number of the publisher ..."""
-        self.count = 0
-        """... and so many events matched up to there."""
-        self.later: set[int] = set()
-        """Sequence numbers beyond it that came."""
-
-
-class Run:
-    """Events of one publisher that came one right after the other, all with the same marks.
-
-    They are counted when something else than the next of them comes, or somebody wants to know.
-    """
-
-    __slots__ = ("last", "marks", "misses", "streams")
-
-    def __init__(self) -> None:
-        self.last = -1
-        """The sequence number of the last of them."""
-        self.marks = b""
-        self.streams: list[Stream] = []
-        """The streams that the marks name."""
-        self.misses: list[int] = []
-        """Per stream, what its count is less than the sequence number."""
-
-
-class Lost:
-    """Events that should have come: so many, between two sequence numbers of a publisher."""
-
-    __slots__ = ("after", "asked", "before", "count", "have", "noticed", "publisher", "wanted")
-
-    def __init__(
-        self, publisher: NodeId, wanted: Wanted, after: int, before: int, count: int, now: float
-    ) -> None:
-        self.publisher = publisher
-        self.wanted = wanted
-        self.after = after
-        self.before = before
-        self.count = count
-        self.have: set[int] = set()
-        """Sequence numbers in between that came."""
-        self.noticed = now
-        self.asked = -1.0
-        """When others were last asked for it."""
 
 
 class Losses:
@@ -169,8 +98,7 @@ class Losses:
         for publisher, streams in self.streams.items():
             stream = streams.get(wanted.number)
             if stream is not None:
-                self._name(publisher, stream, -1)
-                stream.asked = float("-inf")
+                self._unname(publisher, stream)
                 stream.first = stream.sequence = -1
                 stream.count = 0
                 stream.later.update(have.get(publisher, ()))
@@ -183,8 +111,7 @@ class Losses:
             if stream.since < born:
                 if not stream.final:
                     unsure.append(number)
-                self._name(publisher, stream, -1)
-                stream.asked = float("-inf")
+                self._unname(publisher, stream)
                 stream.first = stream.sequence = -1  # it may begin at any number
                 stream.since, stream.final = now, False
         return unsure
@@ -221,6 +148,11 @@ class Losses:
                     other.index = -1
                     other.asked = float("-inf")
             indices[index] = stream
+
+    def _unname(self, publisher: NodeId, stream: Stream) -> None:
+        """A publisher has forgotten a stream's filter: it is to be asked for it again."""
+        self._name(publisher, stream, -1)
+        stream.asked = float("-inf")
 
     # What came
 
@@ -304,8 +236,7 @@ class Losses:
                 if len(stream.later) > MOST_LATER:
                     stream.later = set(sorted(stream.later)[MOST_LATER // 2 :])
                 if room and stream.index >= 0:
-                    self._name(publisher, stream, -1)  # it has forgotten this filter
-                    stream.asked = float("-inf")
+                    self._unname(publisher, stream)
                 unknown = unknown or stream.index < 0
         return unknown
 
@@ -370,8 +301,7 @@ class Losses:
         stream = self._indices.get(publisher, {}).get(index)
         if stream is not None:
             self._settle(publisher)
-            self._name(publisher, stream, -1)
-            stream.asked = float("-inf")
+            self._unname(publisher, stream)
 
     def _heard(
         self, publisher: NodeId, number: int, stream: Stream, count: int, sequence: int, now: float
