@@ -5,7 +5,9 @@ More seeds: ``SHOAL_SEEDS=5000 pytest tests/overlay/test_air_safety.py``.
 
 import inspect
 import os
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from air_world import AirWorld, Radio
@@ -92,7 +94,7 @@ def forged(draw: Random, life: Radio) -> tuple[NodeId, Message]:
         group = member.label[:4] if draw.random() < 0.5 else draw.choices(counts, k=4)
         return (*group, draw.choice(steps))
 
-    words = {
+    words: dict[str, Callable[[], Any]] = {
         "label": label,
         "path": lambda: tuple(draw.choices(ids, k=draw.choice((0, 0, 1, 3, 1100)))),
         "children": lambda: tuple(draw.choices(ids, k=3)),
