@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
+from traceback import extract_tb
 from types import FrameType
 from typing import Annotated, Any, Final
 
@@ -190,9 +191,10 @@ def _unforeseen(error: Exception) -> int:
         what = str(error).strip().partition("\n")[0]
     except Exception:  # Spark's errors ask Java for their text, which may have ended
         what = "its text was lost with Spark"
-    return _complain(
-        f"unexpected {type(error).__name__}: {what} (SHOAL_TRACEBACK=1 shows where)", 1
-    )
+    place = extract_tb(error.__traceback__)[-1]
+    told = f"{type(error).__name__}{f': {what}' if what else ''}"
+    where = f"{place.name}, {os.path.basename(place.filename)} line {place.lineno}"
+    return _complain(f"unexpected {told} in {where} (SHOAL_TRACEBACK=1 shows all)", 1)
 
 
 def _complain(message: str, code: int) -> int:
