@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import resource
@@ -14,7 +15,7 @@ import pytest
 
 import shoal
 from patience import CONDITION
-from shoal.cli.main import run
+from shoal.cli.main import main, run
 
 SMALL = ["simulate", "--nodes", "20", "--duration", "2", "--reconfiguration", "strawman"]
 
@@ -295,15 +296,28 @@ def test_a_run_that_takes_long_shows_life_in_a_pipe_too(
 ) -> None:
     import threading
 
-    from shoal.simulation import simulate
+    from shoal.simulation import RunConfig, RunResult, simulate
 
     said = threading.Event()
     note = "shoal.pipeline.progress.ConsoleProgress.note"
     monkeypatch.setattr(note, lambda progress, text: said.set())
 
-    def slow(*arguments: object) -> object:
+    def slow(config: RunConfig, watch: None) -> RunResult:
         assert said.wait(CONDITION), "nothing was said"
-        return simulate(*arguments)
+        return simulate(config, watch)
 
     monkeypatch.setattr("shoal.simulation.simulate", slow)
     assert run(SMALL) == 0
+
+
+def test_what_spark_logs_of_ctrl_c_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "filters", [])
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    root.error("KeyboardInterrupt while sending command.")
+    root.error("something else")
+    assert [record.message for record in caplog.records] == ["something else"]

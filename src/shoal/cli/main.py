@@ -6,6 +6,7 @@ Spark master cannot be reached, 4 a claim that was to be checked is not reproduc
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -110,7 +111,13 @@ app.add_typer(filter_app, rich_help_panel="Content")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error becomes one line and an exit code."""
     signal.signal(signal.SIGINT, _interrupt)
+    logging.getLogger().addFilter(_worth_saying)
     sys.exit(run(arguments))
+
+
+def _worth_saying(record: logging.LogRecord) -> bool:
+    """Whether it is none of py4j's records, with tracebacks, of a Ctrl-C while Spark was asked."""
+    return not str(record.msg).endswith(" while sending command.")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
