@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import resource
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.cli.main import run
+from patience import CONDITION
+from shoal.cli.main import main, run
 
 SMALL = ["simulate", "--nodes", "20", "--duration", "2", "--reconfiguration", "strawman"]
 
@@ -261,9 +263,11 @@ def test_an_unexpected_error_is_one_line_unless_asked(
     monkeypatch.setattr("shoal.simulation.simulate", broken)
     assert run(SMALL) == 1
     said = capsys.readouterr().err
-    assert said == (
-        "shoal: unexpected RuntimeError: what nobody thought of (SHOAL_TRACEBACK=1 shows where)\n"
+    assert said.startswith(
+        "shoal: unexpected RuntimeError: what nobody thought of in broken, test_"
     )
+    assert said.endswith(" (SHOAL_TRACEBACK=1 shows all)\n")
+    assert said.count("\n") == 1
     monkeypatch.setenv("SHOAL_TRACEBACK", "1")
     with pytest.raises(RuntimeError):
         run(SMALL)
@@ -285,3 +289,35 @@ def test_only_all_is_a_hundred_percent() -> None:
     from shoal.simulation.summary import percent
 
     assert [percent(share) for share in (0.5, 0.99999, 1.0)] == ["50.00%", "99.99%", "100.00%"]
+
+
+def test_a_run_that_takes_long_shows_life_in_a_pipe_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import threading
+
+    from shoal.simulation import RunConfig, RunResult, simulate
+
+    said = threading.Event()
+    note = "shoal.pipeline.progress.ConsoleProgress.note"
+    monkeypatch.setattr(note, lambda progress, text: said.set())
+
+    def slow(config: RunConfig, watch: None) -> RunResult:
+        assert said.wait(CONDITION), "nothing was said"
+        return simulate(config, watch)
+
+    monkeypatch.setattr("shoal.simulation.simulate", slow)
+    assert run(SMALL) == 0
+
+
+def test_what_spark_logs_of_ctrl_c_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "filters", [])
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    root.error("KeyboardInterrupt while sending command.")
+    root.error("something else")
+    assert [record.message for record in caplog.records] == ["something else"]

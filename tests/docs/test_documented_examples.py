@@ -159,8 +159,16 @@ def test_the_sweep_of_the_page_on_protocols_reuses_what_is_there(tmp_path: Path)
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
 def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
-        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", document.read_text()):
+        page = document.parent / target if target else document
+        assert page.exists(), f"{document.name} links to {target}"
+        assert not anchor or anchor in anchors(page), f"{document.name} links to {target}#{anchor}"
+
+
+def anchors(page: Path) -> list[str]:
+    """The names of a page's headings in links, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
 
 
 def test_every_page_is_in_the_index() -> None:

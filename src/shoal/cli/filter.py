@@ -73,7 +73,9 @@ def _attributes(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise typer.BadParameter(f"--event is not JSON: {error}") from None
+        raise typer.BadParameter(
+            f"--event is not JSON: {error}; write it like '{{\"temperature\": 31}}'"
+        ) from None
     if not isinstance(found, dict):
         raise typer.BadParameter('--event must be a JSON object, e.g. {"temperature": 31}')
     return found

@@ -6,6 +6,7 @@ Spark master cannot be reached, 4 a claim that was to be checked is not reproduc
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
+from traceback import extract_tb
 from types import FrameType
 from typing import Annotated, Any, Final
 
@@ -109,7 +111,13 @@ app.add_typer(filter_app, rich_help_panel="Content")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error becomes one line and an exit code."""
     signal.signal(signal.SIGINT, _interrupt)
+    logging.getLogger().addFilter(_worth_saying)
     sys.exit(run(arguments))
+
+
+def _worth_saying(record: logging.LogRecord) -> bool:
+    """Whether it is none of py4j's records, with tracebacks, of a Ctrl-C while Spark was asked."""
+    return not str(record.msg).endswith(" while sending command.")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -190,9 +198,10 @@ def _unforeseen(error: Exception) -> int:
         what = str(error).strip().partition("\n")[0]
     except Exception:  # Spark's errors ask Java for their text, which may have ended
         what = "its text was lost with Spark"
-    return _complain(
-        f"unexpected {type(error).__name__}: {what} (SHOAL_TRACEBACK=1 shows where)", 1
-    )
+    place = extract_tb(error.__traceback__)[-1]
+    told = f"{type(error).__name__}{f': {what}' if what else ''}"
+    where = f"{place.name}, {os.path.basename(place.filename)} line {place.lineno}"
+    return _complain(f"unexpected {told} in {where} (SHOAL_TRACEBACK=1 shows all)", 1)
 
 
 def _complain(message: str, code: int) -> int:

@@ -39,6 +39,7 @@ def measures(
         print_json([{field: getattr(m, field) for field in fields} for m in found])
         return
     rows = table("measure", "unit", "what it tells", "parameters", left=4)
+    rows.columns[0].no_wrap = True
     for each in found:
         parameters = (f"{p} (needed)" if p in each.needed else p for p in each.parameters)
         rows.add_row(each.name, each.unit, escape(each.summary), ", ".join(parameters))

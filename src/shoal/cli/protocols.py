@@ -110,6 +110,7 @@ def _show(out: Console, protocol: Protocol, whole: bool) -> None:
     out.print(Padding("\n".join(lines), (0, 0, 1, 6), expand=False))
     if whole and described:
         rows = table("parameter", "default", "values", "meaning", left=4)
+        rows.columns[0].no_wrap = True
         for p in described:
             default = "required" if p.required else _value(p.default)
             values = f"{p.type} {p.range}".strip()

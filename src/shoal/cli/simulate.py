@@ -159,15 +159,24 @@ def simulate(
 
 
 def _run(config: RunConfig, watch: Callable[[Simulation], None] | None = None) -> RunResult:
-    """Simulate, with a line on standard error: always on a terminal, else for runs of seconds."""
-    from shoal.pipeline.plan.experiment import estimate
+    """Simulate, with a line on standard error: at once on a terminal, elsewhere after a second."""
+    from threading import Timer
+
     from shoal.pipeline.progress import ConsoleProgress
     from shoal.simulation import simulate as run
 
     with ConsoleProgress() as progress:
-        if progress.console.is_terminal or estimate(config) > 1:
-            progress.stage(f"Simulating {config.nodes:,} nodes for {config.duration:g} s")
-        return run(config, watch)
+        told = f"Simulating {config.nodes:,} nodes for {config.duration:g} s"
+        late = Timer(1.0, progress.stage, (told,))  # kernels may have to be compiled first
+        late.daemon = True
+        if progress.console.is_terminal:
+            progress.stage(told)
+        else:
+            late.start()
+        try:
+            return run(config, watch)
+        finally:
+            late.cancel()
 
 
 def _picture_settings(raw: dict[str, Any]) -> None:

@@ -48,13 +48,13 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     busy_retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
     """How often a busy candidate is asked again."""
     busy_wait: Seconds = 0.1
-    """Seconds before it is."""
+    """Seconds before a busy candidate is asked again."""
     request_timeout: Seconds = 0.5
     """Seconds after which a candidate that does not answer is given up."""
     early_merge: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 1.0
     """Seconds after which a new root looks for another tree once, early; 0 for not at all."""
     merge_period: Seconds = 10.0
-    """Seconds between its regular attempts."""
+    """Seconds between a root's regular attempts to find another tree."""
     recolour: Seconds = 3600.0
     """Seconds after which a root spreads depths again by a new colour."""
     heartbeat: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
