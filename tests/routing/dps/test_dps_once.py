@@ -1,4 +1,4 @@
-"""Section 5.2.1: with leaders "all events are received by the corresponding recipients only once"."""
+"""Section 5.2.1: with leaders events "are received by the corresponding recipients only once"."""
 
 from __future__ import annotations
 
