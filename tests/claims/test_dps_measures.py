@@ -99,11 +99,16 @@ def test_a_leader_that_did_not_create_its_group_is_seen() -> None:
     joined = [note(0, "joined", "x x > 2", 0), note(1, "joined", "x x > 2", 0, 2.0)]
     right = [group(0, 0, "x > 2", coleaders=[1], members=[1]), group(1, 0, "x > 2", coleaders=[1])]
     assert dps_cases.wrong_roles(run([*joined, *right])) == 0
-    usurped = [group(1, 1, "x > 2", members=[0]), group(0, 1, "x > 2")]
+    usurped = [
+        group(1, 1, "x > 2", coleaders=[0], members=[0]),
+        group(0, 1, "x > 2", coleaders=[0]),
+    ]
     assert dps_cases.wrong_roles(run([*joined, *usurped])) == 2
     merged = note(1, "joined", "x x > 2", 1, 1.0)  # created twice; who created it first leads
     assert dps_cases.wrong_roles(run([joined[0], merged, *right])) == 0
     assert dps_cases.wrong_roles(run([joined[0], merged, *usurped])) == 2
+    owner = note(1, "joined", "x ", 1, 1.0)  # of two trees of x, either owner may lead
+    assert dps_cases.wrong_roles(run([joined[0], owner, merged, *usurped])) == 0
 
 
 def test_a_leader_that_does_not_know_its_group_is_seen() -> None:

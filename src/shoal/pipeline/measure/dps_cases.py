@@ -258,7 +258,7 @@ def wrong_roles(run: Run) -> Value:
 
     The creator of a group leads it, and the next K_c that join are its co-leaders. These know the
     whole group; other members know them, and nobody else. Where two trees of an attribute were
-    created at once a group may have two creators, of whom either may lead.
+    created at once either owner may lead a group that both have created.
     """
     kept = run.configuration["routing"]["coleaders"]
     forest = run.seen_as(Forest)
@@ -270,7 +270,8 @@ def wrong_roles(run: Run) -> Value:
         if not key[1]:
             continue  # a root has no members, but a staff of leaders below it
         staff = set(joiners[key][: kept + 1])
-        right = (leader, key) in creators and {leader, *group["coleaders"]} == staff
+        creates = leader == joiners[key][0] or {(leader, key), (leader, (key[0], ""))} <= creators
+        right = creates and {leader, *group["coleaders"]} == staff
         whole = set(forest.members[key]) - {node, leader} if node in staff else set()
         views = bool(group["predview"] or group["succviews"]) and node not in staff
         wrong += not right or set(group["members"]) != whole or views
