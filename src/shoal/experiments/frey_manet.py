@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec import structs
 
 from shoal.experiments import frey_p2p
 from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
 from shoal.experiments.frey_scenarios import THESIS
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.judge.readings import Place, with_readings
-from shoal.pipeline.paper import Figure, Panel, Paper
+from shoal.pipeline.paper import Figure, Panel, Paper, load_figures
 from shoal.pipeline.plan.experiment import Experiment, merge
 
 # Section 16.1
@@ -230,78 +232,18 @@ def _place(reading: Reading) -> Place:
 DELIVERY, SENT = "share delivered", "messages in 200 s"
 
 
-def _bytes(experiment: str) -> tuple[Panel, Panel]:
-    overlay = {"beacons": False}
-    return (
-        Panel(experiment, "unit_bytes", "bytes, overlay", TREE, overlay, title="the overlay"),
-        Panel(experiment, "unit_bytes", "bytes, tables", TREE, {"part": "routing"}, title="tables"),
-    )
+FIGURES = load_figures(Path(__file__).with_name("frey_manet.figures.yaml"))
 
 
-def _against(experiment: str, x_scale: Literal["linear", "log"] = "linear") -> tuple[Panel, Panel]:
-    """Against flooding: (a) what is delivered, (b) what is sent."""
-    return (
-        Panel(experiment, "delivery", DELIVERY, ALL, x_scale=x_scale, y_range=(0.0, 1.0)),
-        Panel(experiment, "transmissions", SENT, ALL, x_scale=x_scale),
-    )
-
-
-def _figures(reading: Reading) -> tuple[Figure, ...]:
-    """The figures of chapter 16, in one reading."""
-
-    def figure(name: str, title: str, panels: tuple[Panel, ...], says: str, *claims: str) -> Figure:
-        ids = tuple(f"T16.{claim}" for claim in claims)
-        return Figure(f"{name}{reading.suffix}", f"{title} ({reading.words})", panels, says, ids)
-
-    nodes, speed, load = (f"manet-{axis}{reading.suffix}" for axis in ("nodes", "speed", "load"))
-    return (
-        figure(
-            "16.1",
-            "Repairing tables: number of nodes",
-            frey_p2p.pair(nodes),
-            "Informed Link Activation saves more than Timed, both more in larger networks. "
-            "Strawman's cost grows, theirs hardly does.",
-            *("2-a", "2-b", "2-d", "2-e"),
-        ),
-        figure(
-            "16.2",
-            "Repairing tables: speed",
-            frey_p2p.pair(speed),
-            "What is saved hardly depends on the speed; a reconfiguration costs less where there "
-            "are more of them.",
-            *("2-g", "2-h", "2-i"),
-        ),
-        figure(
-            "16.3",
-            "Tables and overlay",
-            (*_bytes(nodes), *_bytes(speed)),
-            "The overlay is expensive, most so where nodes are slow: group hellos are sent "
-            "whether or not anything changes.",
-            *("2-k", "2-l", "2-m"),
-        ),
-        figure(
-            "16.4",
-            "Against flooding: number of nodes",
-            _against(nodes),
-            "The tree costs far less than flooding. Strawman delivers 70% at most, the optimised "
-            "protocols up to 85%.",
-            *("3-a", "3-b", "3-c", "3-d", "3-e"),
-        ),
-        figure(
-            "16.5",
-            "Against flooding: speed",
-            _against(speed),
-            "The optimised protocols deliver 80% at 2 m/s, at a nearly constant cost; Strawman "
-            "falls faster.",
-            *("3-f", "3-g", "3-h", "3-i"),
-        ),
-        figure(
-            "16.6",
-            "Against flooding: event load",
-            _against(load, "log"),
-            "Collisions lower what all protocols deliver; the distance to flooding stays the same, "
-            "and the saving grows.",
-            *("3-k", "3-l", "3-m"),
+def _figure(figure: Figure, reading: Reading) -> Figure:
+    """A figure of the chapter in one reading."""
+    return structs.replace(
+        figure,
+        name=figure.name + reading.suffix,
+        title=f"{figure.title} ({reading.words})",
+        panels=tuple(
+            structs.replace(panel, experiment=panel.experiment + reading.suffix)
+            for panel in figure.panels
         ),
     )
 
@@ -319,7 +261,7 @@ PAPER = Paper(
         for claim in load_claims(CLAIMS)
     ),
     figures=(
-        *(figure for reading in READINGS for figure in _figures(reading)),
+        *(_figure(figure, reading) for reading in READINGS for figure in FIGURES),
         Figure(
             "beside",
             "MAODV, and routing without a tree",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shoal.experiments.frey_scenarios import EXPERIMENTS, THESIS
 from shoal.pipeline.judge.claims import load_claims
-from shoal.pipeline.paper import Panel, Paper, load_experiments, load_figures
+from shoal.pipeline.paper import Paper, load_experiments, load_figures
 
 LABELS: Mapping[str, str] = {
     "SM": "Strawman",
@@ -18,7 +18,6 @@ LABELS: Mapping[str, str] = {
     "TDU-DHTree": "Timed Deferred Unsubscription on DHTree",
 }
 ALL = ("SM", "TDU", "ILA")
-OPTIMISED = ("TDU", "ILA")
 
 P2P = load_experiments(Path(__file__).with_name("frey_p2p.experiments.yaml"))
 """Experiments by name."""
@@ -32,16 +31,6 @@ CHAPTER_7 = replace(
     seeds=10,
     quick_seeds=2,
 )
-
-COST, GAIN = "cost per reconfiguration", "improvement over Strawman (%)"
-
-
-def pair(experiment: str) -> tuple[Panel, Panel]:
-    """The thesis's usual pair: (a) what is saved, (b) what a reconfiguration costs."""
-    return (
-        Panel(experiment, "unit_cost", GAIN, OPTIMISED, relative_to="SM"),
-        Panel(experiment, "unit_cost", COST, ALL),
-    )
 
 
 PAPER = Paper(

@@ -119,7 +119,6 @@ class Copies(Recovery):
         return [kept.event for kept in self.buffer.matching(filter) if kept.time >= since]
 
     def awaits(self, filter: Filter, publisher: NodeId, sequence: int) -> bool:
-        """See :class:`~shoal.stack.layer.Recovery`."""
         return self.losses.awaits(filter, publisher, sequence, self.host.now())
 
     def came(self, event: Event, publisher: NodeId, sequence: int, now: float) -> None:
@@ -236,7 +235,6 @@ class Copies(Recovery):
     # For an operator
 
     def describe(self) -> dict[str, float]:
-        """See :class:`~shoal.stack.layer.Recovery`."""
         return {
             "lost": self.losses.noticed,
             "missing": sum(lost.count for lost in self.losses.all()),

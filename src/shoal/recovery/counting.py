@@ -192,7 +192,6 @@ class Counting(Copies):
                 self._unsure(node, filter)
 
     def publisher(self, contact: Contact, neighbour: NodeId) -> None:
-        """See :class:`~shoal.stack.layer.Recovery`."""
         if len(self.back) < MOST_PUBLISHERS:
             self.back.setdefault(contact.node, neighbour)
         remember(self._publishers, contact.node, contact, MOST_PUBLISHERS)

@@ -54,7 +54,6 @@ class Holding(Counting):
         return handlers
 
     def secure(self, event: Event, nodes: int, done: Callable[[int], None]) -> None:
-        """See :class:`~shoal.stack.layer.Recovery`."""
         kept = self.buffer.get(event.id)
         if nodes <= 1 or kept is None:
             done(0 if kept is None else 1)

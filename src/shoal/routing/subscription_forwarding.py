@@ -63,13 +63,11 @@ class ReconfigurationProtocol:
         self.routing.announce_table(neighbour)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """See :class:`~shoal.stack.layer.Routing`."""
         raise NotImplementedError
 
     def link_replaced(
         self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
     ) -> None:
-        """See :class:`~shoal.stack.layer.Routing`."""
 
     def remove_entries(self, neighbour: NodeId) -> None:
         """``removeLinkTo``: each entry of a lost neighbour goes as if it had unsubscribed."""

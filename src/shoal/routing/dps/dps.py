@@ -199,7 +199,6 @@ class Dps(Routing):
         return broken_promise(self, others)
 
     def inventory(self) -> None:
-        """See :class:`~shoal.stack.layer.Routing`."""
         for group in self.groups.values():
             self.host.note("group", group.leader.node, described(group))
 
@@ -274,7 +273,6 @@ class Dps(Routing):
             self.recovery.seen(event)
 
     def filters(self) -> list[Filter]:
-        """See :class:`~shoal.stack.layer.Routing`."""
         return list(self.joined)
 
     def linked(self) -> list[NodeId]:
