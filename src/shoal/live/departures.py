@@ -206,6 +206,7 @@ class Departures:
     # Neighbours that are away
 
     def hold(self, node: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
         self.absent.setdefault(node, Held(self._broker))
 
     def keep(self, to: NodeId, message: Message) -> bool:
@@ -217,6 +218,7 @@ class Departures:
         return True
 
     def release(self, node: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
         held = self.absent.pop(node, None)
         if held is None:
             return

@@ -72,6 +72,7 @@ class Peers:
     # Opening
 
     def open(self, contact: Contact) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
         if contact.node in self.connected:
             return
         address = self.address_of(contact)
@@ -203,6 +204,7 @@ class Peers:
     # Closing
 
     def close(self, node: NodeId) -> None:
+        """See :class:`~shoal.stack.host.Host`."""
         peer = self.connected.pop(node, None)
         if peer is not None:
             self._forget(peer)

@@ -63,11 +63,13 @@ class ReconfigurationProtocol:
         self.routing.announce_table(neighbour)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
+        """A link is gone."""
         raise NotImplementedError
 
     def link_replaced(
         self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
     ) -> None:
+        """Another link took the place of one; nothing, unless a protocol makes use of it."""
 
     def remove_entries(self, neighbour: NodeId) -> None:
         """``removeLinkTo``: each entry of a lost neighbour goes as if it had unsubscribed."""

@@ -80,12 +80,15 @@ class Node:
         self.layer(type(message)).receive(sender, message)
 
     def opened(self, peer: Contact) -> None:
+        """A connection to a peer is open."""
         self.bottom.opened(peer)
 
     def closed(self, peer: NodeId) -> None:
+        """A connection is gone."""
         self.bottom.closed(peer)
 
     def unreachable(self, contact: Contact) -> None:
+        """Nobody answers at a contact."""
         self.bottom.unreachable(contact)
 
     # From the application
