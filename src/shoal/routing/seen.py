@@ -18,13 +18,14 @@ class Seen:
 
     def first(self, key: Any) -> bool:
         """Remember an id; False if it was remembered already."""
-        if key in self._now or key in self._before:
+        if self._before and key in self._before:
             return False
-        if len(self._now) >= GENERATION:
+        if len(self._now) >= GENERATION and key not in self._now:
             self._before = self._now
             self._now = set()
-        self._now.add(key)
-        return True
+        known = len(self._now)
+        self._now.add(key)  # asked once only: to hash a pair takes as long as the rest
+        return len(self._now) > known
 
     def add(self, publisher: int, sequence: int) -> bool:
         """As :meth:`first`, for an id in two parts."""

@@ -118,8 +118,8 @@ class Fan:
         self.source = channels[0].source if channels else -1
         self.channels = channels
         self.targets = [channel.target for channel in channels]
-        self._places: dict[int, int] | None = None
-        """Per target its place, once one was asked for."""
+        self.places: dict[int, int] = {}
+        """Per target its place, once :meth:`locate` was asked."""
         self.size = len(channels)
         self.missing = 0
         """How many neighbours were meant that were not linked."""
@@ -141,11 +141,9 @@ class Fan:
         self.uncounted = NONE
         """The place that was not counted then."""
 
-    def place_of(self, target: int) -> int:
-        """The place of the channel to a node; NONE if there is none."""
-        if self._places is None:
-            self._places = {target: place for place, target in enumerate(self.targets)}
-        return self._places.get(target, NONE)
+    def locate(self) -> None:
+        """Note the places of all targets: few fans are asked for them."""
+        self.places = {target: place for place, target in enumerate(self.targets)}
 
     def carry(self) -> None:
         """From now on heartbeats to these channels come over this fan."""

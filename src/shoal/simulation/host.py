@@ -90,7 +90,9 @@ class SimHost(Host):
             fan = self.fans.get(to) or self._fan(to)
             self._last_to = to
             self._last_fan = fan
-        skip = NONE if but == LOCAL else fan.place_of(but)
+        if not fan.places and but != LOCAL:
+            fan.locate()
+        skip = NONE if but == LOCAL else fan.places.get(but, NONE)
         copies = fan.size if skip < 0 else fan.size - 1
         if fan.missing:
             self.recorder.unlinked += fan.missing
