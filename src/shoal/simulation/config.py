@@ -116,11 +116,12 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What is allowed but unwise about this run, one line each."""
         stack = self.stack()
         found, topology = stack.warnings(), stack.parameters["topology"]
-        start, end = getattr(topology, "window", (0.0, 0.0))
-        if getattr(topology, "rate", 0.0) and start >= self.duration:
+        window = getattr(topology, "window", None)  # a number on the air, that of slots
+        rate = getattr(topology, "rate", 0.0)
+        if isinstance(window, tuple) and rate and window[0] >= self.duration:
             found.append(
-                f"links are replaced from {start:g} to {end:g} s (topology.window), but events end "
-                f"at {self.duration:g} s (duration): none meets a repair"
+                f"links are replaced from {window[0]:g} to {window[1]:g} s (topology.window), but "
+                f"events end at {self.duration:g} s (duration): none meets a repair"
             )
         return found
 

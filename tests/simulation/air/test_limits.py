@@ -36,6 +36,11 @@ def test_radios_move_for_as_long_as_a_run_takes(topology: str) -> None:
     assert event.owed & ~event.received == 0
 
 
+def test_nothing_is_unwise_about_the_default_radios() -> None:
+    config = parse_config({"topology": {"name": "air"}, "overlay": {"name": "witree"}})
+    assert config.warnings() == []
+
+
 @pytest.mark.parametrize("field", ["width", "height", "range", "slot", "preamble", "sifs"])
 def test_lengths_and_times_too_short_to_compute_with_are_refused(field: str) -> None:
     with pytest.raises(StackError, match=field):
