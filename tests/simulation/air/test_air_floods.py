@@ -82,9 +82,9 @@ def test_runs_replay_from_their_seed() -> None:
     [
         ({"rate": 0}, "rate: expected `float` > 0"),
         ({"rate": 3e6}, "3e\\+06 bit/s is no rate of 802.11b; one of: 1e\\+06"),
-        ({"range": float("nan")}, "range: expected `float` > 0"),
+        ({"range": float("nan")}, "range: expected `float` >= 0.001"),
         ({"range": float("inf")}, "range"),
-        ({"range": -1}, "range: expected `float` > 0"),
+        ({"range": -1}, "range: expected `float` >= 0.001"),
         ({"places": [[0, 0], [700, 0]]}, "node 1 is at \\(700, 0\\), outside the area"),
         ({"places": [[0, 0], [0, float("nan")]]}, "node 1 is at \\(0, nan\\), outside"),
         ({"places": [[0, 0]]}, "there are 1 places for 2 nodes"),
