@@ -130,6 +130,8 @@ class Broker:
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
         self.host = LiveHost(self, seed)
         self.layers = self.stack.on(self.host)
+        if self.came is not None:
+            self.layers.routing.moving = False  # an event that comes twice does not get so far
         kinds: list[Any] = [*self.layers.kinds, *OWN]
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, kinds))
         self.routine = frozenset(kind for kind in self.layers.kinds if kind.routine())
@@ -255,32 +257,14 @@ class Broker:
 
     # Clients, and the program a broker lives in
 
-    def publish_for(self, session: Session, values: dict[str, Any], body: bytes) -> Event:
-        """A client publishes."""
-        if self.departures.leaving:
-            raise RefusedError("leaving", "this broker is about to stop; publish at another one")
-        if len(values) > self.settings.limits.attributes:
-            raise RefusedError(
-                "size",
-                f"the event has {len(values)} attributes; at most "
-                f"{self.settings.limits.attributes} are taken",
-            )
-        content = Attributes(values)
-        if not session.principal.may_publish(content):
-            raise session.principal.refuse_publication()
-        self.publishing = session
-        try:
-            return self._publish(content, body)
-        finally:
-            self.publishing = None
-
     def publish(self, content: AnyContent | Mapping[str, Any], body: bytes = b"") -> Event:
         """Publish an event from this node."""
         if isinstance(content, Attributes | Mapping):
             content = self._checked(content, body)
-        return self._publish(content, body)
+        return self.publish_for(None, content, body)
 
-    def _publish(self, content: AnyContent, body: bytes) -> Event:
+    def publish_for(self, session: Session | None, content: AnyContent, body: bytes) -> Event:
+        """Publish an event that may be published, of a client or (None) of this program."""
         event = Event(self.node, self._sequence, content, body)
         self._sequence += 1
         self.published += 1
@@ -290,7 +274,11 @@ class Broker:
             self.came.first(event.publisher, event.sequence)
         if self.recording is not None:
             self.recording.published(event)
-        self.layers.publish(event)
+        self.publishing = session
+        try:
+            self.layers.publish(event)
+        finally:
+            self.publishing = None
         return event
 
     def _checked(self, given: Attributes | Mapping[str, Any], body: bytes) -> Attributes:

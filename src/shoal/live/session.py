@@ -6,13 +6,12 @@ What it is sent is in :mod:`shoal.live.outbox`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from shoal.content import AttributeFilter, Event, FilterError
+from shoal.content import AttributeFilter, Attributes, FilterError
 from shoal.live.connection import Connection
 from shoal.live.errors import ProtocolError, RefusedError
 from shoal.live.messages import (
@@ -84,12 +83,6 @@ class Session(Outbox):
         self._ordering: Ordering | None = None
         """For subscriptions that want each publisher's events in order."""
 
-    def deliver(self, numbers: Sequence[int], event: Event, raw: bytes) -> None:
-        if self._ordering is None:
-            super().deliver(numbers, event, raw)
-        else:
-            self._ordering.deliver(numbers, event, raw)
-
     # From the client
 
     def received(self, frames: list[memoryview]) -> None:
@@ -139,15 +132,25 @@ class Session(Outbox):
             self._throttle(len(frames))
 
     def _publish(self, message: Publish, size: int) -> None:
-        broker, body = self.broker, message.body
-        limits = broker.settings.limits
+        broker, values, body = self.broker, message.values, message.body
+        limits, held = broker.settings.limits, message.held
         if size - len(body) > limits.text:
             limits.check_text(size - len(body))
-        if message.held == 1:
-            broker.publish_for(self, message.values, body)
+        if len(values) > limits.attributes:
+            raise RefusedError(
+                "size",
+                f"the event has {len(values)} attributes; at most {limits.attributes} are taken",
+            )
+        if broker.departures.leaving:
+            raise RefusedError("leaving", "this broker is about to stop; publish at another one")
+        content = Attributes(values)
+        if not self.principal.may_publish(content):
+            raise self.principal.refuse_publication()
+        if held == 1:
+            broker.publish_for(self, content, body)
             return
         broker.check_recovers()
-        event = broker.publish_for(self, message.values, body)
+        event = broker.publish_for(self, content, body)
         recovery = broker.layers.recovery
         assert recovery is not None
         recovery.secure(event, message.held, partial(self._secured, message))
@@ -277,7 +280,8 @@ class Session(Outbox):
         kept = self.broker.subscribe(self, number, filter, age)
         if message.ordered and message.promise == "recovered":
             if self._ordering is None:
-                self._ordering = Ordering(self.broker, super().deliver)
+                self._ordering = Ordering(self.broker, self.deliver)
+                self.deliver = self._ordering.deliver  # type: ignore[method-assign]
             self._ordering.add(number, kept)
         self.filters.put(number, kept)
         self._scanning += self.broker.edge.scan(filter)
