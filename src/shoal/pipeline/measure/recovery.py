@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DIGESTS = ("digest", "missing", "compare")
 """Gossip from neighbour to neighbour."""
-NUMBERS = ("follow", "following", "tally")
+NUMBERS = ("follow", "following", "again", "tally")
 """What noticing losses costs."""
 GOSSIP = (*DIGESTS, *NUMBERS, "request")
 """All that a recovery sends but the copies."""
