@@ -28,6 +28,7 @@ from shoal.pipeline.measure.compute import questions
 from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.paper import Paper, runnable
 from shoal.pipeline.plan.experiment import Experiment, plan
+from shoal.pipeline.reproduce import select
 
 FREY, COSTA, DPS = frey_routing.PAPER, costa_picco.PAPER, dps.PAPER
 OVERLAYS, P2P, MANET = frey_overlays.PAPER, frey_p2p.PAPER, frey_manet.PAPER
@@ -223,7 +224,7 @@ def test_one_claim_brings_only_what_it_needs(
     assert {e.name for e in narrowed.experiments} == needed
     assert [f.name for f in narrowed.figures] == [figure]
     with pytest.raises(PipelineError, match=f"no claim '{wrong}'; did you mean {near}"):
-        paper.only([wrong])
+        select([FREY, COSTA], [wrong])
 
 
 @both

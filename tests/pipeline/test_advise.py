@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shoal.pipeline.advise import STACKS, Candidate, _rank, advise, candidates, load_scenario
+from shoal.pipeline.advise import (
+    STACKS,
+    Candidate,
+    _rank,
+    advise,
+    candidates,
+    load_scenario,
+    warnings,
+)
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.statistics import Estimate
 from shoal.pipeline.progress import Progress
@@ -78,6 +86,13 @@ def test_a_scenario_names_no_routing(tmp_path: Path) -> None:
     path.write_text('routing = {name = "flooding"}')
     with pytest.raises(PipelineError, match="that is what is asked for"):
         load_scenario(path)
+
+
+def test_a_scenario_whose_repairs_come_after_its_events_is_warned_of_once() -> None:
+    late = {**SCENARIO, "topology": {"name": "abstract-tree", "rate": 3.0, "window": [3.0, 7.0]}}
+    [text] = warnings(late, candidates(late).values())
+    assert "none meets a repair" in text
+    assert not warnings(SCENARIO, candidates(SCENARIO).values())
 
 
 @pytest.mark.spark

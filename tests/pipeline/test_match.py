@@ -331,6 +331,21 @@ def test_files_without_rows_or_without_what_filters_ask_for(
     subscriptions = write_subscriptions(tmp_path / "subscriptions.parquet", ["speed > 7"])
     found = match_files(spark, tmp_path / name, subscriptions, tmp_path / "out")
     assert (found.events, found.matches, found.malformed) == (events, 0, malformed)
+    assert pairs(tmp_path / "out") == set()
+
+
+def test_no_match_at_all_leaves_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    subscriptions = write_subscriptions(tmp_path / "subscriptions.parquet", ["speed > 7"])
+    slow, none = tmp_path / "slow.parquet", tmp_path / "none.parquet"
+    rows = pa.table({"name": ["a"], "speed": [1]})
+    pq.write_table(rows, slow)
+    pq.write_table(rows.slice(1), none)
+    match_files(spark, slow, subscriptions, tmp_path / "pairs", event_id="name")
+    read = spark.read.parquet(str(tmp_path / "pairs"))
+    assert read.dtypes == [("event", "string"), ("subscription", "bigint")]
+    assert read.count() == 0
+    match_files(spark, none, subscriptions, tmp_path / "counts", output="counts")
+    assert pq.read_table(tmp_path / "counts").schema.names == ["event", "matches"]
 
 
 def test_subscriptions_without_a_row_are_refused(spark: SparkSession, tmp_path: Path) -> None:

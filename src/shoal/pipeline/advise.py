@@ -8,7 +8,7 @@ Where nodes can reach each other and make their links themselves, the candidates
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,6 +158,12 @@ def _timers(repair: str, scenario: Mapping[str, Any]) -> dict[str, float]:
     return {name: 1.5 * repair_time for name in names if name in known}
 
 
+def warnings(scenario: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What is allowed but unwise about the scenario with these stacks, each line once."""
+    configurations = [parse_config({**scenario, **stack}) for stack in stacks]
+    return list(dict.fromkeys(text for run in configurations for text in run.warnings()))
+
+
 def advise(
     spark: SparkSession,
     scenario: Mapping[str, Any],
@@ -169,12 +175,14 @@ def advise(
     """Simulate the candidates and recommend one, with numbers and 95% intervals."""
     base = {**scenario, "record": ["traffic", "publications", "links"], "invariants": False}
     experiment = Experiment("advise", "Which protocol?", base, candidates(scenario), seeds=seeds)
+    progress = progress or Progress()
+    for text in warnings(base, experiment.variants.values()):
+        progress.note(f"warning: {text}")
     runs = plan([experiment])
     sweep(spark, runs, out, progress=progress)
     duration = float(parse_config({**base, **next(iter(experiment.variants.values()))}).duration)
     frame, tables = plan_frame(spark, runs), Tables(spark, out)
-    if progress is not None:
-        progress.stage("Measuring")
+    progress.stage("Measuring")
     values = {
         "delivery": _by_variant(delivery(frame, tables)),
         "messages": _by_variant(traffic_rate(frame, tables, since=0.0, until=duration)),

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,9 +163,13 @@ def select(papers: Sequence[Paper], claims: Sequence[str]) -> list[Paper]:
     """The papers with only the named claims (all if none is named); an unknown one is an error."""
     if not claims:
         return list(papers)
-    unknown = set(claims) - {claim.id for paper in papers for claim in paper.claims}
-    if unknown and papers:
-        papers[0].only(sorted(unknown))  # raises, with the nearest ids
+    known = [claim.id for paper in papers for claim in paper.claims]
+    for name in sorted(set(claims) - set(known)):
+        near = get_close_matches(name, known, n=3)
+        raise PipelineError(
+            f"{', '.join(paper.name for paper in papers)}: no claim '{name}'",
+            f"did you mean {', '.join(near)}?" if near else f"ids look like {known[0]}",
+        )
     narrowed = []
     for paper in papers:
         mine = [claim.id for claim in paper.claims if claim.id in claims]

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal.content.index.vocabulary import readable
@@ -20,8 +21,11 @@ from shoal.pipeline.match.reading import FORMATS, existing, format_of, hints, re
 from shoal.pipeline.match.values import convertible
 from shoal.pipeline.match.worker import (
     BATCH,
+    EVENT,
     EVENT_NUMBER,
     MALFORMED,
+    MATCHES,
+    SUBSCRIPTION,
     Output,
     named,
     read_row_groups,
@@ -80,9 +84,11 @@ def match_files(
                 frame, malformed = rows_of(read(spark, subscriptions, "subscriptions"))
                 stored = store(frame, folder, id_column=id_column, filter_column=filter_column)
             progress.stage("Reading the events")
-            written, columns = _written(spark, events, stored, out, event_id, output)
+            written, columns, id_type = _written(spark, events, stored, out, event_id, output)
             progress.stage(f"Matching: {stored.subscriptions:,} subscriptions")
             rows = written.collect()
+            if not any(out.glob("*.parquet")):
+                _write_empty(out, id_type, stored, output)
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         if there:
@@ -107,9 +113,10 @@ def _written(
     out: Path,
     event_id: str | None,
     output: Output,
-) -> tuple[DataFrame, list[str]]:
-    """Writer of a file's matches, which runs when it is collected, and the events' columns."""
+) -> tuple[DataFrame, list[str], pa.DataType]:
+    """Writer of a file's matches, which runs when collected; events' columns; type of their ids."""
     from pyspark.sql import functions as F  # noqa: N812  # as above
+    from pyspark.sql.pandas.types import to_arrow_type
 
     identity = event_id or EVENT_NUMBER
     run = partial(
@@ -118,9 +125,9 @@ def _written(
     )  # fmt: skip
     schema = "part long, events long, matches long, malformed long"
     if format_of(events) == "parquet":
-        tasks, some, columns = _row_groups(spark, events, stored, event_id)
+        tasks, some, columns, id_type = _row_groups(spark, events, stored, event_id)
         read_them = partial(read_row_groups, columns=some, event_id=event_id)
-        return tasks.mapInArrow(partial(run, read=read_them), schema), columns
+        return tasks.mapInArrow(partial(run, read=read_them), schema), columns, id_type
     frame = read(spark, events, "events")
     columns = [name for name in frame.columns if name != MALFORMED]
     if event_id is not None:
@@ -130,13 +137,26 @@ def _written(
     if not _splittable(events):
         frame = frame.repartition(2 * cores(spark))
     wanted, names = readable_columns(frame, stored, identity)
-    return wanted.mapInArrow(partial(named, names=names, then=run), schema), columns
+    id_type = to_arrow_type(frame.schema[identity].dataType)
+    return wanted.mapInArrow(partial(named, names=names, then=run), schema), columns, id_type
+
+
+def _write_empty(out: Path, id_type: pa.DataType, stored: Stored, output: Output) -> None:
+    """Write a file without rows: a folder without any is nothing that Parquet's readers accept."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    found = (
+        (MATCHES, pa.int64())
+        if output == "counts"
+        else (SUBSCRIPTION, to_arrow_type(stored.id_type))
+    )
+    pq.write_table(pa.schema([(EVENT, id_type), found]).empty_table(), out / "part-00000.parquet")
 
 
 def _row_groups(
     spark: SparkSession, path: Path, stored: Stored, event_id: str | None
-) -> tuple[DataFrame, list[str], list[str]]:
-    """One row per row group of a Parquet file or folder, or part of one; columns to read; all.
+) -> tuple[DataFrame, list[str], list[str], pa.DataType]:
+    """One row per row group of a Parquet file, or part of one; columns to read; all; ids' type.
 
     Each file is read by its own types. One that no filter can read is refused here, by name.
     """
@@ -145,7 +165,7 @@ def _row_groups(
     columns: dict[str, None] = {}
     every: dict[str, None] = {}
     rows, first = [], 0
-    id_type: tuple[str, str] | None = None
+    id_type: tuple[pa.DataType, str] | None = None
     for file in files:
         metadata = pq.read_metadata(file)
         schema = metadata.schema.to_arrow_schema()
@@ -168,8 +188,8 @@ def _row_groups(
                     "cast it to string, a number or boolean",
                 )
             if field.name == event_id:
-                id_type = id_type or (str(field.type), file.name)
-                if str(field.type) != id_type[0]:
+                id_type = id_type or (field.type, file.name)
+                if field.type != id_type[0]:
                     raise PipelineError(
                         f"column {event_id!r} of the events holds {id_type[0]} in {id_type[1]} and "
                         f"{field.type} from row {first} on ({file.name})",
@@ -190,7 +210,8 @@ def _row_groups(
         [(number % bins, *part) for number, part in enumerate(parts)],
         "bin int, file string, row_group int, first long, begin long, end long",
     )
-    return frame.repartitionById(bins, "bin"), list(columns), list(every)
+    kind = id_type[0] if id_type is not None else pa.int64()
+    return frame.repartitionById(bins, "bin"), list(columns), list(every), kind
 
 
 def _splittable(path: Path) -> bool:
