@@ -122,6 +122,9 @@ def test_cloudevents_go_through_unchanged() -> None:
         while subscriber.poll() is None:
             shoal("pub", "--broker", address, "--cloudevents", input=json.dumps(event) + "\n")
         assert json.loads(subscriber.stdout.read()) == event
+        lines = json.dumps(event) + '\n\n{"type": "reading"}\n'
+        ran = shoal("pub", "--broker", address, "--cloudevents", input=lines)
+        assert "line 3 of the input: no CloudEvent: specversion, id, source missing" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -143,6 +146,7 @@ def test_cloudevents_go_through_unchanged() -> None:
         (("sub", "--broker", "127.0.0.1:1"), "cannot be reached"),
         (("sub", "--broker", "nosuch.invalid:1"), "cannot be resolved"),
         (("pub", "temperature"), "'temperature' is not NAME=VALUE"),
+        (("pub", "--cloudevents", "a=1"), "give them as JSON lines"),
         (("pub", "--broker", "127.0.0.1:1", "a=1"), "cannot be reached"),
     ],
 )  # fmt: skip

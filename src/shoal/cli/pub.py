@@ -44,7 +44,11 @@ def pub(
     """
     import asyncio
 
+    from shoal.live.errors import LiveError
+
     one = parse(attributes or [])
+    if cloudevents and (attributes or body):
+        raise LiveError("--cloudevents reads whole events, body included; give them as JSON lines")
 
     async def publish() -> int:
         async with connecting(broker, token, ca, cert, key, expect) as bus:
@@ -52,11 +56,8 @@ def pub(
                 await bus.publish(one, body=body.encode())
                 return 1
             if cloudevents:
-                from shoal.live.cloudevents import from_structured
-
                 count = 0
-                for line in filter(str.strip, sys.stdin):
-                    values, data = from_structured(line)
+                for values, data in cloud_lines():
                     await bus.publish(values, body=data)
                     count += 1
                 return count
@@ -87,6 +88,20 @@ def scalar(text: str) -> Any:
     except ValueError:
         return text
     return text if isinstance(value, dict | list) else value
+
+
+def cloud_lines() -> Iterator[tuple[dict[str, Value | None], bytes]]:
+    """Attributes and body of each CloudEvent from standard input."""
+    from shoal.live.cloudevents import from_structured
+    from shoal.live.errors import LiveError
+
+    for number, line in enumerate(sys.stdin, 1):
+        if line.strip():
+            try:
+                event = from_structured(line)
+            except LiveError as error:
+                raise LiveError(f"line {number} of the input: {error}") from None
+            yield event
 
 
 def lines() -> Iterator[dict[str, Any]]:
