@@ -8,7 +8,14 @@ from contextlib import contextmanager
 
 from shoal.content.native import extension
 
-extension("simulation._pages")  # its import does all (pages.c)
+MANY = 5_000
+"""Nodes from which on large pages pay: to be given them takes time, too."""
+
+
+def large_pages(nodes: int) -> None:
+    """From now on Python's objects lie in pages of 2 MB, if a network has many nodes."""
+    if nodes >= MANY:
+        extension("simulation._pages")  # its import does all (pages.c)
 
 
 @contextmanager

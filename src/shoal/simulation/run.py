@@ -30,7 +30,7 @@ from shoal.simulation.config import (
     run_id,
 )
 from shoal.simulation.full_mesh import FullMesh  # registers it, too
-from shoal.simulation.garbage import uncollected
+from shoal.simulation.garbage import large_pages, uncollected
 from shoal.simulation.invariants import InvariantViolation, check_table
 from shoal.simulation.kernel import NANOSECONDS, Kernel, to_ns
 from shoal.simulation.network import Network
@@ -99,6 +99,7 @@ class Simulation:
     @uncollected()
     def __init__(self, config: RunConfig) -> None:
         self.config = config = checked(config)
+        large_pages(config.nodes)
         self.stack = config.stack()
         self.kernel = Kernel()
         self.recorder = Recorder(self.kernel, config.nodes, to_ns(config.bin), list(config.record))
