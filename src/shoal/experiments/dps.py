@@ -19,7 +19,7 @@ def _place(suffix: str) -> Place:
     )
 
 
-READINGS = {"eight values": _place(""), "500 values": _place("-500")}
+READINGS = {"500 values": _place(""), "eight values": _place("-zones")}
 """What the paper leaves open of workload 2 decides figures 3(c) to 3(g)."""
 
 

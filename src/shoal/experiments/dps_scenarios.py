@@ -186,17 +186,23 @@ GROWING = merged(
     },
 )
 ZONES = {"workload": {"content": {"domain": 8}}}
-"""Figures 3(c) to 3(g) as they are judged: five zones per attribute, so few and large groups."""
+"""Another reading of figures 3(c) to 3(g): five zones per attribute, so few and large groups."""
 _two = partial(Experiment, seeds=2, quick_seeds=2)
 SCALABILITY = (
     _three(
         "growth",
         "Figures 3(c) and 3(d): a node joins every two steps",
+        GROWING,
+        FOUR,
+        quick=growing(100, 20.0),
+    ),
+    _two(
+        "growth-zones",
+        "The same with eight values",
         merge(GROWING, ZONES),
         FOUR,
         quick=merge(growing(100, 20.0), ZONES),
     ),
-    _two("growth-500", "The same with 500 values", GROWING, FOUR, quick=growing(100, 20.0)),
 )
 
 # Figure 3(e) to (g): load
@@ -217,15 +223,21 @@ LOAD = (
     _three(
         "load",
         "Figures 3(e) to 3(g): a subscription per node every 300 steps",
+        LOADED,
+        FOUR,
+        quick=SMALL,
+    ),
+    _two(
+        "load-zones",
+        "The same with eight values, so with few groups, each of which most nodes are in",
         merge(LOADED, ZONES),
         FOUR,
         quick={"nodes": 200},
     ),
-    _two("load-500", "The same with 500 values", LOADED, FOUR, quick=SMALL),
     Experiment(
         "load-1000",
         "The same, with 1,000 nodes only: how many subscriptions there are in the end",
-        merge(LOADED, ZONES),
+        LOADED,
         {name: FOUR[name] for name in ("root leader", "root epidemic")},
         seeds=3,
         quick_values=(),
