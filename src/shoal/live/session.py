@@ -281,7 +281,7 @@ class Session(Outbox):
         if message.ordered and message.promise == "recovered":
             if self._ordering is None:
                 self._ordering = Ordering(self.broker, self.deliver)
-                self.deliver = self._ordering.deliver  # type: ignore[method-assign]
+                self.deliver = self._ordering.deliver  # type: ignore[method-assign]  # if asked for
             self._ordering.add(number, kept)
         self.filters.put(number, kept)
         self._scanning += self.broker.edge.scan(filter)
