@@ -14,8 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shoal.experiments.dps_scenarios import FALSE_POSITIVES, LOADED
-from shoal.experiments.dps_steps import FOUR, content, merged
+from shoal.experiments.dps_steps import FOUR, LISTED, merged
 from shoal.simulation import parse_config, simulate
 
 SPEED: Mapping[str, Any] = {"record": ["traffic"]}
@@ -40,7 +39,7 @@ def in_vain(result: Any) -> float:
 def run(quick: bool = False) -> Iterator[dict[str, float]]:
     """Measure, yielding numbers as they are known."""
     steps, large = (700.0, 2000) if quick else (3100.0, 10_000)
-    load = merged(LOADED, {"duration": steps}, SPEED)
+    load = merged(LISTED["load"].base, {"duration": steps}, SPEED)
     measured(load, FOUR["root leader"], {"nodes": 50, "duration": 300.0})  # loads and compiles
     speeds = {}
     for name in ("root leader", "root epidemic"):
@@ -53,7 +52,7 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
         "topology": {"name": "abstract-tree"},
         "routing": {"name": "subscription-forwarding"},
         "data_plane": "objects",
-        "workload": {"publish_rate": 0.05, **content(event_every=0.05)["workload"]},
+        "workload": {"publish_rate": 0.05, "content": {"name": "dps2", "event_every": 0.05}},
     }
     _, forwarding, _ = measured(tree, SPEED)
     yield {
@@ -65,7 +64,7 @@ def run(quick: bool = False) -> Iterator[dict[str, float]]:
         f"root_leader_{large}_nodes_seconds": seconds,
         f"root_leader_1000_vs_{large}_nodes": speeds["root leader"] / speed,
     }
-    asked = next(one for one in FALSE_POSITIVES if one.name == "selective")
+    asked = LISTED["selective"]
     for name, options in asked.variants.items():
         _, _, result = measured(asked.base, asked.quick if quick else {}, options)
         yield {f"{name.replace(' ', '_')}_nodes_in_vain_per_event": in_vain(result)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.experiments.dps_scenarios import EXPERIMENTS
-from shoal.experiments.dps_steps import SIX
+from shoal.experiments.dps_steps import LISTED
 from shoal.pipeline.judge.claims import Claim, load_claims
 from shoal.pipeline.judge.readings import Place, with_readings
 from shoal.pipeline.paper import Paper, load_figures
@@ -29,7 +29,11 @@ def _read(claim: Claim) -> Claim:
     return with_readings(claim, READINGS) if asked & {"growth", "load"} else claim
 
 
-LABELS = {name: "epidemic communication, k as given" for name in SIX if "k=" in name} | {
+LABELS = {
+    name: "epidemic communication, k as given"
+    for name in LISTED["crashes-0.1"].variants
+    if "k=" in name
+} | {
     "root leader": "traversal from the root, leaders act for their groups",
     "generic leader": "traversal from any node, leaders act for their groups",
     "root epidemic": "traversal from the root, every member acts for its group",

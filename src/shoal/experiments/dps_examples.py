@@ -1,105 +1,19 @@
-"""Small scenarios of Anceaume et al. 2006: worked examples, and what holds in every network."""
+"""The worked examples of Anceaume et al. 2006: subscribers one after the other, then events."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from shoal.experiments.dps_steps import FOUR, RECORD, ROOT_LEADER, STEPS, content, merged, variant
-from shoal.pipeline.plan.experiment import Experiment, merge, single
+from shoal.experiments.dps_steps import FOUR, LISTED, ROOT_LEADER, merged
+from shoal.pipeline.plan.experiment import Experiment, single
 from shoal.stack import Chance
 
-# Groups and trees without failures
-
-POPULATION = merge(
-    STEPS,
-    {
-        "nodes": 60,
-        "duration": 1200.0,
-        "topology": {"joining": 50.0},
-        "routing": {"shuffle": 25.0},
-        "workload": {
-            "subscribe_window": [100.0, 600.0],
-            "publish_window": [900.0, 1100.0],
-            "content": {"subscriptions": 2, "event_every": 4.0},
-        },
-        "record": [*RECORD, "deliveries", "notes"],
-    },
-)
-STRUCTURE = (
-    Experiment(
-        "population",
-        "Random conjunctions over numbers and texts",
-        merged(POPULATION, content("dps1", subscriptions=2, event_every=4.0)),
-        {
-            **FOUR,
-            **{
-                f"{rule} attribute": variant("root", "leader", attribute=rule)
-                for rule in ("first", "most-selective", "least-selective")
-            },
-        },
-        seeds=25,
-        quick_seeds=2,
-    ),
-    Experiment(
-        "nested",
-        "Random ranges, equalities and the like, also with OR",
-        merged(POPULATION, content("W4", subscriptions=2, event_every=4.0)),
-        FOUR,
-        seeds=25,
-        quick_seeds=2,
-    ),
-    Experiment(
-        "sizes",
-        "Neighbours that a node keeps",
-        merged(
-            POPULATION, content(event_every=4.0), {"workload": {"publish_window": [900.0, 940.0]}}
-        ),
-        {"root epidemic": FOUR["root epidemic"]},
-        seeds=3,
-        quick_seeds=2,
-        quick={"duration": 800.0, "workload": {"subscribe_window": [100.0, 300.0]}},
-    ).along("nodes", (250, 500, 1000, 2000), (250, 500), "nodes"),
-    Experiment(
-        "traced",
-        "Every message of networks in which events are published while groups are created",
-        merged(
-            POPULATION,
-            content("dps1", subscriptions=2, event_every=2.0),
-            {
-                "nodes": 40,
-                "duration": 700.0,
-                "workload": {"subscribe_window": [100.0, 400.0], "publish_window": [110.0, 650.0]},
-                "record": ["publications", "messages", "notes"],
-            },
-        ),
-        FOUR,
-        seeds=20,
-        quick_seeds=3,
-    ),
-    Experiment(
-        "one-crash",
-        "One node of 500 crashes",
-        merged(
-            POPULATION,
-            content(event_every=100.0),
-            {
-                "nodes": 500,
-                "duration": 800.0,
-                "workload": {"subscribe_window": [50.0, 200.0], "publish_window": [700.0, 800.0]},
-                "record": ["messages", "notes"],
-            },
-        ),
-        {
-            f"node {node}": merged(ROOT_LEADER, {"topology": {"crashes": [[600.0, node]]}})
-            for node in (0, 100, 200)
-        },
-        seeds=5,
-        quick_seeds=2,
-        quick={"nodes": 250},
-    ),
-)
-
-# Worked examples: subscribers one after the other, then events
+POPULATION = LISTED["nested"].base
+FIRST = {
+    name: merged(FOUR[name], {"routing": {"attribute": "first"}})
+    for name in ("root leader", "generic leader")
+}
+"""Subscriptions that join by their first attribute."""
 
 
 def example(*acts: tuple[int, str, Any], nodes: int = 12) -> dict[str, Any]:
@@ -165,10 +79,7 @@ WORKED = (
         "concurrent",
         "Section 5.1: a subscription and an event in the same step",
         _concurrent(),
-        {
-            name: variant(name.split()[0], "leader", attribute="first")
-            for name in ("root leader", "generic leader")
-        },
+        FIRST,
         seeds=5,
         quick_seeds=2,
     ),
@@ -179,7 +90,7 @@ WORKED = (
             (1, "subscribe", "a > 0 AND a < 10 AND b > 0"),
             (2, "subscribe", "a > 1 AND a < 12 AND b > 2 AND b < 4"),
         ),
-        {"root leader": variant("root", "leader", attribute="first")},
+        {"root leader": FIRST["root leader"]},
     ),
     _one(
         "matching",
@@ -207,7 +118,7 @@ WORKED = (
             (2, "subscribe", "a > 3"),
             (3, "subscribe", "a > 4"),
         ),
-        {"root leader": variant("root", "leader", attribute="first")},
+        {"root leader": FIRST["root leader"]},
     ),
     _one(
         "figure-2",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.content import Attributes, Event
+from shoal.content import AttributeFilter, Attributes, Event
 from shoal.routing.dps import Dps
-from shoal.routing.dps.labels import ROOT
+from shoal.routing.dps.labels import ROOT, label
 from shoal.routing.dps.messages import (
     DOWN,
     Branch,
@@ -23,8 +23,10 @@ from shoal.routing.dps.messages import (
     Report,
     Root,
 )
+from shoal.routing.dps.searches import MISSES, Seeking
 from shoal.routing.dps.traversal import MAX_HOPS
 from shoal.routing.dps.trees import ROOTS
+from shoal.routing.dps.views import Group
 from shoal.simulation.chaos import Subject
 from shoal.simulation.chaos.dps import DpsHistory
 from shoal.simulation.invariants import InvariantViolation
@@ -157,7 +159,7 @@ def test_leaders_and_co_leaders_have_the_views() -> None:
     for node in (3, 8):
         assert set(held[node].members) | {node} == {3, 8, 1, 9}
         assert list(held[node].successors) == ["x > 4"]
-        assert [p.text for p in held[node].predview] == [""]
+        assert {p.text for p in held[node].predview} == {""}
     for node in (1, 9):
         assert not held[node].members
         assert not held[node].successors
@@ -170,7 +172,7 @@ def test_views_are_bounded_and_reach_several_levels() -> None:
     routings = chaos.routings()
     for node in range(8):
         group = routings[node].groups["x", f"x > {node}"]
-        expected = [f"x > {above}" for above in range(node - 1, -1, -1)] + [""]
+        expected = [f"x > {above}" for above in range(node - 1, -1, -1)] + ["", "", ""]
         assert [p.text for p in group.predview] == expected[:3]
         for text, successor in group.successors.items():
             assert text == f"x > {node + 1}"
@@ -243,11 +245,128 @@ def test_events_wait_while_a_successor_is_created() -> None:
     chaos.step("subscribe 3 x > 1")
     chaos.step("publish 5 x=4")
     chaos.step("wait 0.1")
-    assert group.waiting
+    assert group.events
     chaos.step("wait 3")
     record = chaos.simulation.recorder.publications[-1]
     assert record.received == record.owed
-    assert not group.waiting
+    assert not group.events
+    assert not group.requests
+
+
+def test_groups_that_a_creation_does_not_concern_are_created_meanwhile() -> None:
+    """A creator that is silent holds up no groups beside its own, and events for a bounded time."""
+    chaos = world("subscribe 0 x > 0")
+    chaos.step("subscribe 1 x BETWEEN 10 AND 20")
+    group = chaos.routings()[0].groups["x", "x > 0"]
+    while not group.creations:
+        assert not group.successors
+        chaos.step("wait 0.0005")
+    chaos.step("crash 1")
+    chaos.step("subscribe 2 x BETWEEN 30 AND 40")
+    chaos.step("subscribe 3 x BETWEEN 12 AND 22")
+    chaos.step("wait 0.05")
+    chaos.step("publish 5 x=35")
+    chaos.step("wait 0.05")
+    assert list(group.creations) == ["x BETWEEN 10 AND 20"]
+    assert list(group.successors) == ["x BETWEEN 30 AND 40", "x BETWEEN 12 AND 22"]
+    assert group.events, "section 4.1: propagation is blocked while a group is created"
+    chaos.step("subscribe 4 x BETWEEN 50 AND 60")
+    chaos.step("wait 0.05")
+    assert list(group.requests) == ["x BETWEEN 50 AND 60"], "the event goes first"
+    chaos.step("wait 2")
+    record = chaos.simulation.recorder.publications[-1]
+    assert record.received == record.owed == 0b101
+    assert "x BETWEEN 50 AND 60" in group.successors
+
+
+def test_a_group_that_reports_during_a_creation_gets_the_new_one_below_it() -> None:
+    chaos = world("subscribe 0 x > 0", "subscribe 1 y > 0")
+    owner: Dps = chaos.routings()[0]
+    group = owner.groups["x", "x > 0"]
+    chaos.step("subscribe 2 x > 5")
+    while not group.creations:
+        chaos.step("wait 0.0005")
+    pointers = (Pointer("x > 2", Contact(1)),)
+    owner.healing.on_report(1, Report("x", "x > 0", Branch("x > 2", 1, Contact(1), pointers)))
+    chaos.step("wait 0.01")
+    theirs = group.successors["x > 5"]
+    owner.healing.on_report(2, Report("x", "x > 0", theirs.branch()))
+    assert owner.healing._misplaced(group, theirs.label, theirs) == pointers[0]
+
+
+def test_groups_below_a_silent_owner_alert_its_co_leaders() -> None:
+    """They are many, so one of them notices sooner than the co-leaders themselves."""
+    chaos = world(*(f"subscribe {node} x = {node}" for node in range(10)))
+    chaos.step("wait 5")
+    routings = chaos.routings()
+    assert [contact.node for contact in routings[0].owned["x"].coleaders] == [1, 2]
+    for node in (1, 2):
+        timer = routings[node]._round
+        assert timer is not None
+        timer.cancel()  # they do not look by themselves
+    chaos.step("crash 0")
+    chaos.step("wait 4")
+    assert "x" in routings[1].owned
+    chaos.check_delivery()
+
+
+def test_a_sibling_that_moves_away_leaves_its_charge_to_the_next() -> None:
+    chaos = world("subscribe 0 x > 0")
+    owner: Dps = chaos.routings()[0]
+    group = owner.groups["x", "x > 0"]
+    for node, text in enumerate(("x > 9", "x > 5", "x > 2"), 3):
+        branch = Branch(text, 1, Contact(node), (Pointer(text, Contact(node)),))
+        owner.leadership.adopt_branch(group, branch)
+    lowest = group.successors["x > 9"]
+    lowest.placed = True
+    lowest.under = "x > 5"
+    del group.successors["x > 5"]
+    assert owner.healing._misplaced(group, lowest.label, lowest) == Pointer("x > 2", Contact(5))
+
+
+def test_a_leader_that_was_out_of_reach_is_believed_again() -> None:
+    chaos = world(*(f"subscribe {node} x = {node}" for node in range(4)))
+    chaos.step("wait 5")
+    group = chaos.routings()[2].groups["x", ROOT]
+    owner, other = group.leader, group.coleaders[0]
+    assert (owner.node, other.node) == (0, 1)
+    group.leader = other  # as after a cut, in which the other one still heard the owner
+    group.suspects[owner.node] = None
+    chaos.step("wait 10")
+    assert group.leader.node == owner.node
+
+
+def test_an_owner_that_has_merged_names_the_one_that_counts() -> None:
+    """Otherwise it would be taken for lost, and each owner outdo the others in turn."""
+    chaos = world("subscribe 0 x > 0")
+    routings = chaos.routings()
+    owner = routings[0].trees.roots["x"].owner
+    ours = Group(label("x", ROOT), Contact(9), 1)
+    routings[9].trees.roots["x"] = Root("x", 1, Contact(9))
+    routings[9].add_group(ours)
+    # Node 5 owned the tree in term 2, and has merged it into that of node 0, by now in term 3.
+    routings[0].owned["x"].term = 3
+    routings[5].trees.roots["x"] = Root("x", 3, owner)
+    routings[9].trees.hear(Root("x", 2, Contact(5)))
+    chaos.step("wait 1")
+    assert not routings[9].owned
+    assert routings[0].owned["x"].term == 3
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_tree_is_made_anew_only_if_its_owner_is_silent(alive: bool) -> None:
+    """An owner may be busy for longer than a subscriber waits for an answer."""
+    chaos = world("subscribe 0 x > 0")
+    if not alive:
+        chaos.step("crash 0")
+    routing = chaos.routings()[4]
+    seeking = Seeking(label("x", "x > 5"))
+    seeking.filters[AttributeFilter("x > 5")] = None
+    seeking.attempts = MISSES + 1
+    routing.searches.joining["x", "x > 5"] = seeking
+    routing.trees.ask(routing.trees.roots["x"])
+    chaos.step("wait 1")
+    assert ("x" in routing.owned) is not alive
 
 
 def test_filter_at_sender_reaches_the_same_with_fewer_messages() -> None:

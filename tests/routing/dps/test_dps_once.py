@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.experiments.dps_examples import STRUCTURE
-from shoal.experiments.dps_steps import ROOT_LEADER, merged
+from shoal.experiments.dps_steps import LISTED, ROOT_LEADER, merged
 from shoal.pipeline.measure.dps_traces import repeated_copies
 from shoal.pipeline.measure.run_view import Run
 from shoal.simulation import parse_config, simulate
 
-TRACED = next(one for one in STRUCTURE if one.name == "traced")
+TRACED = LISTED["traced"]
 
 
 @pytest.mark.parametrize("seed", [0, 8, 13])

@@ -1,13 +1,17 @@
 """Creation of a group between others: CREATE_GROUP (section 4.1).
 
 A new group is created below its tightest predecessor, and adopts the successors of that group that
-it includes. Groups further down may belong below it as well, where it comes before the group they
-are below now: the predecessor first has them ceded. So each label has one place at any time, and
-nobody creates a second group of it elsewhere.
+it includes. It may also include groups further down. Where the new label comes before the label of
+their branch (:attr:`Label.order`), the predecessor first asks that branch to cede them. So each
+label has one place at any time, and nobody creates a second group of it elsewhere.
 
-From its first question to the end of the creation the predecessor holds back events and related
-requests; nothing is dropped. Messages to the groups below arrive in order, so an event that went
-before reaches a group the old way, and one that was held back the new way: none comes twice.
+From its first Cede to the end of the creation the predecessor holds back requests for related
+labels, and the events that match the new one; from CREATE_GROUP on, all events. Groups whose labels
+do not overlap are created at the same time, as long as no event waits.
+
+Messages between two nodes arrive in order. So an event sent before the creation takes the old route
+to a group, an event held back takes the new one, and none takes both. If the creation fails, groups
+that were ceded get events again once they report to their old predecessor.
 """
 
 from __future__ import annotations
@@ -24,10 +28,10 @@ if TYPE_CHECKING:
     from shoal.stack.message import Contact
 
 ADOPTED: Final = 256
-"""Groups that a new one adopts at once from each other group; more move when they next report."""
+"""Groups that one group cedes to a new one at once; the others move when they next report."""
 
 ASKED: Final = 4096
-"""Groups that may be asked to cede to one new group: more than there are, so a liar says so."""
+"""Groups that may be asked to cede to one new group; only a faulty node names as many."""
 
 
 class Creations:
@@ -39,7 +43,7 @@ class Creations:
     # At the predecessor
 
     def begin(self, group: Group, origin: Contact, wanted: Label) -> None:
-        """No group has this label: the subscriber creates it below this one."""
+        """Create a group below this one, led by the subscriber; first have groups ceded to it."""
         text, attribute = wanted.text, wanted.attribute
         rivals = group.rivals(wanted)
         takes = bool(rivals) or bool(group.below(wanted))
@@ -55,15 +59,15 @@ class Creations:
             self._create(group, text)
 
     def on_cede(self, sender: NodeId, message: Cede) -> None:
-        """Groups below this one belong below a new one."""
+        """Cede the successors that a new label includes, and ask deeper groups to cede theirs."""
         node = self.node
         group = node.groups.get((message.attribute, message.at))
         wanted = label(message.attribute, message.text)
         ceded: list[Successor] = []
         others: list[Successor] = []
         if group is not None and node.leads(group):
-            if group.creations or group.waiting:
-                group.waiting.append(message)
+            if group.may_get(wanted):
+                group.requests.setdefault(message.text, []).append(message)
                 return
             ceded = group.below(wanted)[:ADOPTED]
             for one in ceded:
@@ -105,7 +109,7 @@ class Creations:
             self._create(group, message.text)
 
     def _create(self, group: Group, text: str) -> None:
-        """All that the new group adopts is known, or those asked are silent."""
+        """Send CREATE_GROUP: every group that was asked has answered, or the time is up."""
         creation = group.creations.get(text)
         if creation is None:
             return
@@ -114,6 +118,7 @@ class Creations:
             2 * self.node.timeout, lambda: self._expired(group, text)
         )
         creation.asked.clear()
+        creation.sent = True
         mine = tuple(one.branch() for one in group.below(creation.label)[:ADOPTED])
         creation.adopted = tuple(branch.text for branch in mine)
         view = self.node.view_below(group)
@@ -133,6 +138,7 @@ class Creations:
             view = succview(message.leader, message.text, (), self.node.view)
             made = Successor(creation.label, 1, message.leader, view, now)
             made.deep = creation.takes
+            made.placed = False  # a group that it belongs below may have reported meanwhile
             group.add(made)
             for text in creation.adopted:
                 group.successors.pop(text, None)
@@ -146,11 +152,15 @@ class Creations:
             self.release(group)
 
     def release(self, group: Group) -> None:
-        """Handle what waited, in order, until another creation begins."""
-        while group.waiting and not group.creations:
-            waiting, group.waiting = group.waiting, []
-            for message in waiting:
-                self.node.receive(self.node.host.node, message)
+        """Handle what waited, events first; what another creation concerns waits on."""
+        here = self.node.host.node
+        events, group.events = group.events, []
+        for event in events:
+            self.node.receive(here, event)
+        for text in list(group.requests):
+            if not group.blocks(label(group.label.attribute, text)):
+                for request in group.requests.pop(text, ()):
+                    self.node.receive(here, request)
 
     # At the new group's leader, and at the groups that it adopts
 
@@ -162,6 +172,7 @@ class Creations:
             return  # below no group: only a faulty node says so
         above = message.predview[0]
         accepted = key in self.node.searches.joining
+        led = self.node.groups.get(key)
         if accepted:
             group = Group(label(*key), host.contact(), 1)
             group.predview = message.predview
@@ -176,6 +187,8 @@ class Creations:
             view = self.node.view_below(self.node.groups[key])
             for branch in message.adopted:
                 self.node.send(branch.leader, Adopted(message.attribute, branch.text, view))
+        elif led is not None and self.node.leads(led):
+            self.node.healing.report(led)  # it was created already: a repeated request came late
 
     def on_adopted(self, sender: NodeId, message: Adopted) -> None:
         """A new group stands between this one and its predecessor."""

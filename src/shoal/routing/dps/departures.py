@@ -69,7 +69,7 @@ class Departures:
                 above.contact,
                 Left(*(attribute, above.text, text), node.host.contact(), True, branches),
             )
-        return False
+        return (attribute, text) not in node.groups  # at once, if this node leads that one, too
 
     def on_handover(self, sender: NodeId, message: Handover) -> None:
         """The leader asks this member to lead."""

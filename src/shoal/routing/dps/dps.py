@@ -437,10 +437,15 @@ class Dps(Routing):
                 del group.successors[text]
 
     def view_below(self, group: Group) -> tuple[Pointer, ...]:
-        """The predview of a group's successors: this group first, then its own predview."""
+        """The predview of a group's successors: this group first, then its own predview.
+
+        Above a root there is none; its co-leaders follow, to be told if the owner is silent.
+        """
         mine: tuple[Pointer, ...] = (Pointer(group.text, self.host.contact()),)
         if self.epidemic:
             mine += tuple(Pointer(group.text, c) for c in group.known[: self.next_level - 1])
+        elif group.is_root():
+            mine += tuple(Pointer(group.text, c) for c in group.coleaders)
         return (*mine, *group.predview)[: self.view]
 
     def succview_of(self, group: Group) -> tuple[Pointer, ...]:

@@ -1,17 +1,16 @@
 """Self-healing: signs of life, and what follows when they are missed (section 4.3).
 
-Signs of life go upwards. Every member beats to the leader of its group, every leader reports to the
-leader of the predecessor, each at intervals drawn anew. Both are answered, so a dead leader or
-predecessor is noticed by those who need it; and a leader forgets members and successors that have
-been silent. Whoever beats or reports and is not known is added: the state of a leader can be
-rebuilt from below, whatever was lost.
+Signs of life go upwards. Members beat to the leader of their group, leaders report to the leader
+of the predecessor, at random intervals. Answers show that a leader or predecessor lives; a leader
+forgets members and successors that are silent. A sender that is not known is added, so a leader's
+state can be rebuilt from below.
 
 * A leader is silent: see :mod:`.leadership`. If no co-leader is left, members look for their group
   anew.
 * A whole group is silent: its predecessor goes on with the next level through its succview, and the
   groups below look for their place from the next level of their predview.
-* A group whose place is below another successor of its predecessor is told so when it reports. One
-  further down asks from the root from time to time.
+* A group whose place is below a sibling is told so when it reports. A group that is not just below
+  the root also looks up its place from the root, every VERIFY + 1 reports.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Healing:
         """Leaders that have not answered a beat yet, and since when."""
         self.reports: dict[tuple[str, str], tuple[NodeId, float]] = {}
         """Led groups whose predecessor has not answered a report yet: who, and since when."""
-        self._rounds = -1.0
+        self._last_round = -1.0
         """Time of this node's last round; negative before the first."""
         self.silence = 2 * (node.interval[1] + node.timeout)
         """Seconds of silence after which a member or successor is taken for dead."""
@@ -60,7 +59,7 @@ class Healing:
         """Beat and report, and look after the groups that this node leads."""
         node = self.node
         now = node.host.now()
-        self._rounds = now
+        self._last_round = now
         beats: dict[NodeId, list[Group]] = {}
         for group in list(node.groups.values()):
             if node.leads(group):
@@ -87,6 +86,11 @@ class Healing:
         node.send(group.leader, Beat(node.host.contact(), (group.membership(),)))
         node.later(node.timeout, self.check)
 
+    def doubt(self, group: Group) -> None:
+        """Somebody takes a group's leader for dead: beat to it at once, unless this node has."""
+        if group.leader.node not in self.beats:
+            self.beat(group)
+
     def report(self, group: Group) -> None:
         """Report to the predecessor of a group that this node leads."""
         node = self.node
@@ -110,7 +114,7 @@ class Healing:
         node = self.node
         now = node.host.now()
         late = 2 * node.interval[1] + node.timeout
-        if self._rounds >= 0 and now - self._rounds > late:
+        if self._last_round >= 0 and now - self._last_round > late:
             self.beats.clear()  # this node itself was held up: nobody else is to blame
             self.reports.clear()
             return
@@ -146,7 +150,7 @@ class Healing:
                 denied.append(State(one.attribute, one.text, 0, node.host.contact(), ()))
             elif not node.leads(group):
                 denied.append(node.state(group))
-                self.beat(group)  # somebody takes this node for the leader: is the leader there?
+                self.doubt(group)
             else:
                 member = group.members.get(sender)
                 if member is None:
@@ -160,7 +164,7 @@ class Healing:
         node.send(message.sender, BeatAnswer(tuple(states), tuple(denied)))
 
     def on_beat_answer(self, sender: NodeId, message: BeatAnswer) -> None:
-        """The leader lives, or is none."""
+        """Adopt the leader's state, or look for another leader if the sender leads no more."""
         self.beats.pop(sender, None)
         node = self.node
         for state in message.states:
@@ -177,7 +181,9 @@ class Healing:
                 self.node.leadership.leader_lost(group)
             elif hint.node == node.host.node:
                 self.node.leadership.take_over(group)
-            elif hint.node not in group.suspects:
+            else:
+                if hint.node in group.suspects:
+                    group.suspects.clear()  # it was out of reach, and somebody else has heard it
                 group.suspects[sender] = None
                 group.leader = hint
                 self.beat(group)
@@ -208,9 +214,9 @@ class Healing:
             told = Leader(message.attribute, branch.text, branch.term, branch.leader, ())
             node.send(known.leader, told)
         move = self._misplaced(group, theirs, known)
-        if known is None and branch.text in group.creations:
-            return  # another one is being created; the next report settles it
-        if known is not None or (move is None and not self.ceded(group, branch.text, now)):
+        created = known is None and branch.text in group.creations  # the next report settles it
+        ceded = known is None and self.ceded(group, branch.text, now)
+        if known is not None or (move is None and not created and not ceded):
             if known is None or known.leader.node != sender or known.view != branch.pointers:
                 made = Successor(theirs, branch.term, branch.leader, branch.pointers, now)
                 if known is None or known.leader.node != sender:
@@ -225,7 +231,7 @@ class Healing:
         node.send(branch.leader, ReportAnswer(message.attribute, branch.text, True, view, move))
 
     def ceded(self, group: Group, text: str, now: float) -> bool:
-        """Whether a group was ceded just now, so that it has not heard of its new place yet."""
+        """Whether a group was ceded within the shortest interval, and may not know of it yet."""
         since = group.ceded.get(text)
         if since is not None and now - since > self.node.interval[0]:
             del group.ceded[text]
@@ -233,17 +239,18 @@ class Healing:
         return since is not None
 
     def _misplaced(self, group: Group, theirs: Label, known: Successor | None) -> Pointer | None:
-        """The successor that a group should be below of, if there is one."""
+        """The sibling that a group should move below; None if its place is here."""
+        found = None
         if known is not None and known.placed:
             found = group.successors.get(known.under)
-        else:
+        if found is None and (known is None or known.under or not known.placed):
             found = group.above(theirs)
-        if known is not None and found is None:
-            known.placed = True
+        if known is not None:
+            known.placed, known.under = True, "" if found is None else found.label.text
         return None if found is None else Pointer(found.label.text, found.leader)
 
     def on_report_answer(self, sender: NodeId, message: ReportAnswer) -> None:
-        """The predecessor lives, or is none."""
+        """Keep the predecessor, move below another group, or look for a new predecessor."""
         node = self.node
         key = (message.attribute, message.text)
         group = node.groups.get(key)
@@ -293,7 +300,7 @@ class Healing:
                 self.node.leadership.recruit(group, successor.leader)
 
     def drop_successor(self, group: Group, successor: Successor) -> None:
-        """A whole group is gone: its succview leads to the next level."""
+        """Remove a successor that is gone; groups of the next level in its succview replace it."""
         del group.successors[successor.label.text]
         now = self.node.host.now()
         made = []

@@ -5,10 +5,11 @@ numbers; texts that are equal to, begin with, end with or contain something. It 
 normal form of a filter, and is spelt in the filter language on the wire. The empty text labels the
 root of a tree, which every event with the attribute matches.
 
-Inclusion orders labels partially. Where several incomparable groups include a label (constraints
-C1 and C2), the one that is first in :attr:`Label.order` is its predecessor: the shortest interval,
-then "greater than" before "less than", then the lowest bound. The order depends on the predecessor
-alone, so a group that lies between two others is never missed by descending from the root.
+Inclusion orders labels partially. Where several incomparable successors of a group include a label
+(constraints C1 and C2), its place is below the one that is first in :attr:`Label.order`: the
+shortest interval, then "greater than" before "less than", then the lowest bound. The order depends
+on the predecessor alone, so a group that lies between two others is never missed by descending from
+the root.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Leaders and co-leaders: takeover, announcements, merging (sections 4.2.1 and 4.3).
 
-The leader of a group is its creator, or its only survivor; its co-leaders are the K_c members that
-joined next, and have its views. When the leader dies, the co-leader with the lowest id takes over
-with a larger term, promotes a member, and tells the group and the adjacent ones.
+The creator of a group leads it; the K_c members that joined next are its co-leaders and replicate
+its views. When the leader dies, the co-leader with the lowest id takes over. Each leadership has a
+*term*, a number later than that of the one before (:func:`.trees.later`). The new leader promotes
+a member to co-leader, and announces itself to the group and the adjacent ones.
 
-Of two leaders of one label, or two owners of one attribute, the larger term counts, then the
-smaller id. The other one sends its members and successors there, and becomes a member.
+Of two leaders of one label, or two owners of one attribute, the later term wins, then the smaller
+id. The loser sends its members and successors to the winner, and becomes a member.
 
-The owner of a tree leads its root. As nobody need have subscribed to a whole attribute, the leaders
-of groups below it are on its staff: they are its co-leaders, and get no events from it.
+The owner of a tree leads its root. A root may have no subscribers, so the owner recruits a *staff*:
+nodes whose requests or reports reach the root. They are its co-leaders, and get no events from it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Leadership:
             node.searches.want(group.label, filter)
 
     def give_up(self, attribute: str) -> None:
-        """A tree is taken for lost, and made anew here: this node is no longer in its old root."""
+        """Leave the old root of a tree that is about to be created anew here."""
         group = self.node.groups.get((attribute, ROOT))
         if group is not None and not self.node.leads(group):
             self._rejoin(group)
@@ -87,7 +88,7 @@ class Leadership:
             self.node.healing.report(group)
 
     def promote(self, group: Group) -> tuple[Contact, ...]:
-        """Make co-leaders of the members that joined first, up to K_c; the new ones."""
+        """Promote the earliest members to co-leaders, up to K_c; return the new ones."""
         wanted = self.node.staff(group)
         group.coleaders = tuple(c for c in group.coleaders if c.node in group.members)
         if len(group.coleaders) >= wanted:
@@ -99,7 +100,7 @@ class Leadership:
         return new
 
     def recruit(self, group: Group, contact: Contact) -> None:
-        """The leader of a group below the root joins the root's staff while that is short."""
+        """Add a node of the tree to the root's staff (its co-leaders) while that is short."""
         node = self.node
         if not group.is_root() or len(group.coleaders) >= node.staff(group):
             return
@@ -130,6 +131,8 @@ class Leadership:
         """A group that this node is in, or an adjacent one, has a leader."""
         node = self.node
         here = node.host.node
+        if message.text == ROOT:
+            node.trees.answered(message.attribute, sender)
         group = node.groups.get((message.attribute, message.text))
         if group is not None and message.leader.node != here:
             wins = better(message.term, message.leader.node, group.term, group.leader.node)
@@ -154,7 +157,7 @@ class Leadership:
                 known.view = succview(message.leader, message.text, known.view, node.view)
 
     def _new_predecessor(self, message: Leader) -> None:
-        """A predecessor of groups that this node leads, or one for those without, has a leader."""
+        """Report to a new leader of a led group's predecessor, or of a group that can be one."""
         node = self.node
         for below in list(node.by_tree.get(message.attribute, {}).values()):
             if not node.leads(below) or below.text == message.text:
@@ -181,12 +184,11 @@ class Leadership:
         mine = receivers.pop(node.host.node, None)
         for contact in receivers.values():
             node.send(contact, told)
-        if group.predview:  # it may be another than the other leader's, and serves this one
+        if group.predview:  # the winner may have another predecessor: this one need not serve us
             above, here = group.predview[0], node.host.contact()
             attribute = group.label.attribute
             node.send(above.contact, Left(attribute, above.text, group.text, here, False, ()))
         node.searches.forget(group)
-        waiting, group.waiting = group.waiting, []
         for creation in group.creations.values():
             creation.timer.cancel()
         group.creations.clear()
@@ -196,8 +198,7 @@ class Leadership:
         group.coleaders = ()
         group.term = term
         node.set_leader(group, leader)
-        for message in waiting:
-            node.receive(node.host.node, message)
+        node.creation.release(group)
         if mine is not None:
             self._new_predecessor(told)
         if group.filters:
@@ -280,7 +281,7 @@ class Leadership:
             group.add(taken)
 
     def _mixed(self, old: tuple[Pointer, ...], new: tuple[Pointer, ...]) -> tuple[Pointer, ...]:
-        """A random part of a view and one that was told: so nodes have divergent views."""
+        """A random mix of the old and the received view, so that members' views differ."""
         text = new[0].text if new else ""
         told = {pointer.contact.node for pointer in new}
         near = [p for p in old if p.text == text and p.contact.node not in told]

@@ -105,8 +105,8 @@ class Publishing:
         node, event = self.node, message.event
         if not node.leads(group):
             self._redirect(message, group.text, group.leader)
-        elif group.creations or group.waiting:
-            group.waiting.append(message)
+        elif group.creations and group.holds(event.content):
+            group.events.append(message)
         elif self.seen.first((event.publisher, event.sequence, message.attribute, group.text)):
             self._handle(group, message)
 

@@ -1,11 +1,11 @@
 """Searches: what a node's subscriptions and groups look for, and the requests sent for them.
 
-A subscription looks for its group (REQUEST), and the leader of a whole group for its place in the
-tree (PLACEGROUP): when its predecessor is lost, when it is told to move, and from time to time to
-see whether it is right. How a request finds its way: :mod:`~shoal.routing.dps.traversal`.
+A subscription looks for its group (Request). The leader of a group looks for the group's place
+(PlaceGroup): when its predecessor is lost, when it is told to move, and periodically as a check.
+How a request finds its way: :mod:`~shoal.routing.dps.traversal`.
 
-A request that is not answered is repeated, each time with more patience. After some the tree is
-taken for lost, and made anew by whoever looks for it.
+A request without an answer is repeated after a growing delay. After MISSES requests the owner of
+the tree is probed; if it is silent, the searching node creates the tree anew.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from shoal.stack.message import Contact
 
 PATIENCE: Final = 6.0
-"""Timeouts that a request may take at first; twice as many each time it is repeated."""
+"""Timeouts to wait for the first answer; doubled with each repetition, up to 16 times as many."""
 MISSES: Final = 3
-"""Requests without an answer after which a tree is taken for lost, and made anew."""
+"""Requests without an answer after which the owner of a tree is probed."""
 
 
 class Seeking:
@@ -36,7 +36,7 @@ class Seeking:
         self.filters: dict[Filter, None] = {}
         """Subscriptions that wait for the place; empty if a whole group looks for its place."""
         self.start: Pointer | None = None
-        """Node to begin at; None: the root."""
+        """Node to begin at, above the place; None: a contact point or the owner."""
         self.attempts = 0
         self.timer: Timer | None = None
 
@@ -91,7 +91,7 @@ class Searches:
             self._seek(seeking)
 
     def settled(self, group: Group) -> None:
-        """End a search: this node is in the group, with the subscriptions that looked for it."""
+        """End the search for a group that this node has joined; move its subscriptions there."""
         seeking = self.joining.get((group.label.attribute, group.text))
         if seeking is not None:
             group.filters.update(seeking.filters)
@@ -139,8 +139,12 @@ class Searches:
         attribute, text = seeking.label.attribute, seeking.label.text
         seeking.attempts += 1
         if seeking.attempts > MISSES and attribute not in self.node.owned:
-            self._make_tree(attribute)
-            seeking.attempts = 1
+            root = self.node.trees.roots.get(attribute)
+            if root is None:
+                self._make_tree(attribute)
+                seeking.attempts = 1
+            else:
+                self.node.trees.ask(root)
         if seeking.filters and (attribute, text) in self.node.groups:
             return
         delay = PATIENCE * self.node.timeout * 2.0 ** min(seeking.attempts - 1, 4)
@@ -156,13 +160,25 @@ class Searches:
             self.node.send(contact, make(attribute, at, text, origin, term, 1, down))
 
     def _again(self, seeking: Seeking) -> None:
-        """No answer: the tree may have another owner by now."""
+        """Repeat a request from the root; meanwhile ask others whether the tree has a new owner."""
         seeking.timer = None
         seeking.start = None
         attribute = seeking.label.attribute
         if attribute not in self.node.owned:
             self.node.trees.doubt(attribute)
         self._ask(seeking)
+
+    def tree_lost(self, attribute: str) -> None:
+        """The owner of a tree is silent: create the tree anew if a search has waited for long."""
+        for table in (self.joining, self.placing):
+            for seeking in list(table.values()):
+                if seeking.label.attribute == attribute and seeking.attempts > MISSES:
+                    self._make_tree(attribute)
+                    seeking.attempts = 0
+                    if seeking.timer is not None:
+                        seeking.timer.cancel()
+                    if table.get((attribute, seeking.label.text)) is seeking:
+                        self._again(seeking)
 
     def _start(self, seeking: Seeking) -> tuple[str, Contact | None]:
         """Where a request begins."""

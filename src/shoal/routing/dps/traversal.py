@@ -1,10 +1,10 @@
 """Tree traversal for subscriptions: FIND_GROUP and SUBSCRIBE_TO (section 4.1).
 
-A subscriber looks for its group from a contact point: the root, or (generic) any node of the tree,
-from where the request climbs until a label is sure to lead to the wanted one. Then it descends into
-the successor that includes the wanted label, until it reaches the group with that label or its
-tightest predecessor, where it is created (:mod:`~shoal.routing.dps.creation`). A whole group finds
-its place in the same way; its leader asks for it. Who asks, and how often:
+A request starts at a contact point: the root, or (generic) any node of the tree. From there it
+climbs until the wanted label is certain to lie below. Then it descends, each time into the
+successor that includes the wanted label. It ends at the group with that label, or at the tightest
+predecessor, which creates the group (:mod:`~shoal.routing.dps.creation`). A whole group finds its
+place in the same way; its leader asks. Who asks, and how often:
 :mod:`~shoal.routing.dps.searches`.
 
 Words explained elsewhere: *label* in :mod:`~shoal.routing.dps.labels`, *predview* in
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from shoal.stack.message import Contact
 
 MAX_HOPS: Final = 4096
-"""Nodes that a request or an event passes at most: more than any branch has, so only one in a cycle
-reaches it."""
+"""Most nodes that a request or event passes. No branch is as deep: beyond it there is a cycle."""
 
 
 class Traversal:
@@ -56,6 +55,8 @@ class Traversal:
         if not node.leads(group):
             if node.epidemic and self._serve(group, message, wanted):
                 return
+            if message.term and group.is_root():
+                node.healing.doubt(group)  # who has a place comes here if the owner is silent
             self._forward(message, group.text, group.leader, message.down)
             return
         self.route(group, message, wanted)
@@ -88,7 +89,7 @@ class Traversal:
         return True
 
     def _on_the_way(self, group: Group, message: FindGroup, wanted: Label) -> bool:
-        """Whether the wanted place is below a group for certain."""
+        """Whether the wanted place is certainly in this group's subtree."""
         mine = group.label
         return mine.precedes(wanted) if message.down else mine.leads_to(wanted)
 
@@ -112,7 +113,7 @@ class Traversal:
         return True
 
     def route(self, group: Group, message: FindGroup, wanted: Label) -> None:
-        """At the leader of a group."""
+        """Route a request at the leader: up, down, wait, join, accept or create."""
         self.node.leadership.recruit(group, message.origin)
         if wanted.text == group.text:
             self._arrived(group, message)
@@ -128,13 +129,13 @@ class Traversal:
             self.node.healing.drop_successor(group, best)
             best = group.best(wanted)
         if best is not None and group.awaits(wanted, best):
-            group.waiting.append(message)
+            group.requests.setdefault(wanted.text, []).append(message)
         elif best is not None:
             if best.label.text == wanted.text and best.leader.node == message.origin.node:
                 if message.term:
                     self._accept(group, message, wanted)
                     return
-                # It led the group in an earlier life, or has just left it: it creates it anew.
+                # It led the group in an earlier life, or has just left it, or repeats itself.
                 self.node.healing.drop_successor(group, best)
                 self.route(group, message, wanted)
                 return
@@ -144,7 +145,7 @@ class Traversal:
                 to = self.node.pick(best.view).contact
             self._forward(message, best.label.text, to, True)
         elif group.blocks(wanted):
-            group.waiting.append(message)
+            group.requests.setdefault(wanted.text, []).append(message)
         elif message.term:
             self._accept(group, message, wanted)
         else:
@@ -186,7 +187,7 @@ class Traversal:
         node.leadership.sync(group, (origin,), (), (), (), promoted)
 
     def on_subscribe_to(self, sender: NodeId, message: SubscribeTo) -> None:
-        """This node's group exists; or the owner of a tree wants it on its staff."""
+        """Join the group that this node asked for, or the staff of a root, unasked."""
         state = message.state
         key = (state.attribute, state.text)
         wanted = key in self.node.searches.joining
@@ -219,7 +220,7 @@ class Traversal:
         )
 
     def on_placed(self, sender: NodeId, message: Placed) -> None:
-        """This node's group has a predecessor, perhaps the one it had."""
+        """Set the predecessor of a group that this node leads, and leave the one before."""
         node = self.node
         group = node.groups.get((message.attribute, message.text))
         if group is None or not node.leads(group) or not message.predview:

@@ -6,9 +6,11 @@ The news of an owner spreads at once, as a rumour. A tree that a node has not he
 by a random walk, which goes to owners first and ends after a few. If nobody has heard of the tree,
 it is created.
 
-Of two owners of the same tree the one with the larger term counts, then the smaller id. An owner
-that hears of another one asks it: if it is there, the trees merge (:mod:`.healing`); if not, the
-asking owner takes a larger term, which spreads.
+Of two owners of the same tree the one with the later term wins, then the one with the smaller id.
+An owner that hears of a better one probes it. A probed node that still owns the tree answers, and
+the trees merge (:mod:`.leadership`). One that no longer owns it names the owner it knows, who is
+probed next. If the probed node is silent, the probing owner takes a later term and announces it. A
+node whose search for a place fails also probes the owner, and recreates the tree if it is silent.
 """
 
 from __future__ import annotations
@@ -40,11 +42,11 @@ POINTS: Final = 4
 WALK: Final = 8
 """Nodes that a random walk visits."""
 NEWS: Final = 5
-"""Peers that a new owner is told to; each tells as many."""
+"""Peers to which a node forwards the news of an owner, once."""
 NOWHERE: Final = 5.0
 """Shuffle periods after which a tree that was not found is looked for again."""
 OWNERS: Final = 3
-"""Owners that a walk visits: they hear of other trees before anybody else."""
+"""Further nodes that a walk visits after the first owner: owners hear of new trees first."""
 LOST: Final = 32
 """Silent nodes that are tried again from time to time, as a cut network may be whole again."""
 
@@ -71,7 +73,7 @@ def better(term: int, node: NodeId, other_term: int, other: NodeId) -> bool:
 
 
 def _bound(known: dict[str, Any]) -> None:
-    """Forget what was known first, where that is of more trees than anybody has."""
+    """Forget the first entry of a table with more than ROOTS entries."""
     if len(known) > ROOTS:
         del known[next(iter(known))]
 
@@ -90,13 +92,13 @@ class Trees:
         self.contacts: tuple[Contact, ...] = ()
         """Nodes to begin with; tried again while no other is known."""
         self.walks: dict[str, int] = {}
-        """Walks under way: the number of earlier walks in vain, per tree."""
+        """Number of walks sent so far, per tree that is being looked for."""
         self.nowhere: dict[str, float] = {}
         """Time when a walk last did not find a tree, per tree."""
         self.terms: dict[str, int] = {}
         """Latest term of an owner heard of, per tree."""
         self.probes: dict[str, Root] = {}
-        """Owners of this node's own trees that were asked whether they are there."""
+        """Owner that was probed and has not answered yet, per tree."""
         self._partner: NodeId = -1
 
     # Peer sampling
@@ -149,8 +151,6 @@ class Trees:
             numbers = list(self.peers)
             self._partner = numbers[(bits >> 8) % len(numbers)]
             self.node.send(self.peers[self._partner][0], self._shuffle(True))
-        for attribute in list(self.node.owned):
-            self._ask_rival(attribute)
 
     def _shuffle(self, answer: bool, trees: int = TOLD) -> Shuffle:
         host = self.node.host
@@ -208,7 +208,7 @@ class Trees:
         owned = node.owned.get(attribute)
         if owned is not None:
             if not mine and better(root.term, root.owner.node, owned.term, node.host.node):
-                self.probes.setdefault(attribute, root)
+                self.ask(root)
             elif not mine:
                 node.send(root.owner, node.leader_message(owned))
             return
@@ -222,31 +222,41 @@ class Trees:
             self.nowhere.pop(attribute, None)
             self._pass_on(root)
 
-    def _ask_rival(self, attribute: str) -> None:
-        """Ask another owner of this node's tree whether it is there; take its place if not."""
-        rival = self.probes.pop(attribute, None)
-        owned = self.node.owned.get(attribute)
-        if rival is None or owned is None:
-            return
-        if not better(rival.term, rival.owner.node, owned.term, self.node.host.node):
-            return
-        self.node.send(rival.owner, Probe(attribute, self.node.host.contact()))
-        self.node.later(self.node.timeout, lambda: self._outlive(attribute, rival))
+    def ask(self, root: Root) -> None:
+        """Probe the owner of a tree, one at a time."""
+        if root.attribute not in self.probes:
+            self.probes[root.attribute] = root
+            self.node.send(root.owner, Probe(root.attribute, self.node.host.contact()))
+            self.node.later(self.node.timeout, lambda: self._silent(root))
 
-    def _outlive(self, attribute: str, rival: Root) -> None:
+    def answered(self, attribute: str, sender: NodeId) -> None:
+        """A probed owner is there."""
+        asked = self.probes.get(attribute)
+        if asked is not None and asked.owner.node == sender:
+            del self.probes[attribute]
+
+    def _silent(self, root: Root) -> None:
+        """A probed owner is silent: this node takes its place if it owns or looks for the tree."""
+        attribute = root.attribute
+        if self.probes.get(attribute) is not root:
+            return
+        del self.probes[attribute]
         owned = self.node.owned.get(attribute)
-        if owned is not None and better(
-            rival.term, rival.owner.node, owned.term, self.node.host.node
-        ):
-            owned.term = next_term(rival.term)
+        if owned is None:
+            self.node.searches.tree_lost(attribute)
+        elif better(root.term, root.owner.node, owned.term, self.node.host.node):
+            owned.term = next_term(root.term)
             self.announce(owned)
             self.node.leadership.announce(owned)
 
     def on_probe(self, sender: NodeId, message: Probe) -> None:
-        """Another owner asks; a tree has one."""
+        """Answer as the owner, or name the owner that this node knows."""
         owned = self.node.owned.get(message.attribute)
+        known = self.roots.get(message.attribute)
         if owned is not None:
             self.node.send(message.origin, self.node.leader_message(owned))
+        elif known is not None:
+            self.node.send(message.origin, Owner(known))
 
     def create(self, attribute: str) -> Group:
         """Nobody has a tree for this attribute: this node owns it from now on."""
@@ -297,8 +307,12 @@ class Trees:
                 self.node.send(self.peers[number][0], Owner(root))
 
     def on_owner(self, sender: NodeId, message: Owner) -> None:
-        """Another tree has an owner."""
-        self.hear(message.root)
+        """Handle the news of an owner; it may be the answer of a probed node that owns no more."""
+        root = message.root
+        asked = self.probes.get(root.attribute)
+        if asked is not None and better(root.term, root.owner.node, asked.term, asked.owner.node):
+            self.answered(root.attribute, sender)
+        self.hear(root)
 
     # Random walks
 

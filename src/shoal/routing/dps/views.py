@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoal.routing.dps.labels import ROOT, Label
+from shoal.routing.dps.labels import ROOT, Label, label
 from shoal.routing.dps.messages import Branch, Membership, Pointer
 
 if TYPE_CHECKING:
-    from shoal.content import Event, Filter
+    from shoal.content import Content, Event, Filter
     from shoal.routing.dps.messages import Cede, FindGroup, Publish, State
     from shoal.stack.host import NodeId, Timer
     from shoal.stack.message import Contact
@@ -40,9 +40,9 @@ class Successor:
         self.view = view or (Pointer(label.text, leader),)
         self.heard = heard
         self.under = ""
-        """Text of another successor that this one belongs below; empty if there is none."""
+        """Text of the sibling that this group should move below; empty if there is none."""
         self.placed = True
-        """True if it was compared with the successors that were there before."""
+        """False until the group was checked against siblings that may include it."""
         self.deep = any(pointer.text != label.text for pointer in self.view)
         """True if there may be groups below it."""
         self.sent_branch: Branch | None = None
@@ -84,9 +84,11 @@ class Creation:
         self.takes = takes
         """True if it adopts groups."""
         self.timer = timer
-        """Time for the next answer."""
+        """Timer that ends the wait for the answers."""
+        self.sent = False
+        """True once CREATE_GROUP was sent."""
         self.asked: dict[str, int] = {}
-        """Groups asked to cede to it, less those that answered, by the text of their labels."""
+        """Answers outstanding per group asked to cede; negative if one came before its mention."""
         self.ceded: list[Branch] = []
         """Groups below others that are to be below it."""
         self.adopted: tuple[str, ...] = ()
@@ -113,8 +115,10 @@ class Group:
         self.successors: dict[str, Successor] = {}
         """Successors, by the text of their label."""
         self.creations: dict[str, Creation] = {}
-        self.waiting: list[Publish | FindGroup | Cede] = []
-        """What came while a successor was being created, in order."""
+        self.events: list[Publish] = []
+        """Events that wait for the creation of a successor, in order."""
+        self.requests: dict[str, list[FindGroup | Cede]] = {}
+        """What else waits for the creation of a successor, by the text of the wanted label."""
         self.ceded: dict[str, float] = {}
         """Times when groups were ceded to a new one, by the text of their labels."""
         self.sent_state: State | None = None
@@ -122,7 +126,7 @@ class Group:
         self.adopted_state: State | None = None
         """State that a regular member last received."""
         self.rounds = 0
-        """Signs of life since this group's place was last looked up."""
+        """Reports since the place of this group was last looked up."""
         self.latest: Event | None = None
         """Event that last came here: most copies of an event come one after the other."""
         self._membership: Membership | None = None
@@ -146,7 +150,7 @@ class Group:
         return self.label.text == ROOT
 
     def above(self, wanted: Label) -> Successor | None:
-        """The first successor that strictly includes a label."""
+        """The successor that strictly includes a label; the first in Label.order if several do."""
         found: Successor | None = None
         for successor in self.successors.values():
             if successor.label.precedes(wanted) and (
@@ -160,7 +164,7 @@ class Group:
         return self.successors.get(wanted.text) or self.above(wanted)
 
     def add(self, successor: Successor) -> None:
-        """One more successor, or another leader of one; those that it includes should move."""
+        """Add or replace a successor; siblings that a new one includes are to move below it."""
         text = successor.label.text
         known = self.successors.get(text)
         self.successors[text] = successor
@@ -193,6 +197,21 @@ class Group:
             and not wanted.covers(one.label)
         ]
 
+    def holds(self, content: Content) -> bool:
+        """Whether an event has to wait for a creation.
+
+        Every event waits from CREATE_GROUP on, as in the paper. While groups are still asked to
+        cede, only one waits that the new group may be for.
+        """
+        creations = self.creations.values()
+        return any(one.sent or one.label.matches(content) for one in creations)
+
+    def may_get(self, wanted: Label) -> bool:
+        """Whether a group under creation or requested here would belong below a label."""
+        asked = (label(self.label.attribute, text) for text in self.requests)
+        created = (creation.label for creation in self.creations.values())
+        return any(wanted.precedes(one) for one in (*created, *asked))
+
     def awaits(self, wanted: Label, best: Successor) -> bool:
         """Whether a label's place is below a successor under creation, not below the best one."""
         return best.label.text != wanted.text and any(
@@ -201,8 +220,11 @@ class Group:
         )
 
     def blocks(self, wanted: Label) -> bool:
-        """Whether a creation under way may concern the place of a label, or others wait already."""
-        if self.waiting:
+        """Whether a creation under way may concern the place of a label, or an event waits.
+
+        Otherwise one creation could follow another, and the event would wait for ever.
+        """
+        if self.events:
             return True
         takes: bool | None = None
         for creation in self.creations.values():
