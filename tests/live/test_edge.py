@@ -9,11 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from shoal.content import AttributeFilter, Attributes, Event
+from shoal.content import AttributeFilter, Attributes, Event, Filter
 from shoal.content.index.fields import ID_MASK
 from shoal.live.edge import FEW, INDEX, Edge, EdgeTable
 from shoal.live.entries import Subscriber
 from shoal.live.numbers import Numbered, Numbers
+from shoal.recovery.numbering import Numbering, read_marks
 from shoal.routing.table import SubscriptionTable
 from shoal.stack import LOCAL, Host
 
@@ -40,7 +41,12 @@ class AtEdge(Host):
         self.edge = edge
 
     def table(self, filter: object) -> EdgeTable:
-        return self.edge.table()
+        table = self.edge.table()
+        self.matched = table.matched
+        return table
+
+    def routes(self, filter: Filter) -> bool:
+        return filter in self.edge.tables[0]
 
 
 class Model(RuleBasedStateMachine):
@@ -50,7 +56,10 @@ class Model(RuleBasedStateMachine):
         super().__init__()
         INDEX.load()
         self.edge = Edge()
-        self.table = SubscriptionTable(AtEdge(self.edge))
+        host = AtEdge(self.edge)
+        self.table = SubscriptionTable(host)
+        self.numbering, self.alone = Numbering(0, 64, host=host), Numbering(0, 64)
+        self.sequence = 0
         self.clients = [Client() for _ in range(3)]
         self.wanted: dict[tuple[int, int], AttributeFilter] = {}
         self.beyond: dict[tuple[int, AttributeFilter], None] = {}
@@ -113,6 +122,30 @@ class Model(RuleBasedStateMachine):
         if self.table.remove(LOCAL, filter):
             self.table.add(LOCAL, filter)
 
+    @rule(filter=st.sampled_from(FILTERS[::7]))
+    def follow(self, filter: AttributeFilter) -> None:
+        for numbering in (self.numbering, self.alone):
+            numbering.follow(filter, 1, float(self.sequence))
+
+    @rule(filter=st.sampled_from(FILTERS[::7]), late=st.integers(0, 9))
+    def forget_followers(self, filter: AttributeFilter, late: int) -> None:
+        for numbering in (self.numbering, self.alone):
+            numbering.forget(float(self.sequence - late))
+
+    @rule(a=st.integers(0, 7), b=st.integers(0, 70), events=st.integers(1, 3))
+    def publish_numbered(self, a: int, b: int, events: int) -> None:
+        """Whether routing's table is asked or the filters are, events have the same numbers."""
+        for _ in range(events):
+            self.sequence += 1
+            content = Attributes({"a": a, "b": b})
+            event = Event(0, self.sequence, content)
+            numbers: list[list[tuple[int, int]]] = []
+            for numbering in (self.numbering, self.alone):
+                marks = numbering.marks(event, float(self.sequence))
+                numbers.append(sorted(read_marks(Event(0, self.sequence, content, b"", marks))))
+            assert numbers[0] == numbers[1]
+            self.reaches_who_wants_it(content)
+
     @invariant()
     def counts_agree(self) -> None:
         assert len(self.edge) == len(set(self.wanted.values()))
@@ -123,7 +156,9 @@ class Model(RuleBasedStateMachine):
 
     @rule(a=st.integers(0, 7), b=st.integers(0, 70))
     def publish(self, a: int, b: int) -> None:
-        content = Attributes({"a": a, "b": b})
+        self.reaches_who_wants_it(Attributes({"a": a, "b": b}))
+
+    def reaches_who_wants_it(self, content: Attributes) -> None:
         beyond = {source for source, filter in self.beyond if filter.matches(content)}
         here = {key for key, filter in self.wanted.items() if filter.matches(content)}
         sources = self.table.match(content)

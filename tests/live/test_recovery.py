@@ -10,15 +10,20 @@ from typing import Any
 
 import pytest
 from live_world import run, until
+from test_hostile import Raw, hello
 
 import shoal
+from patience import CONDITION
+from shoal.content import Attributes
 from shoal.live.broker import Broker
 from shoal.live.errors import RefusedError
+from shoal.live.messages import Delivery, Subscribe, ToClient, Welcome
 from shoal.live.processes import BrokerProcess
 from shoal.live.proxy import Proxy
 from shoal.live.settings import Settings
 from shoal.live.subscription import Gap, Received
-from shoal.live.wire import parse_address
+from shoal.live.wire import encode, parse_address
+from shoal.recovery.messages import Hold
 
 RECOVERY = {"name": "combined-pull", "period": 0.05, "retry": 0.1, "tail": 0.2, "compare": 0.5}
 IMPATIENT = {**RECOVERY, "patience": 1.0}
@@ -321,6 +326,25 @@ def test_order_without_recovery_is_refused() -> None:
     run(story())
 
 
+def test_what_a_broker_gets_while_a_subscription_is_on_its_way_is_delivered() -> None:
+    """The client says for how long it was away; when its broker hears of it, that was longer."""
+
+    async def story() -> None:
+        async with Chain() as chain, shoal.connect(chain.b.address) as publisher:
+            client = await Raw.open(chain.b)
+            client.writer.write(encode(hello(chain.b)))
+            await client.answer(Welcome)
+            await publisher.publish(n=0)
+            client.writer.write(encode(Subscribe(1, "n >= 0", "recovered", 1e-9)))
+            async with asyncio.timeout(CONDITION):
+                while not isinstance(answer := await client.answer(ToClient), Delivery):
+                    pass
+            assert answer.event.content == Attributes({"n": 0})
+            client.close()
+
+    run(story())
+
+
 # Held by several
 
 
@@ -368,6 +392,39 @@ def test_an_event_that_two_brokers_hold_outlives_the_one_that_accepted_it(held: 
     finally:
         a.close()
         b.close()
+
+
+def test_a_holder_delivers_what_its_own_clients_want() -> None:
+    """The publisher is asked to route it and gives no copies: as if it died at once."""
+
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.b.address) as subscriber,
+            subscriber.subscribe("n >= 0") as events,
+        ):
+            await subscriber.settled()
+            host = chain.a.host
+            send, send_direct = host.send, host.send_direct
+
+            def lose(to: int, message: Any) -> None:
+                if not message.events():
+                    send(to, message)
+
+            def only_hold(to: Any, message: Any) -> None:
+                if isinstance(message, Hold) or not message.events():
+                    send_direct(to, message)
+
+            host.send, host.send_direct = lose, only_hold  # type: ignore[method-assign]
+            await publisher.publish(n=0, held=2)
+            async with asyncio.timeout(CONDITION):
+                assert await take(events, 1) == [0]
+            host.send = send  # type: ignore[method-assign]
+            await publisher.publish(n=1, held=2)
+            assert await take(events, 1) == [1], "what is routed and held is delivered once"
+
+    run(story())
 
 
 def test_more_holders_than_there_are_brokers_are_refused_by_number() -> None:

@@ -100,3 +100,37 @@ def test_who_gives_up_connecting_leaves_no_connection() -> None:
             await until(lambda: broker.left == 1, "it is gone")
 
     run(story())
+
+
+def test_closing_ends_a_publication_that_waits_for_a_broker() -> None:
+    async def story() -> None:
+        async with mute() as (_, address):
+            bus = await shoal.connect(address)
+            bus._lost("as if")
+            publishing = asyncio.create_task(bus.publish(x=1))
+            await until(lambda: bool(bus._up._waiters), "it waits for a connection")
+            await bus.close()
+            with pytest.raises(DisconnectedError, match="the connection is closed"):
+                await publishing
+
+    run(story())
+
+
+def test_a_client_moves_also_if_its_old_broker_falls_silent_meanwhile() -> None:
+    async def story() -> None:
+        async with (
+            mute() as (old, first),
+            mute() as (new, second),
+            shoal.connect(f"{first},{second}") as bus,
+        ):
+            asking = asyncio.create_task(bus.inspect())
+            await until(lambda: len(old.heard) > 1, "the old broker has been asked")
+            assert bus._greeting is not None
+            bus._leave(bus._greeting)
+            await until(lambda: bool(new.told(Hello)), "the client has gone to the new broker")
+            bus._greeting.connection.heard -= 3600.0  # the old one has been silent for long
+            with pytest.raises(DisconnectedError):
+                await asking
+            await until(lambda: bus._connection is not None, "the client uses the new broker")
+
+    run(story())

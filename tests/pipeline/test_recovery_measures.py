@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_measure import Ran
 
-from shoal.experiments.recovery import ALL, BASE
+from shoal.experiments.recovery import EXPERIMENTS
 from shoal.pipeline.measure.recovery import DIGESTS, GOSSIP
 from shoal.pipeline.plan.experiment import Experiment, merge
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+LOSS = EXPERIMENTS[0]
 SMALL = Experiment(
     "small",
     "Small",
     merge(
-        BASE,
+        LOSS.base,
         {
             "nodes": 15,
             "duration": 6.0,
@@ -29,7 +30,7 @@ SMALL = Experiment(
             "record": ["publications", "deliveries", "traffic", "links", "notes"],
         },
     ),
-    {label: ALL[label] for label in ("none", "push", "combined")},
+    {label: LOSS.variants[label] for label in ("none", "push", "combined")},
     seeds=1,
 )
 

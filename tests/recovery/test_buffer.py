@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.content import Attributes, Event, Pattern, Patterns
 from shoal.recovery.buffer import EventBuffer, size_of
 from shoal.recovery.delivered import Delivered
+from shoal.routing import Forward
 
 
 def event(publisher: int, sequence: int, body: bytes = b"") -> Event:
@@ -104,10 +106,12 @@ def test_what_was_named_often_enough_is_left_out_until_somebody_lacks_it() -> No
     assert [kept.sequence for kept in buffer.untold(1)] == [0, 1]
 
 
-def test_an_event_that_its_host_packed_is_given_as_it_was() -> None:
+@pytest.mark.parametrize("hops", [None, 1, 200])
+def test_an_event_that_its_host_packed_is_given_as_it_was(hops: int | None) -> None:
+    """Alone, or in the message that carried it."""
     buffer = EventBuffer(10, 10**6, 1e9)
     new = Event(1, 7, Attributes({"n": 1, "text": "ü"}), b"body", b"x" * 12)
-    packed = msgspec.msgpack.encode(new)
+    packed = msgspec.msgpack.encode(new if hops is None else Forward(new, hops))
     buffer.add(new, 0.0, packed)
     kept = buffer.get((1, 7))
     assert kept is not None

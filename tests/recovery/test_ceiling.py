@@ -12,7 +12,7 @@ from typing import Any
 from test_recoveries import config, recovery_of, run
 
 from shoal.content import Pattern, Patterns
-from shoal.experiments.recovery import AS_PUBLISHED
+from shoal.experiments.recovery import EXPERIMENTS
 from shoal.simulation.run import Simulation
 from shoal.simulation.topology import adjacency, tree_path
 
@@ -82,7 +82,7 @@ def delivered(simulation: Simulation) -> Pairs:
 
 
 def test_subscriber_based_pull_reaches_what_it_can_and_no_more() -> None:
-    raw: dict[str, Any] = config({"name": "subscriber-pull", **AS_PUBLISHED})
+    raw: dict[str, Any] = config(EXPERIMENTS[0].variants["subscriber"]["recovery"])
     simulation = run(raw)
     owed, can, recovered = outcome(simulation)
     assert recovered <= can

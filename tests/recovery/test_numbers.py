@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.content import AnyFilter, AttributeFilter, Attributes, Event, Pattern, Patterns
 from shoal.content.event import MARK_BYTES
+from shoal.recovery.counting import Counting
 from shoal.recovery.losses import MOST_LOSSES, Losses
 from shoal.recovery.messages import Start
 from shoal.recovery.numbering import LIFE, MARK, MOST_BYTES, MOST_FILTERS, Numbering, read_marks
+from shoal.recovery.streams import Lost
+from shoal.simulation.config import parse_config
+from shoal.simulation.run import Simulation
 
 PUBLISHER, FOLLOWER = 7, 3
 FILTERS: list[AnyFilter] = [Pattern(number) for number in range(4)]
@@ -63,10 +68,10 @@ def test_after_the_last_number_exactly_what_is_missing_is_known_to_be(
             missing.append(made)
         elif delayed:
             late.append(made)
-        elif not losses.next_came(made, PUBLISHER, made.sequence, most):
+        elif not losses.next_came(made, PUBLISHER, made.sequence, most, 1.0):
             losses.arrived(made, numbers, 1.0, len(made.marks) < most * MARK_BYTES)
     for made in data.draw(st.permutations(late)):
-        if not losses.next_came(made, PUBLISHER, made.sequence, most):
+        if not losses.next_came(made, PUBLISHER, made.sequence, most, 1.0):
             losses.arrived(made, losses.matching(made), 1.0, len(made.marks) < most * MARK_BYTES)
     for index, count, sequence in numbering.tails(2.0).get(FOLLOWER, []):
         losses.told(PUBLISHER, index, count, sequence, 2.0)
@@ -146,7 +151,7 @@ def test_what_is_no_mark_numbers_nothing() -> None:
     begin(numbering, losses, [Pattern(1)])
     for junk in (b"x", b"x" * 13, b"\xff" * MARK_BYTES):
         event = Event(PUBLISHER, 3, Patterns((1,)), b"", junk)
-        assert not losses.next_came(event, PUBLISHER, event.sequence, 16)
+        assert not losses.next_came(event, PUBLISHER, event.sequence, 16, 1.0)
         losses.arrived(event, [0], 0.0, True)
         assert not list(losses.all())
 
@@ -175,6 +180,44 @@ def test_too_many_losses_are_given_up_the_oldest_first() -> None:
     assert max(one.noticed for one in given_up) < min(one.noticed for one in losses.all())
 
 
+def test_of_too_many_losses_of_two_publishers_the_oldest_are_given_up() -> None:
+    losses = Losses()
+    losses.want(Pattern(1), 0.0)
+    wanted = losses.wanted[Pattern(1)]
+    for publisher in (1, 2):
+        for turn in range(MOST_LOSSES // 2 + 5):
+            lost = Lost(publisher, wanted, turn, turn + 2, 1, float(2 * turn + publisher))
+            losses.lost.setdefault(publisher, []).append(lost)
+    given_up = losses.give_up(-1.0)
+    assert len(given_up) == 10
+    assert max(one.noticed for one in given_up) < min(one.noticed for one in losses.all())
+
+
+def test_a_node_with_many_filters_goes_on_following_all_of_them() -> None:
+    """One message names a thousand; the others were forgotten by their publisher in time."""
+    patterns = list(range(1200))
+    script: list[dict[str, Any]] = [
+        {"at": 0.0, "node": 1, "do": "subscribe", "patterns": patterns},
+        *({"at": at, "node": 0, "do": "publish", "patterns": [1]} for at in (1.0, 100.0, 200.0)),
+    ]
+    raw = {
+        "nodes": 2,
+        "duration": 250.0,
+        "topology": {"name": "abstract-tree"},
+        "routing": {"name": "subscription-forwarding"},
+        "recovery": {"name": "combined-pull"},
+        "workload": {"script": script},
+    }
+    simulation = Simulation(parse_config(raw))
+    simulation.run()
+    publisher = simulation.network.nodes[0]
+    assert publisher is not None
+    assert isinstance(publisher.recovery, Counting)
+    numbering = publisher.recovery.numbering
+    assert len(numbering.filters()) == len(patterns)
+    assert len(numbering.last_words()[1]) == len(patterns)
+
+
 def test_a_publisher_numbers_so_many_filters_and_forgets_followers() -> None:
     numbering = Numbering(0, 16)
     for number in range(MOST_FILTERS):
@@ -199,7 +242,7 @@ def test_a_publisher_that_starts_again_and_knows_one_filter_only_loses_no_count(
     losses.started(PUBLISHER, Start(known, followed.index, -1, 0, -1, 0), 0.0, 0.0)
     made = Event(PUBLISHER, 0, Attributes({"x": 2}))
     made = Event(PUBLISHER, 0, made.content, b"", again.marks(made, 1.0))
-    assert not losses.next_came(made, PUBLISHER, made.sequence, 16)
+    assert not losses.next_came(made, PUBLISHER, made.sequence, 16, 1.0)
     losses.arrived(made, losses.matching(made), 1.0, room=True)
     later = again.follow(other, FOLLOWER, 2.0)
     assert later is not None
@@ -243,7 +286,7 @@ def test_a_filter_that_the_publisher_forgot_is_followed_anew() -> None:
     begin(numbering, losses, [Pattern(1)])
     made = Event(PUBLISHER, 0, Patterns((1,)))
     made = Event(PUBLISHER, 0, made.content, b"", numbering.marks(made, 0.0))
-    assert losses.next_came(made, PUBLISHER, 0, 16)
+    assert losses.next_came(made, PUBLISHER, 0, 16, 1.0)
     [(index, sequence)] = losses.named(PUBLISHER)
     assert sequence == 0, "what came in order is counted"
     assert numbering.still(index, FOLLOWER, 1.0) == 1

@@ -13,220 +13,29 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.measure.recovery import DIGESTS
-from shoal.pipeline.paper import Figure, Panel, Paper
+from shoal.pipeline.paper import Figure, Panel, Paper, load_experiments
 from shoal.pipeline.plan.experiment import Experiment, merge
 
-AS_PUBLISHED: Mapping[str, Any] = {
-    "adaptive": False,
-    "compare": 0,
-    "share": 1.0,
-    "rate": 10**9,
-    "reply_rate": 10**9,
-    "looks": 10**9,
-}
-NAMES = {
-    "push": "push",
-    "subscriber": "subscriber-pull",
-    "publisher": "publisher-pull",
-    "combined": "combined-pull",
-    "random": "random-pull",
-}
-ALGORITHMS: Mapping[str, Any] = {
-    label: {"recovery": {"name": name, **AS_PUBLISHED}} for label, name in NAMES.items()
-}
-OURS: Mapping[str, Any] = {"ours": {"recovery": {"name": "combined-pull"}}}
-NONE: Mapping[str, Any] = {"none": {"recovery": None}}
-ALL: Mapping[str, Any] = {**NONE, **ALGORITHMS, **OURS}
 
-BASE: Mapping[str, Any] = {
-    "nodes": 50,
-    "duration": 12.0,
-    "topology": {"name": "abstract-tree"},
-    "routing": {"name": "subscription-forwarding"},
-    "link": {"delay": 0.001, "bandwidth": 10e6, "loss": 0.1},
-    "workload": {
-        "patterns": 20,
-        "patterns_per_subscriber": 2,
-        "patterns_per_event": 2,
-        "distinct": True,
-        "subscribers": 1.0,
-        "publish_rate": 4.0,
-        "publishing": "poisson",
-        "publish_window": [1.0, 7.0],
-        "subscribe_window": [0.0, 0.5],
-        "own_events": False,
-    },
-    "record": ["publications", "deliveries", "traffic", "links"],
-    "bin": 0.5,
-}
-"""Six seconds of publishing and five to recover in."""
-QUICK: Mapping[str, Any] = {"nodes": 30, "workload": {"publish_rate": 2.0}}
-"""Of the quick tier: a smaller network with fewer events."""
+def _with_files() -> Iterator[Experiment]:
+    """The experiments, those on recorded networks only as far as there are files."""
+    recorded = {"mesh": recorded_files(MESH), "aircraft": recorded_files(POSITIONS)}
+    path = Path(__file__).with_name("recovery.experiments.yaml")
+    for name, experiment in load_experiments(path).items():
+        if name not in recorded:
+            yield experiment
+        for file in recorded.get(name, ())[:1]:
+            yield replace(experiment, base=merge(experiment.base, {"topology": {"path": file}}))
 
 
-_five = partial(Experiment, seeds=5, quick_seeds=1, quick=QUICK)
-_ten = partial(Experiment, seeds=10, quick_seeds=2, quick=QUICK)
-
-
-def _sweep(
-    name: str,
-    title: str,
-    axis: str,
-    values: tuple[float, ...],
-    label: str,
-    change: Mapping[str, Any] | None = None,
-    quick: tuple[float, ...] | None = (),
-) -> Experiment:
-    """All variants along an axis; where it is a parameter of recoveries, none has no points."""
-    return _ten(
-        name,
-        title,
-        merge(BASE, change or {}),
-        ALL,
-        fixed=("none",) if axis.startswith("recovery.") else (),
-    ).along(axis, values, quick, label)
-
-
-_GRAPH = {"routing": {"name": "semi-probabilistic", "horizon": 1, "threshold": 0.5}}
-
-
-def _real() -> list[Experiment]:
-    """Networks that were recorded, as far as there are files."""
-    found = []
-    for path in recorded_files(MESH)[:1]:
-        mesh = {"nodes": 100, "topology": {"name": "mesh", "path": path}, "link": {"loss": 0.0}}
-        found.append(("mesh", "A community mesh with lossy links", mesh))
-    for path in recorded_files(POSITIONS)[:1]:
-        tracks = {"name": "tracks", "path": path, "reach": 50e3, "start": 3600.0, "stay": 60.0}
-        aircraft = {"nodes": 24, "topology": tracks, "link": {"loss": 0.0}}
-        found.append(("aircraft", "Recorded aircraft", aircraft))
-    return [
-        Experiment(name, title, merge(merge(BASE, _GRAPH), network), ALL, seeds=5, quick_values=())
-        for name, title, network in found
-    ]
-
-
-REMEMBERED: Mapping[str, Any] = {
-    "nodes": 100,
-    "duration": 6.0,
-    "workload": {
-        "patterns": 70,
-        "patterns_per_subscriber": 2,
-        "patterns_per_event": 3,
-        "publish_rate": 50.0,
-        "publish_window": [0.5, 2.5],
-    },
-}
-"""The ICDCS 2004 paper's setting under high load, as far as it is remembered; two seconds of it."""
-_SHORT_PERIOD = {
-    label: merge(variant, {"recovery": {"period": 0.03}}) for label, variant in ALGORITHMS.items()
-}
-
-_PACES = {
-    f"{label}, {pace}": {
-        "recovery": {"name": NAMES[label], "period": 0.1, "compare": 5.0, **parameters}
-    }
-    for label in ("push", "combined")
-    for pace, parameters in (
-        ("T = 0.1 s", {"adaptive": False, "rate": 10**9}),
-        ("adaptive", {"adaptive": True}),
-    )
-}
-QUIET: Mapping[str, Any] = {
-    "duration": 300.0,
-    "link": {"loss": 0.0},
-    "workload": {"publish_rate": 1.0},
-    "bin": 10.0,
-}
-"""Five minutes, of which events are published for six seconds; nothing is lost."""
-
-EXPERIMENTS = (
-    _sweep(
-        "loss",
-        "Links that lose events",
-        "link.loss",
-        (0.05, 0.1, 0.15, 0.2),
-        "loss per link ε",
-        quick=(0.05, 0.1, 0.2),
-    ),
-    _sweep(
-        "buffer",
-        "Buffer size",
-        "recovery.buffer",
-        (10, 20, 50, 100, 200, 500),
-        "events β",
-        quick=(20, 500),
-    ),
-    _sweep("period", "Gossip period", "recovery.period", (0.05, 0.1, 0.2, 0.5, 1.0), "T in s"),
-    _sweep(
-        "probability", "Forwarding of gossip", "recovery.probability", (0.3, 0.5, 0.7, 0.9), "P_f"
-    ),
-    _sweep(
-        "patterns",
-        "Patterns per subscriber",
-        "workload.patterns_per_subscriber",
-        (1, 2, 4, 8),
-        "patterns",
-    ),
-    _sweep(
-        "subscribers",
-        "Share of subscribers",
-        "workload.subscribers",
-        (0.1, 0.25, 0.5, 1.0),
-        "share of dispatchers that subscribe",
-    ),
-    _sweep("size", "Size of the network", "nodes", (25, 50, 100, 200), "dispatchers"),
-    _sweep(
-        "reconfigured",
-        "Links that are replaced, and lose nothing else",
-        "topology.rate",
-        (1, 2, 5, 10),
-        "links replaced per second",
-        {"link": {"loss": 0.0}, "topology": {"window": [1.0, 7.0]}, "invariants": False},
-        quick=(5,),
-    ),
-    Experiment(
-        "eviction",
-        "What leaves a full buffer",
-        merge(BASE, {"workload": {"publish_rate": 8.0}}),
-        {
-            f"{label}, {rule}": {
-                "recovery": {"name": NAMES[label], **AS_PUBLISHED, "eviction": rule}
-            }
-            for label in ("push", "combined")
-            for rule in ("first in first out", "least spread first")
-        },
-        seeds=10,
-    ).along("recovery.buffer", (10, 20, 50, 100), (), "events β"),
-    _five(
-        "lossless", "Nothing is lost", merge(BASE, {"link": {"loss": 0.0}}), {**ALGORITHMS, **OURS}
-    ),
-    _five("quiet", "A network that falls silent", merge(BASE, QUIET), _PACES),
-    _ten("adapting", "The same with losses", merge(BASE, {"link": {"loss": 0.1}}), _PACES),
-    _five(
-        "givers",
-        "Who serves",
-        merge(BASE, {"record": ["publications", "deliveries", "traffic", "links", "notes"]}),
-        {**ALGORITHMS, **OURS},
-    ),
-    Experiment(
-        "paper",
-        "Many dispatchers that publish much, few that want the same",
-        merge(BASE, REMEMBERED),
-        {**NONE, **_SHORT_PERIOD, **OURS},
-        quick_values=(),
-        seeds=3,
-    ),
-    *_real(),
-)
+EXPERIMENTS = tuple(_with_files())
 DELIVERED = "deliveries made of those owed"
 
 

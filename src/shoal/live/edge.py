@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from shoal.content import AttributeFilter, Content, Event, Filter
-from shoal.content.tables import ReadableTable, Source
+from shoal.content.tables import Matched, ReadableTable, Source
 from shoal.live.entries import HERE, Entries, Several, Subscriber
 from shoal.live.wire import content_of
 from shoal.stack import LOCAL
@@ -66,6 +66,20 @@ class IndexLoader:
 INDEX: Final = IndexLoader()
 
 
+class Asked:
+    """What a table found for the last content that :meth:`EdgeTable.matched` was asked for."""
+
+    __slots__ = ("answer", "content", "matched", "places")
+
+    def __init__(self, state: int) -> None:
+        self.content: Content | None = None
+        self.matched = Matched(state, [])
+        self.places: list[int] = []
+        """Places of the filters that match."""
+        self.answer: tuple[list[Source], list[int]] | None = None
+        """Their sources, and those of the places that are local, once somebody has asked."""
+
+
 class EdgeTable(ReadableTable):
     """A routing table of a live broker. Small ones ask every filter, large ones the index."""
 
@@ -91,9 +105,13 @@ class EdgeTable(ReadableTable):
         """The only source, where there is just one: which of its filters match hardly matters."""
         self._last: Content | None = None
         self._local: list[int] = []
+        self._asked = Asked(0)
 
     def __len__(self) -> int:
         return sum(count for _, count in self._arrival.values())
+
+    def __contains__(self, filter: Filter) -> bool:
+        return self.entries.find(filter) >= 0
 
     @property
     def here(self) -> int:
@@ -144,7 +162,7 @@ class EdgeTable(ReadableTable):
                 self._coming.drop(coming)
         if self._moving:
             self._move()
-        self._last = None
+        self._changed()
         arrived = self._arrival.get(source)
         if arrived is None:
             self._arrivals += 1
@@ -157,7 +175,7 @@ class EdgeTable(ReadableTable):
         place = entries.find(filter)
         if place < 0 or source not in entries.sources[place]:
             return
-        self._last = None
+        self._changed()
         entries.remove_source(place, source)
         if source == LOCAL and entries.who[place] is not None:
             # Clients want it, whatever routing thinks: keep them.
@@ -231,7 +249,29 @@ class EdgeTable(ReadableTable):
                 vars(filter).clear()  # what was worked out for asking it
             moved += len(filter.text) if isinstance(filter, AttributeFilter) else 1
 
+    def _changed(self) -> None:
+        """Forget what was found before a change."""
+        self._last = None
+        self._asked = Asked(self._asked.matched.state + 1)
+
+    def matched(self, content: Content) -> Matched | None:
+        """The filters that match, if they are few; :meth:`match` then need not ask them again."""
+        plain = self._plain
+        if self._index is not None or len(plain) > FEW:
+            return None
+        asked = self._asked
+        asked.content = content
+        places = [place for place, filter in plain.items() if filter.matches(content)]
+        if places != asked.places:
+            asked.matched = Matched(asked.matched.state, [plain[place] for place in places])
+            asked.places, asked.answer = places, None
+        return asked.matched
+
     def match(self, content: Content) -> list[Source]:
+        asked = self._asked
+        if content is asked.content and asked.answer is not None:
+            self._last, (sources, self._local) = content, asked.answer
+            return sources
         if self._only is not None and self._index is not None and not self._plain:
             return self._match_only(self._only, self._index, content)
         found: dict[Source, None] = {}
@@ -249,7 +289,10 @@ class EdgeTable(ReadableTable):
                         found[sources[0]] = None
                     else:
                         self._found(place, found, local)
-        if self._plain:
+        if content is asked.content:
+            for place in asked.places:
+                self._found(place, found, local)
+        elif self._plain:
             for place, filter in self._plain.items():
                 if filter.matches(content):
                     self._found(place, found, local)
@@ -261,10 +304,13 @@ class EdgeTable(ReadableTable):
             found[LOCAL] = None
         self._last = content
         self._local = local
-        if len(found) < 2:
-            return list(found)
-        rank = self._arrival
-        return sorted(found, key=lambda source: rank[source][0])
+        sources = list(found)
+        if len(sources) > 1:
+            rank = self._arrival
+            sources.sort(key=lambda source: rank[source][0])
+        if content is asked.content:
+            asked.answer = sources, local
+        return sources
 
     def _match_only(self, source: Source, index: MatchIndex, content: Content) -> list[Source]:
         """The match where all filters are of one source and in the index."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from shoal.live.identity import first_sequence
-from shoal.live.wire import content_of, encode
+from shoal.live.wire import LENGTH, content_of
 from shoal.routing import Forward
 from shoal.stack import Contact, Host, Timer
 from shoal.stack.host import NEVER, remember
@@ -22,11 +19,6 @@ if TYPE_CHECKING:
     from shoal.stack import Heartbeat, Message, NodeId
 
 log = logging.getLogger("shoal.live")
-_encode: Final = msgspec.msgpack.Encoder().encode
-_FORWARD_HEAD: Final = b"\x93\xa5event"
-_FORWARD_LENGTH: Final = len(_FORWARD_HEAD)
-_FORWARD: Final = struct.Struct(f">I{_FORWARD_LENGTH}s")
-"""The beginning of a :class:`~shoal.routing.Forward`; its encoded event and hops follow."""
 LOST: Final = "events of node {} were lost on their way"
 WARNINGS: Final = 256
 """Warnings of protocols that are remembered, so that each is logged once."""
@@ -77,8 +69,8 @@ class LiveHost(Host):
         self.closed = False
         self._sent: Message | None = None
         self._frame = b""
-        self._packed: Event | None = None
-        self._raw = b""
+        self._keeps = broker.stack.recovery is not None
+        """Whether there is a recovery, which keeps events as they were encoded."""
         self._warned: dict[tuple[NodeId, str], None] = {}
 
     # Time
@@ -102,20 +94,17 @@ class LiveHost(Host):
         """A message as it is sent; the last one is kept, for neighbours often get the same."""
         if message is not self._sent:
             self._sent = message
-            if type(message) is Forward and message.event is self._packed:
-                raw, hops = self._raw, content_of(message.hops)
-                head = _FORWARD.pack(_FORWARD_LENGTH + len(raw) + len(hops), _FORWARD_HEAD)
-                self._frame = head + raw + hops
-            else:
-                self._frame = encode(message)
+            content = content_of(message)
+            self._frame = LENGTH.pack(len(content)) + content
+            if self._keeps and type(message) is Forward:
+                self.packed_event, self.packed = message.event, content
         return self._frame
 
     def pack(self, event: Event) -> bytes:
-        """An encoded event; the last one is kept, for it is delivered or sent as well."""
-        if event is not self._packed:
-            self._packed = event
-            self._raw = _encode(event)
-        return self._raw
+        return content_of(event)
+
+    def routes(self, filter: Filter) -> bool:
+        return filter in self._broker.edge.tables[0]
 
     def contact(self) -> Contact:
         return Contact(self.node, self._broker.me.address)
@@ -170,7 +159,11 @@ class LiveHost(Host):
         broker.recovered += recovered
         if broker.recording is not None:
             broker.recording.delivered(event, hops, recovered)
-        broker.edge.deliver(event, self._raw if event is self._packed else b"")
+        raw = b""
+        if self._keeps:
+            raw = content_of(event)
+            self.packed_event, self.packed = event, raw
+        broker.edge.deliver(event, raw)
 
     def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
         """See :class:`~shoal.stack.host.Host`; without a filter anybody may be concerned."""
@@ -219,4 +212,7 @@ class LiveHost(Host):
 
     def table(self, filter: Filter) -> FilterTable:
         """A table that clients and routing share."""
-        return self._broker.edge.table()
+        table = self._broker.edge.table()
+        alone = len(self._broker.edge.tables) == 1
+        self.matched = table.matched if alone else None
+        return table

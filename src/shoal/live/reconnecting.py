@@ -47,10 +47,10 @@ from shoal.live.wire import ENVELOPE, FROM_BROKER, encode, parse_address
 log = logging.getLogger("shoal.live")
 decoder = msgspec.msgpack.Decoder(ToClient)
 LAST_WINDOW: Final = 1_000_000
-"""Deliveries that a broker which is about to stop may send without asking."""
+"""Window granted to a broker that is about to stop, so that it can send all it still has."""
 MARGIN: Final = 240.0
-"""Seconds within which a broker tells of what it cannot get. Of what was published so long before
-it was last heard, the next broker has to tell."""
+"""Seconds within which a broker reports losses. Of losses in the last MARGIN seconds before a
+broker was last heard, the next broker has to report."""
 LAST_WORDS: Final = 60.0
 """Seconds that a broker may take to close a connection that the client has moved away from."""
 
@@ -122,10 +122,11 @@ class Reconnecting:
         self._first: asyncio.Future[None] | None = None
         self._closing = False
         self._taken = 0
+        """Deliveries consumed since the broker was last told."""
         self._used = 0.0
-        """Time at which this broker became the client's."""
+        """Time at which the current broker was connected."""
         self._since = 0.0
-        """Time before which earlier brokers have told of everything that is missing."""
+        """Time up to which earlier brokers have reported all losses."""
         self.dropped = 0
         """Deliveries that the broker dropped since this client did not keep up."""
         self.reconnects = 0
@@ -375,7 +376,7 @@ class Reconnecting:
                 )
 
     async def close(self) -> None:
-        """Leave."""
+        """Close the connection, and end all requests and subscriptions."""
         self._closing = True
         tasks = [t for t in (self._task, self._heart, self._moving) if t is not None]
         for task in tasks:
@@ -385,6 +386,7 @@ class Reconnecting:
             if greeting is not None:
                 greeting.connection.close("done")
         self._lost("closed")
+        self._up.set()  # who waits for a connection waits in vain
         self._no_answers("the connection is closed")
         for subscription in list(self._subscriptions.values()):
             await subscription.stop()
@@ -392,8 +394,11 @@ class Reconnecting:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            if self._connection is not None:
-                self._connection.beat(10.0)
+            connection = self._connection
+            if connection is None and self._old is not None and self._moving is not None:
+                connection = self._old.connection  # whose last answers are waited for
+            if connection is not None and not connection.gone:
+                connection.beat(10.0)
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.gone:

@@ -53,6 +53,9 @@ SETTLING: Final = 1024
 UNREAD: Final = 4 << 20
 """Bytes that may wait in a client's socket when it is sent one more answer."""
 
+BUSY: Final = 1.0
+"""Seconds by which a client's absence is taken for longer than it was, in favour of the client."""
+
 
 class Session(Outbox):
     """One connected client."""
@@ -73,7 +76,7 @@ class Session(Outbox):
         self._settling: list[int] = []
         """Requests of :class:`~shoal.live.messages.Settle` that wait for their answer."""
         self._tokens = broker.settings.limits.rate
-        self._refilled = connection.loop.time()
+        self._began = self._refilled = connection.loop.time()
         self._waits_for: dict[Outbox, None] = {}
         """Slow clients that must not miss what this one publishes."""
         self._held: deque[tuple[Publish, int]] = deque()
@@ -276,7 +279,10 @@ class Session(Outbox):
         age = 0.0
         if message.promise == "recovered":
             self.broker.check_recovers()
-            age = message.age
+            if message.age:
+                # What was said since the welcome may have been on its way ever since. A busy broker
+                # looks a moment later than now; the client knows what it has, so more does no harm.
+                age = message.age + self.connection.loop.time() - self._began + BUSY
         kept = self.broker.subscribe(self, number, filter, age)
         if message.ordered and message.promise == "recovered":
             if self._ordering is None:

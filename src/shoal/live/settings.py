@@ -14,6 +14,7 @@ from shoal.content.language import EVENT_BYTES, MAX_COST
 from shoal.content.normal import NormalForm
 from shoal.live.errors import LiveError, RefusedError
 from shoal.live.identity import check_name, node_id
+from shoal.modules import load_module
 from shoal.stack import StackError
 from shoal.stack.registry import Stack, build, choice, find, plain, protocols, suggestion
 
@@ -115,6 +116,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Any brokers of the network; from them the others become known."""
     links: tuple[str, ...] = ()
     """Fixed neighbours to connect to; alternatives to one, tried in turn, after commas."""
+    modules: tuple[str, ...] = ()
+    """Python files, or modules, that register protocols of your own."""
     overlay: dict[str, Any] = {}
     """The overlay's ``name`` and parameters: who becomes a neighbour. Unless named: ``links`` if
     there are configured links, ``graph`` for a routing that needs no tree, else ``lstree``."""
@@ -160,6 +163,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def __post_init__(self) -> None:
         """Fill in what follows from the other settings."""
         _register_all()
+        for module in self.modules:
+            load_module(module)
         overlay, name = self.overlay.get("name"), self.routing.get("name")
         if name is None:
             tree = overlay is None or _provides(overlay, "tree")

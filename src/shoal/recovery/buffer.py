@@ -4,13 +4,13 @@ Bounded by count, by bytes and by age. *First in first out*: the oldest goes fir
 first* keeps what fewest other nodes are known to have: of the events that were most often named by
 other nodes, or given to them, the oldest goes first.
 
-Events lie in a ring, in the order in which they came. Most of them are never asked for, so where an
-event lies is worked out only when somebody asks for one.
+Events lie in a ring in the order of arrival. Most are never asked for, so the index of their places
+is built only when somebody asks for one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -19,11 +19,14 @@ from shoal.content import Attributes, Event, Patterns
 if TYPE_CHECKING:
     from shoal.content import EventId, Filter
 
-_DECODER: Final = msgspec.msgpack.Decoder(Event)
+_EVENT: Final = msgspec.msgpack.Decoder(Event)
+_FORWARD: Final = msgspec.msgpack.Decoder(tuple[str, Event, int])
+FORWARD = 0x93
+"""The first byte of an encoded Forward, which is an array of three; an event is one of five."""
 
 MOST_SPREAD = 15
 """Copies elsewhere that are counted; more make no difference."""
-OVERHEAD = 50
+OVERHEAD: Final = 50
 """Bytes that an event is taken to need beside its content and body."""
 FEWEST_SLOTS = 16
 
@@ -60,7 +63,9 @@ class Kept:
     def event(self) -> Event:
         """The event itself."""
         packed = self.packed
-        return _DECODER.decode(packed) if isinstance(packed, bytes) else packed
+        if not isinstance(packed, bytes):
+            return packed
+        return _FORWARD.decode(packed)[1] if packed[0] == FORWARD else _EVENT.decode(packed)
 
 
 class Shelf:
@@ -70,7 +75,7 @@ class Shelf:
 
     def __init__(self) -> None:
         self.latest = -1
-        """The greatest sequence number of an event that was kept."""
+        """Largest sequence number ever kept of this publisher."""
         self.places: dict[int, int] = {}
         """Place per sequence number, of the events whose place was worked out."""
 
@@ -78,8 +83,8 @@ class Shelf:
 class EventBuffer:
     """Events in the order in which they came; by publisher and sequence number on demand.
 
-    The place of an event is the number of events that were kept before it; its slot in the ring is
-    the place modulo the number of slots.
+    A place counts arrivals since the ring was last laid out. The slot of an event in the ring is
+    its place modulo the number of slots.
     """
 
     def __init__(
@@ -92,7 +97,7 @@ class EventBuffer:
         self.own = own
         """The publisher at this node."""
         self.dropped = (-1, float("-inf"))
-        """The last of its events that is no longer kept: sequence number and time."""
+        """Sequence number and time of this node's latest own event that is no longer kept."""
         self.bytes = 0
         self.evicted = 0
         """Events that left for want of room."""
@@ -103,15 +108,15 @@ class EventBuffer:
         self._first = self._end = 0
         """Place of the oldest event, and of the next to come."""
         self._shelved = 0
-        """Place up to which events are on their shelves."""
+        """Place up to which the shelves index the ring."""
         self._shelves: dict[int, Shelf] = {}
         """Per publisher."""
         self._named: dict[int, int] = {}
-        """Times that an event was named, by this node or another, per place; 0 where none."""
+        """Times that an event was named here or by others, per place; absent if never."""
         self._spread: dict[int, int] = {}
         """Nodes known to have an event, per place, where there are any."""
         self._ranks: list[dict[int, None]] = [{} for _ in range(MOST_SPREAD + 1)]
-        """Places by how spread their events are; both only used for least spread first."""
+        """Places by how spread their events are; filled for least spread first only."""
 
     def __len__(self) -> int:
         return self._count
@@ -134,8 +139,11 @@ class EventBuffer:
 
     def add(self, event: Event, time: float, packed: Event | bytes | None = None) -> bool:
         """Keep an event; False if it is kept already, or larger than the whole buffer."""
-        publisher, sequence = event.publisher, event.sequence
-        shelf = self._shelves.get(publisher)
+        bare: Any = event
+        named: Any = bare.publisher  # not yet a number of C, as a key would be made anew of it
+        shelf = self._shelves.get(named)
+        publisher: int = named
+        sequence: int = bare.sequence
         if shelf is None:
             shelf = Shelf()
             self._shelves[publisher] = shelf

@@ -111,7 +111,9 @@ class Copies(Recovery):
 
     def keep(self, event: Event, time: float) -> None:
         """Keep an event for others."""
-        self.buffer.add(event, time, self.host.pack(event))
+        host = self.host
+        packed = host.packed if event is host.packed_event else host.pack(event)
+        self.buffer.add(event, time, packed)
 
     def held(self, filter: Filter, age: float) -> list[Event]:
         """The events kept here that match and are no older than so many seconds."""
@@ -133,10 +135,10 @@ class Copies(Recovery):
         """Deliver it unless a copy was faster, and look whether something is missing before it."""
         now = self.host.now()
         publisher, sequence = event.publisher, event.sequence
-        self.keep(event, now)
         self.came(event, publisher, sequence, now)
         if self.delivered.first(publisher, sequence):
             self.host.deliver(event, hops)
+        self.keep(event, now)
 
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
         """A copy that was asked for: deliver it, if it is wanted and was not delivered."""
@@ -148,8 +150,8 @@ class Copies(Recovery):
         if self.host.watched:
             role = "publisher" if giver == event.publisher else "another"
             self.host.note("recovered", giver, role)
-        self.keep(event, now - age)
         self.host.deliver(event, 1, True)
+        self.keep(event, now - age)
 
     # Asking and giving
 

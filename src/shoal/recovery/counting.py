@@ -1,12 +1,12 @@
 """Counting: how a node and the publishers it hears of come to agree on numbers.
 
-A node asks each publisher it hears of to number its filters (:mod:`~shoal.recovery.numbering`), and
-so knows what it lacks (:mod:`~shoal.recovery.losses`). It asks again once a minute, which tells it
-the latest numbers as well. A publisher that falls silent tells its followers the last number, once;
-one that stops in good order tells all of them.
+A node asks each publisher it hears of to number events per filter of the node
+(:mod:`~shoal.recovery.numbering`), and so knows what it lacks (:mod:`~shoal.recovery.losses`). It
+asks again once a minute, which tells it the latest numbers as well. A publisher that falls silent
+tells its followers the last number, once; one that stops in good order tells all of them.
 
-What no number can tell is reported as a gap of unknown size: events that a publisher no longer kept
-when it was asked, and what it may have published in a life that ended without a word.
+What no count can show is reported as a gap of unknown size: events that a publisher no longer kept
+when it was first asked, and events of a life that ended without a last Tally.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from shoal.content import Event
 from shoal.content.event import MARK_BYTES
 from shoal.recovery.buffer import OVERHEAD
 from shoal.recovery.copies import Copies
@@ -25,7 +25,7 @@ from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing
 from shoal.stack.host import remember
 
 if TYPE_CHECKING:
-    from shoal.content import Filter
+    from shoal.content import Event, Filter
     from shoal.recovery.parameters import RecoveryParameters
     from shoal.stack.layer import Handler
 
@@ -36,20 +36,7 @@ REFRESH = 60.0
 SILENCE = 4
 """Usual pauses between events after which a publisher's silence is unusual."""
 MOST_PUBLISHERS = 1000
-"""Publishers that are followed by hearsay; those whose events come are followed in any case."""
-
-
-class Heard:
-    """When a publisher's last event came, and how long it usually is from one to the next."""
-
-    def __init__(self, now: float) -> None:
-        self.last = now
-        self.usual = 0.0
-
-    def again(self, now: float) -> None:
-        """One more event came."""
-        self.usual = 0.9 * self.usual + 0.1 * (now - self.last)
-        self.last = now
+"""Entries of each table of publishers; those whose events arrive are followed in any case."""
 
 
 class Counting(Copies):
@@ -57,9 +44,17 @@ class Counting(Copies):
 
     def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
-        self.numbering = Numbering(host.epoch, parameters.marks, host.floor)
+        self.numbering = Numbering(host.epoch, parameters.marks, host.floor, host)
         self.began = 0.0
         """When this node started."""
+        self._most = parameters.marks
+        """Marks that an event carries at most."""
+        self._transit = parameters.transit
+        """Whether events are kept that only pass through."""
+        self._published = 0.0
+        """When this node last published an event."""
+        self._seen_of = self._seen_from = LOCAL
+        """Publisher of the last event that was routed here, and the neighbour that it came from."""
         self.back: dict[NodeId, NodeId] = {}
         """Per publisher, the neighbour that its last event came from."""
         self.unsure: dict[NodeId, None] = {}
@@ -68,8 +63,6 @@ class Counting(Copies):
         """When each publisher was last asked to number filters."""
         self._answered: dict[NodeId, float] = {}
         """When each publisher last told its numbers, or was first heard of."""
-        self._heard: dict[NodeId, Heard] = {}
-        """When events of each publisher came."""
         self._to_follow: dict[NodeId, None] = {}
         """Publishers to ask."""
         self._born: dict[NodeId, float] = {}
@@ -94,50 +87,54 @@ class Counting(Copies):
 
     def stop(self) -> None:
         """Tell followers the last numbers: what they lack they can still get elsewhere."""
-        for follower, numbers in self.numbering.last_words().items():
-            self.send_direct(follower, Tally(tuple(numbers), True))
+        self._send_tallies(self.numbering.last_words(), True)
+
+    def _send_tallies(self, told: dict[NodeId, list[tuple[int, int, int]]], final: bool) -> None:
+        """Send followers their numbers, as many in a message as one may carry."""
+        for follower, numbers in told.items():
+            for first in range(0, len(numbers), LONGEST):
+                some = tuple(numbers[first : first + LONGEST])
+                self.send_direct(follower, Tally(some, final))
 
     # Events and subscriptions
 
-    def published(self, event: Event) -> Event:
-        """Number it and keep it."""
-        now = self.host.now()
-        if self.parameters.marks:
-            marks = self.numbering.marks(event, now)
+    def published(self, event: Event) -> None:
+        """Number it."""
+        self._published = self.host.now()
+        if self._most:
+            marks = self.numbering.marks(event, self._published)
             if marks:
-                event = Event(event.publisher, event.sequence, event.content, event.body, marks)
-        self.keep(event, now)
-        return event
+                force_setattr(event, "marks", marks)  # nobody else has seen it yet
+
+    def routed(self, event: Event) -> None:
+        """Keep it; by now it has been encoded for neighbours."""
+        self.keep(event, self._published)
 
     def seen(self, event: Event, sender: NodeId = LOCAL) -> None:
         """Remember where it came from; keep what passes through only if told to."""
         if sender != LOCAL:
-            self.back[event.publisher] = sender
+            publisher = event.publisher
+            if publisher != self._seen_of or sender != self._seen_from:
+                self._seen_of, self._seen_from = publisher, sender
+                self.back[publisher] = sender
         self.budget.earn(OVERHEAD + len(event.body))
-        if self.parameters.transit:
+        if self._transit:
             self.keep(event, self.host.now())
 
     def came(self, event: Event, publisher: NodeId, sequence: int, now: float) -> None:
         """Strike an event from what is missing; nearly always it is just the next one."""
-        most = self.parameters.marks
+        most = self._most
         if publisher == self.host.node or not most:
             return  # own events, and those without numbers, tell of no others
-        heard = self._heard.get(publisher)
-        if heard is not None and self.losses.next_came(event, publisher, sequence, most):
-            heard.again(now)
-        else:
+        if not self.losses.next_came(event, publisher, sequence, most, now):
             self.count(event, now)
 
     def count(self, event: Event, now: float) -> list[int]:
         """Strike an event from what is missing, and find out what else is."""
         numbers = self.losses.matching(event)
-        publisher, most = event.publisher, self.parameters.marks
+        publisher, most = event.publisher, self._most
         if publisher != self.host.node and most:
-            heard = self._heard.get(publisher)
-            if heard is None:
-                self._heard[publisher] = Heard(now)
-            else:
-                heard.again(now)
+            self.losses.hear(publisher, now)
             before = self.losses.noticed
             if self.losses.arrived(event, numbers, now, len(event.marks) < most * MARK_BYTES):
                 self._to_follow[publisher] = None
@@ -169,11 +166,10 @@ class Counting(Copies):
 
     def tell_numbers(self, now: float) -> None:
         """Ask for numbers, and tell those that nobody would hear of otherwise."""
-        if not self.parameters.marks:
+        if not self._most:
             return
         self._ask_for_numbers(now)
-        for follower, numbers in self.numbering.tails(now - self.parameters.tail).items():
-            self.send_direct(follower, Tally(tuple(numbers)))
+        self._send_tallies(self.numbering.tails(now - self.parameters.tail), False)
 
     # Lives of others
 
@@ -242,9 +238,10 @@ class Counting(Copies):
                 publisher, now
             ):
                 self._followed[publisher] = now
-                known = losses.named(publisher)[:LONGEST]
-                if known:
-                    self.send_direct(publisher, Again(self.host.contact(), tuple(known)))
+                known = losses.named(publisher)
+                for first in range(0, len(known), LONGEST):
+                    some = tuple(known[first : first + LONGEST])
+                    self.send_direct(publisher, Again(self.host.contact(), some))
                 unnamed = losses.unfollowed(publisher, now)
                 self._follow(publisher, unnamed, now, again=True)
         for publisher in list(self._to_follow):
@@ -258,7 +255,7 @@ class Counting(Copies):
 
     def _silent(self, publisher: NodeId, now: float) -> bool:
         """Whether a publisher has been silent for unusually long, and did not say that it is."""
-        heard = self._heard.get(publisher)
+        heard = self.losses.heard.get(publisher)
         if heard is None:
             return False
         unusual = heard.last + 2 * self.parameters.tail + SILENCE * heard.usual
@@ -269,7 +266,6 @@ class Counting(Copies):
         """A publisher no longer answers: its last events may be missing, nobody knows."""
         del self._answered[publisher]
         self._followed.pop(publisher, None)
-        self._heard.pop(publisher, None)
         streams = self.losses.forget(publisher)
         told = self._publishers.pop(publisher, None) is not None
         if any(not s.final and (told or s.index >= 0) for s in streams.values()):
@@ -303,7 +299,7 @@ class Counting(Copies):
             if message.hops > 1:  # on its way back along a route
                 self._to_publisher(message)
             return
-        if not self.parameters.marks:
+        if not self._most:
             return
         follower = message.follower.node
         self._met(message.follower)

@@ -176,7 +176,7 @@ class Gossip(Holding):
         if self.numbering.time > lately:
             own = self.numbering
             complete.append((self.host.contact(), own.before, own.sequence))
-        for publisher, heard in self._heard.items():
+        for publisher, heard in losses.heard.items():
             if heard.last > lately and len(complete) < LONGEST:
                 first, last = losses.complete(publisher)
                 if first < last:

@@ -1,8 +1,9 @@
-"""Holding: an event is acknowledged only once several nodes keep it.
+"""Holding: with ``held=n``, an event is acknowledged once n nodes keep it.
 
-A publisher asks neighbours, and then other nodes whose address it knows, to keep a copy. Each that
-does so says that it does. A node keeps copies for their publisher only, in the buffer that all
-events share: for as long as it keeps others. Those who lack the event find it there by comparing.
+A publisher asks neighbours, then other nodes whose address it knows, to keep a copy; each one that
+does confirms it. A node accepts such a copy from its publisher only. The copy lies in the common
+buffer and leaves it like any other event. The node delivers it if its own application wants it;
+other nodes that lack the event find it there by comparing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from shoal.stack.layer import Handler
 
 HOLDING = 5.0
-"""Seconds after which no more nodes are asked to keep an event."""
+"""Seconds after which the publisher stops asking, and reports how many nodes keep the event."""
 
 
 class Securing:
@@ -82,6 +83,8 @@ class Holding(Counting):
             self.keep(event, self.host.now() - message.age)
             if event.id in self.buffer:
                 self.host.send_direct(self.contact_of(sender), Held(event.sequence))
+            if event.id not in self.delivered and self.losses.matching(event):
+                self.recover(event, message.age, sender)  # the publisher may not live to route it
 
     def on_held(self, sender: NodeId, message: Held) -> None:
         """Somebody keeps one of this node's events."""

@@ -1,9 +1,9 @@
 """The subscriber's side of noticing losses: which events should have come, and did not.
 
-Per publisher and own filter there is a :class:`Stream`: the last number that was heard, and what
-came since. The next number says how many events there were in between; if fewer came, there is a
-:class:`Lost` of as many. It is struck by any arrival of such an event, whichever way it comes
-(late, recovered, or a second copy), and given up after a time.
+Per publisher and own filter a :class:`Stream` holds the last count heard and what came since. The
+next count tells how many events there were in between. If fewer came, a :class:`Lost` records the
+difference. An event that arrives by any way (late, recovered, second copy) is struck off it; the
+rest is given up after a time.
 
 Numbers may be forged by whoever can forge events. A number too large makes a false loss, which
 ends as a false gap; the next true number is smaller, and counting starts again from it. A loss is a
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from shoal.content.event import MARK_BYTES
 from shoal.recovery.numbering import LIFE, read_marks
-from shoal.recovery.streams import Lost, Run, Stream, Wanted
+from shoal.recovery.streams import Heard, Lost, Run, Stream, Wanted
 
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Event, Filter
@@ -49,6 +49,8 @@ class Losses:
         """The same streams by the publisher's names for the filters, as far as it told them."""
         self.lost: dict[NodeId, list[Lost]] = {}
         """Per publisher, the oldest first."""
+        self.heard: dict[NodeId, Heard] = {}
+        """When events of each publisher came."""
         self._runs: dict[NodeId, Run] = {}
         """Per publisher, events that are not yet counted in its streams."""
         self._reach: dict[NodeId, int] = {}
@@ -133,6 +135,7 @@ class Losses:
         """Follow a publisher no longer; its streams so far."""
         self._settle(publisher)
         self._indices.pop(publisher, None)
+        self.heard.pop(publisher, None)
         return self.streams.pop(publisher)
 
     def _name(self, publisher: NodeId, stream: Stream, index: int) -> None:
@@ -156,7 +159,9 @@ class Losses:
 
     # What came
 
-    def next_came(self, event: Event, publisher: NodeId, sequence: int, most: int) -> bool:
+    def next_came(
+        self, event: Event, publisher: NodeId, sequence: int, most: int, now: float
+    ) -> bool:
         """Count an event whose marks say that it is the next one of all its streams.
 
         An event with room for more marks (``most``) has one for each filter that its publisher
@@ -168,6 +173,7 @@ class Losses:
         if run is not None:
             if sequence == run.last + 1 and marks == run.marks:
                 run.last = sequence
+                run.heard.again(now)
                 return True
             self._settle(publisher)
         indices = self._indices.get(publisher)
@@ -175,19 +181,29 @@ class Losses:
             return False
         if self._reach and sequence < self._reach.get(publisher, -1):
             return False
-        run = Run()
+        streams: list[Stream] = []
+        misses: list[int] = []
         for index, count in read_marks(event):
             stream = indices.get(index)
             if stream is not None:
                 if count != stream.count + 1 or sequence <= stream.sequence or stream.later:
                     return False
-                run.streams.append(stream)
-                run.misses.append(sequence - count)
-        if not run.streams:
+                streams.append(stream)
+                misses.append(sequence - count)
+        if not streams:
             return False
-        run.last, run.marks = sequence, marks
-        self._runs[publisher] = run
+        self._runs[publisher] = Run(sequence, marks, streams, misses, self.hear(publisher, now))
         return True
+
+    def hear(self, publisher: NodeId, now: float) -> Heard:
+        """An event of a publisher came."""
+        heard = self.heard.get(publisher)
+        if heard is None:
+            heard = Heard(now)
+            self.heard[publisher] = heard
+        else:
+            heard.again(now)
+        return heard
 
     def _settle(self, publisher: NodeId) -> None:
         """Count the events of a run, which ends."""
@@ -368,13 +384,17 @@ class Losses:
         return stream is not None and stream.index < 0 and now < stream.since + UNANSWERED
 
     def give_up(self, before: float) -> list[Lost]:
-        """What was noticed before a time, or is too much to remember: it is missing no more."""
+        """Give up losses noticed before a time, and the oldest beyond MOST_LOSSES; return them."""
         given_up: list[Lost] = []
-        excess = len(self) - MOST_LOSSES
+        excess, latest = len(self) - MOST_LOSSES, -1.0
+        if excess > 0:
+            latest = sorted([one.noticed for lost in self.lost.values() for one in lost])[
+                excess - 1
+            ]
         for publisher, lost in list(self.lost.items()):
             keep = []
             for one in lost:
-                if one.noticed < before or len(given_up) < excess:
+                if one.noticed < before or one.noticed <= latest:
                     given_up.append(one)
                 else:
                     keep.append(one)

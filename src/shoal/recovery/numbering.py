@@ -9,18 +9,19 @@ numbers travel.
   whatever path, carries its ``marks`` unchanged; no node on the way needs to understand them.
 * *For filters that are followed.* A publisher cannot know every filter: under event forwarding and
   flooding subscriptions stay at home, hierarchical forwarding tells only the root, covering hides
-  the narrower filters, a horizon the distant ones. So a node that gets a first event of a publisher
-  asks it, out of band, to number its filters (:class:`~shoal.recovery.messages.Follow`). This needs
-  nothing of the routing and serves all content models alike. Until the answer is there, and where
-  the publisher is out of reach, losses are found by comparing with other nodes only.
-* *Under names of the publisher's own.* A mark is (index, misses): of my events up to this one, so
-  many do not match the filter with this index; the others, its *count*, do. While each event
-  matches what the one before it did, all of them carry the same bytes, and one comparison tells a
-  follower that nothing is missing. Indices are told to those who ask for that very filter. Others
-  learn that some filter matches the event, and how often it did so, but not which.
-* *At most* ``marks`` *of them*, whatever number of filters match. If more do, those whose number
-  was told least recently go first. A count says how many events there were since *any* earlier
-  mark, so that a loss is noticed at the next mark, not only when every event has one.
+  the narrower filters, a horizon the distant ones. So a node that hears of a publisher asks it to
+  number its filters (:class:`~shoal.recovery.messages.Follow`). This needs nothing of the routing
+  and serves all content models alike. Until the answer is there, and where the publisher is out of
+  reach, losses are found by comparing with other nodes only.
+* *Under the publisher's own indices.* A mark is (index, misses). *Misses* is the number of the
+  publisher's events so far that do not match the filter with this index; *count*, the number that
+  do, is the sequence number less the misses. While each event matches what the one before it did,
+  all of them carry the same bytes, and one comparison tells a follower that nothing is missing.
+  Indices are told to those who ask for that very filter. Others learn that some filter matches the
+  event, and how often it did so, but not which.
+* *At most* ``marks`` *of them.* If an event matches more filters, the least recently marked ones
+  get a mark. A count says how many events there were since *any* earlier mark, so that a loss is
+  noticed at the next mark, not only when every event has one.
 
 What is missing is then named as a hole: *three events of publisher 7 that match x > 2, between its
 sequence numbers 40 and 61, which are not 52*. A node that holds such events finds them by matching,
@@ -38,12 +39,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from shoal.content.event import MARK_BYTES
-from shoal.recovery.messages import LONGEST
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
-    from shoal.content.tables import FilterTable
-    from shoal.stack import NodeId
+    from shoal.content.tables import FilterTable, Matched
+    from shoal.stack import Host, NodeId
 
 MOST_FILTERS = 4096
 """Filters that a publisher numbers; a follower of more is told so."""
@@ -55,10 +55,12 @@ MOST_FOLLOWERS = 4096
 MARK: Final = Struct("<Iq")
 """A mark: index and misses, which is the event's sequence number less the count."""
 LIFE = 16
-"""Bits of an index that count filters; those above are of one life of the publisher."""
+"""Low bits of an index, which number filters; the high bits are the publisher's epoch."""
 LOWER = (1 << LIFE) - 1
 FEW = 8
-"""Filters up to which no table is asked."""
+"""Number of filters up to which each is evaluated by itself, without a table."""
+UNKNOWN = -1
+"""No number of a table's state."""
 
 
 class Followed:
@@ -84,7 +86,14 @@ class Followed:
 class Numbering:
     """The filters that a publisher numbers its events for."""
 
-    def __init__(self, epoch: int, most: int, floor: int = -1) -> None:
+    def __init__(self, epoch: int, most: int, floor: int = -1, host: Host | None = None) -> None:
+        self._host = host
+        self._routed: Matched | None = None
+        """The routing's filters that the last event matched, if they say which of these do."""
+        self._state = UNKNOWN
+        """Number of the routing's table when it was last compared with the filters here."""
+        self._shared = False
+        """Whether it had all of them, and so need not be asked a second time."""
         self._life = (epoch & 0x7FFF) << LIFE
         """The upper bits of all indices; a publisher that starts again uses others than before."""
         self._last = -1
@@ -124,6 +133,7 @@ class Numbering:
             self._table.insert(followed.index, filter)
             self._filters[filter] = followed
             self._by_index[followed.index] = followed
+            self._state, self._routed = UNKNOWN, None
         if follower in followed.followers or len(followed.followers) < MOST_FOLLOWERS:
             followed.followers[follower] = now
         return followed
@@ -159,6 +169,7 @@ class Numbering:
                 self._bytes -= followed.filter.size()
                 del self._filters[followed.filter], self._by_index[followed.index]
                 self._untold.pop(followed.index, None)
+                self._state, self._routed = UNKNOWN, None
 
     def marks(self, event: Event, now: float) -> bytes:
         """Count an event that is published, and say which numbers it carries."""
@@ -193,21 +204,33 @@ class Numbering:
         return packed
 
     def _matching(self, event: Event) -> list[Followed]:
-        """The filters that an event matches; a few are simply asked."""
+        """The filters that an event matches; the routing's table was asked for most of them."""
         content = event.content
+        host = self._host
+        matched = None if host is None else host.matched
+        routed = None if matched is None else matched(content)
+        if host is not None and routed is not None:
+            if routed is self._routed:
+                return self._run
+            if routed.state != self._state:
+                self._state = routed.state
+                self._shared = all(host.routes(filter) for filter in self._filters)
+            if self._shared:
+                self._routed = routed
+                return [self._filters[f] for f in routed.filters if f in self._filters]
+        self._routed = None
         if len(self._filters) <= FEW:
             return [one for one in self._filters.values() if one.filter.matches(content)]
         assert self._table is not None
         return [self._by_index[index] for index in self._table.match(content)]
 
     def last_words(self) -> dict[NodeId, list[tuple[int, int, int]]]:
-        """Per follower all numbers, for a publisher that stops."""
+        """All numbers per follower, for a publisher that stops."""
         told: dict[NodeId, list[tuple[int, int, int]]] = {}
         for followed in self._filters.values():
             for follower in followed.followers:
-                numbers = told.setdefault(follower, [])
-                if len(numbers) < LONGEST:
-                    numbers.append((followed.index, followed.count, followed.sequence))
+                numbers = (followed.index, followed.count, followed.sequence)
+                told.setdefault(follower, []).append(numbers)
         return told
 
     def tails(self, before: float) -> dict[NodeId, list[tuple[int, int, int]]]:
@@ -220,9 +243,7 @@ class Numbering:
             del self._untold[index]
             followed.told = True
             for follower in followed.followers:
-                numbers = told.setdefault(follower, [])
-                if len(numbers) < LONGEST:
-                    numbers.append((index, followed.count, followed.sequence))
+                told.setdefault(follower, []).append((index, followed.count, followed.sequence))
         return told
 
 

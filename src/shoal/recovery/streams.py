@@ -26,21 +26,34 @@ class Stream:
 
     def __init__(self, now: float) -> None:
         self.since = now
-        """When this publisher was first heard of, or last said that it stops in good order."""
+        """When this stream began, or began anew in a later life of the publisher."""
         self.final = False
-        """Whether it said so and was not heard of since."""
+        """Whether the publisher's last Tally said that it stops in good order."""
         self.asked = float("-inf")
         """When the publisher was last asked to number them."""
         self.index = -1
-        """The publisher's name for the filter; -1 while it has not answered."""
+        """The publisher's index of the filter; -1 while it has told none."""
         self.first = -1
-        """All is known from beyond this sequence number of the publisher ..."""
+        """Sequence number after which losses are known."""
         self.sequence = -1
-        """... up to this sequence number of the publisher ..."""
+        """Sequence number up to which they are known."""
         self.count = 0
-        """... and so many events matched up to there."""
+        """Events of this publisher that matched up to ``sequence``."""
         self.later: set[int] = set()
         """Sequence numbers beyond it that came."""
+
+
+class Heard:
+    """When a publisher's last event came, and how long it usually is from one to the next."""
+
+    def __init__(self, now: float) -> None:
+        self.last = now
+        self.usual = 0.0
+
+    def again(self, now: float) -> None:
+        """One more event came."""
+        self.usual = 0.9 * self.usual + 0.1 * (now - self.last)
+        self.last = now
 
 
 class Run:
@@ -49,16 +62,20 @@ class Run:
     They are counted when something else than the next of them comes, or somebody wants to know.
     """
 
-    __slots__ = ("last", "marks", "misses", "streams")
+    __slots__ = ("heard", "last", "marks", "misses", "streams")
 
-    def __init__(self) -> None:
-        self.last = -1
+    def __init__(
+        self, last: int, marks: bytes, streams: list[Stream], misses: list[int], heard: Heard
+    ) -> None:
+        self.last = last
         """The sequence number of the last of them."""
-        self.marks = b""
-        self.streams: list[Stream] = []
+        self.marks = marks
+        self.streams = streams
         """The streams that the marks name."""
-        self.misses: list[int] = []
+        self.misses = misses
         """Per stream, what its count is less than the sequence number."""
+        self.heard = heard
+        """When events of this publisher came."""
 
 
 class Lost:
