@@ -254,6 +254,23 @@ main()
     assert done.stderr.strip().endswith("shoal: stopped")
 
 
+def test_ctrl_c_waits_while_machine_code_is_made() -> None:
+    """LLVM's bindings would print the exception, drop it and go on."""
+    program = """
+import signal, threading
+from shoal.cli import main
+signal.signal(signal.SIGINT, main._interrupt)
+binding = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('made')"
+try:
+    exec(compile(binding, "/x/llvmlite/binding/ffi.py", "exec"))
+    threading.Event().wait(60)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["made", "stopped"], done.stderr
+
+
 def test_an_unexpected_error_is_one_line_unless_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

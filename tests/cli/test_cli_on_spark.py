@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 
 from shoal.cli.main import run
+from shoal.pipeline.tables.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +61,26 @@ def test_advise_says_what_it_does_and_recommends(
     assert [row.partition("  ")[0] for row in rows] == [c["name"] for c in found["candidates"]]
     assert recommended.startswith(f"Recommended: {found['recommended']}")
     assert found["seeds"] == 2
+
+
+def test_what_failed_is_reproduced_again_if_asked(
+    out: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession,
+) -> None:
+    monkeypatch.setattr("shoal.pipeline.reproduce.spark_session", lambda *_: nullcontext(spark))
+    command = ["reproduce", "dps", "--claim", "D-INV-GROUP-EX", "--out", str(out)]
+    assert run(command) == 0
+    whole, *_ = (out / "tables" / "runs").glob("*.parquet")
+    (row,) = pq.read_table(whole).to_pylist()
+    Store(out).write_failure(row["run_id"], {**row, "status": "error", "error": "odd"})
+    whole.unlink()
+    capsys.readouterr()
+    assert run(command) == 0
+    assert "1 runs failed; the report lists how to replay them, --retry" in capsys.readouterr().err
+    assert run([*command, "--retry", "--check"]) == 0
+    assert "failed" not in capsys.readouterr().err
 
 
 def test_report_says_what_it_measures(

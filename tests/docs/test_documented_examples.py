@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import shoal
 from shoal.testing import Network
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +115,37 @@ def test_commands_do_what_is_shown(document: str, tmp_path: Path) -> None:
         check(arguments, output, tmp_path)
 
 
+def _run_live(folder: Path) -> None:
+    """The documented overlay links two brokers, one of which has it from a configuration file."""
+    (folder / "broker.toml").write_text('modules = ["my_overlay.py"]\n')
+    command = [sys.executable, "-m", "shoal", "broker", "--listen", "127.0.0.1:0", "--overlay"]
+    running: list[subprocess.Popen[str]] = []
+
+    def listening(*options: str) -> str:
+        whole = [*command, "elder", *options]
+        broker = subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, cwd=folder.parent)
+        running.append(broker)
+        assert broker.stdout is not None
+        return broker.stdout.readline().split()[-1]
+
+    try:
+        first = listening("--module", str(folder / "my_overlay.py"), "--name", "aaa")
+        config = str(folder / "broker.toml")
+        second = listening("--config", config, "--join", first, "--name", "bbb")
+        with (
+            shoal.connect_sync(second) as bus,
+            bus.subscribe("x > 1") as warm,
+            shoal.connect_sync(first) as publisher,
+        ):
+            bus.settled()
+            publisher.publish({"x": 5})
+            assert next(warm)["x"] == 5
+    finally:
+        for broker in running:
+            broker.terminate()
+            broker.wait()
+
+
 def test_adding_a_protocol_step_by_step(tmp_path: Path) -> None:
     ran = []
     for block in blocks(ROOT / "docs" / "adding-a-protocol.md"):
@@ -136,6 +168,7 @@ def test_adding_a_protocol_step_by_step(tmp_path: Path) -> None:
             for arguments, output in commands(block):
                 check(arguments, output, tmp_path)
                 ran.append(arguments[1])
+    _run_live(tmp_path)
     assert ran == ["protocols", *["simulate"] * 3, "sweep", "simulate", "chaos", *["simulate"] * 2]
     runs = list((tmp_path / "results" / "tables" / "runs").glob("*.parquet"))
     assert runs

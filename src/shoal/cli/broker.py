@@ -47,6 +47,10 @@ def broker(
     name: Annotated[
         str | None, typer.Option(help="A name of its own; with TLS, that of its certificate.")
     ] = None,
+    module: Annotated[
+        list[str] | None,
+        typer.Option(help="A Python file that registers protocols of your own.", metavar="FILE"),
+    ] = None,
     overlay: Annotated[
         str | None,
         typer.Option(
@@ -147,6 +151,7 @@ def broker(
         return
     raw = _raw(config, set_ or [])
     raw.setdefault("listen", LISTEN)
+    raw["modules"] = [*raw.get("modules", ()), *(module or ())]
     given = {
         "listen": listen,
         "advertise": advertise,
@@ -198,11 +203,12 @@ def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
     import tomllib
 
     from shoal.live.errors import LiveError
+    from shoal.modules import beside
 
     raw: dict[str, Any] = {}
     if config is not None:
         try:
-            raw = tomllib.loads(config.read_text())
+            raw = beside(tomllib.loads(config.read_text()), config.parent)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise LiveError(f"{config} is not TOML: {error}") from None
     for setting in settings:

@@ -98,8 +98,8 @@ def chaos(
             )
         _live(minutes, seed, brokers, every, as_json, promise, overlay, virtual)
         return
+    from shoal.modules import load_module
     from shoal.simulation import chaos as trouble
-    from shoal.simulation.modules import load_module
 
     for path in module or ():
         load_module(path)

@@ -121,10 +121,14 @@ def _worth_saying(record: logging.LogRecord) -> bool:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C; if a module is being loaded, a moment later: a compiled one would not survive it."""
+    """Ctrl-C; a moment later while a module is loaded, or machine code made for a kernel.
+
+    A compiled module would not survive it; LLVM's bindings would print the exception and go on.
+    """
     caller = frame
     while caller is not None:
-        if caller.f_code.co_filename.startswith("<frozen importlib"):
+        file = caller.f_code.co_filename
+        if file.startswith("<frozen importlib") or "/llvmlite/" in file:
             again = threading.Timer(0.05, os.kill, (os.getpid(), number))
             again.daemon = True
             again.start()

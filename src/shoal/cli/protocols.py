@@ -51,7 +51,7 @@ def protocols(
         shoal protocols routing --module my_protocol.py
     """
     import shoal.simulation  # noqa: F401  # registers the protocols
-    from shoal.simulation.modules import load_module
+    from shoal.modules import load_module
     from shoal.stack.registry import protocols as registered
     from shoal.stack.registry import suggestion
 

@@ -43,6 +43,7 @@ def reproduce(
     ] = "local[*]",
     out: Annotated[Path, typer.Option(help="The folder for tables and results.")] = Path("out"),
     seeds: Annotated[int | None, typer.Option(min=1, help="So many seeds instead.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
     check: Annotated[
         bool,
         typer.Option("--check", help="Exit with code 4 unless every claim judged is reproduced."),
@@ -73,11 +74,15 @@ def reproduce(
         master=master,
         out=out,
         seeds=seeds,
+        retry=retry,
     )
     show(found.judgements)
     failed = len(found.sweep.failures)
     if failed:
-        typer.echo(f"{failed} runs failed; the report lists how to replay them.", err=True)
+        typer.echo(
+            f"{failed} runs failed; the report lists how to replay them, --retry runs them again.",
+            err=True,
+        )
     typer.echo(f"Verdicts: {found.claims}")
     typer.echo(f"Report:   {found.report}")
     if check and any(judgement.verdict != "reproduced" for judgement in found.judgements):

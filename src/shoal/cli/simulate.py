@@ -218,8 +218,8 @@ def _draw(result: RunResult, picture: Path) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     """A configuration file; modules that it names lie beside it."""
+    from shoal.modules import beside
     from shoal.pipeline.plan.experiment_file import read_toml
-    from shoal.simulation.modules import beside
     from shoal.stack import StackError
 
     raw = read_toml(file)

@@ -59,6 +59,7 @@ def reproduce(
     *,
     master: str = "local[*]",
     seeds: int | None = None,
+    retry: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
     """Reproduce papers, or only some of their claims, into a folder."""
@@ -74,7 +75,7 @@ def reproduce(
     write_plan(every, out)
     with ExitStack() as stack:
         engine = _Engine(stack, master, out, progress)
-        swept = engine.sweep(every)
+        swept = engine.sweep(every, retry)
         failed_ids = {failure.run_id for failure in swept.failures}
         results = []
         for paper, (_, missing), these in zip(chosen, prepared, runs, strict=True):
@@ -117,14 +118,15 @@ class _Engine:
                 self._spark = self._stack.enter_context(spark_session(self._master, self._out))
         return self._spark
 
-    def sweep(self, runs: Sequence[PlannedRun]) -> SweepOutcome:
-        """Simulate the runs that are not in the folder yet."""
+    def sweep(self, runs: Sequence[PlannedRun], retry: bool) -> SweepOutcome:
+        """Simulate the runs that are not in the folder yet, or failed and are to be tried again."""
         store = Store(self._out)
         found = store.inventory()
         wanted = {run.run_id for run in runs}
-        if wanted <= found.done | found.failed and not found.damaged:
+        known = found.done if retry else found.done | found.failed
+        if wanted <= known and not found.damaged:
             return SweepOutcome(reused=len(wanted), failures=failures(store, found, wanted))
-        return sweep(self.spark, runs, self._out, progress=self._progress)
+        return sweep(self.spark, runs, self._out, retry=retry, progress=self._progress)
 
     def answers(
         self, name: str, runs: Sequence[PlannedRun], asked: Sequence[Question], failed: set[str]

@@ -36,10 +36,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from shoal.modules import beside
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.plan.experiment import Experiment, plan
 from shoal.simulation.config import RunConfig
-from shoal.simulation.modules import beside
 from shoal.stack.registry import suggestion
 
 SETTINGS: dict[str, type] = {

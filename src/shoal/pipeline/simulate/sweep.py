@@ -194,6 +194,7 @@ class _Sweep:
                 left = still_left
         finally:
             self.store.set_token(None)
+            self._report(idle=False)  # what was done since the last look
             self.progress.finish()
 
     def _over(self) -> tuple[set[str], set[str]]:

@@ -1,7 +1,7 @@
 """Protocols of your own: Python files or modules that register them, named in a configuration.
 
-Every process that simulates the run loads them, so they work on Spark's workers as well. A module
-is loaded once per process; what it contains is part of the run's identity.
+Every process that simulates a run loads them, Spark's workers too; so does a broker. A module is
+loaded once per process. The hash of its file, not of what it imports, is part of a run's identity.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 from shoal.stack import StackError, protocols
 
 _loaded: dict[str, str] = {}
-"""What was loaded, and the hash of its source at that time."""
+"""Hash of the source at the time of loading, per module name as given."""
 
 
 def beside(raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """A configuration read from a file in ``folder``: files with modules are meant from there."""
+    """A configuration whose relative module paths are resolved against ``folder``."""
     modules = raw.get("modules")
     if not isinstance(modules, list):
         return dict(raw)
@@ -33,13 +33,13 @@ def beside(raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def load_module(name: str) -> str:
-    """Load a module, given as the path of a ``.py`` file or by its name; the hash of its source."""
+    """Load a module by name or as a ``.py`` file, unless it is loaded; return its source hash."""
     if name in _loaded:
         return _loaded[name]
-    source = _find(name)
     before = len(protocols())
-    digest = hashlib.blake2b(source.read_bytes(), digest_size=8).hexdigest()
     try:
+        source = _find(name)
+        digest = hashlib.blake2b(source.read_bytes(), digest_size=8).hexdigest()
         if name.endswith(".py"):
             _load_file(source)
         else:
@@ -78,9 +78,9 @@ def _find(name: str) -> Path:
 
 
 def _load_file(path: Path) -> None:
-    """Run a file as a module of its own, under its plain name if that is free."""
+    """Run a file as a module; underscores are added to a name that another module has."""
     name = path.stem
-    while name in sys.modules:
+    while name in sys.modules or _another(name, path):
         name += "_"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -92,3 +92,9 @@ def _load_file(path: Path) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def _another(name: str, path: Path) -> bool:
+    """Whether a file's name is that of another module, which somebody may import later."""
+    spec = importlib.util.find_spec(name)
+    return spec is not None and (spec.origin is None or Path(spec.origin).resolve() != path)
