@@ -139,7 +139,7 @@ class Client(asyncio.Protocol):
             if data[at + 5] == 0xA5:  # ["event", …
                 count += 1
                 if self.latencies is not None:
-                    sent = struct.unpack(">d", data[until - 8 : until])[0]
+                    (sent,) = struct.unpack_from(">d", data, until - 10)  # no marks: two bytes
                     self.latencies.append(time.monotonic() - sent)
             elif data[at + 5] == 0xA2:  # ["ok", request]
                 import msgspec

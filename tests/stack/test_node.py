@@ -146,9 +146,8 @@ class LogRecovery(Logs, Recovery):
     name = "recovery"
     takes: type[Message] = Above
 
-    def published(self, event: Event) -> Event:
+    def published(self, event: Event) -> None:
         self.log(f"hears of publishing {event.sequence}")
-        return event
 
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
         self.log(f"hears of subscribing {filter}")
@@ -383,14 +382,13 @@ class Generous(Recovery):
     def handlers(self) -> dict[type[Message], Handler]:
         return {Copy: self.on_copy}
 
-    def published(self, event: Event) -> Event:
+    def published(self, event: Event) -> None:
         def send() -> None:
             for node in range(5):
                 if node != self.host.node:
                     self.host.send_direct(Contact(node), Copy(event))
 
         self.host.after(0.5, send)
-        return event
 
     def seen(self, event: Event, sender: int = LOCAL) -> None:
         self.saw.append(event.id)

@@ -49,6 +49,18 @@ class ReadableTable(FilterTable):
         raise NotImplementedError
 
 
+class Matched:
+    """The filters of a table that match a content.
+
+    A table gives the same object again where the next content matches the same filters, unless it
+    has changed meanwhile; ``state`` is the number of its changes.
+    """
+
+    def __init__(self, state: int, filters: list[Filter]) -> None:
+        self.state = state
+        self.filters = filters
+
+
 class NaiveTable(FilterTable):
     """The reference: ask every filter. Right for any content model, and slow."""
 

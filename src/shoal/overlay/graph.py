@@ -60,8 +60,6 @@ class Graph(Leaver):
         self.heal_period = parameters.heal
         self.heals_within = self.silence + 10 * parameters.heal
         self._beat = Beat(0)
-        self._told_degree = 0
-        """What it says of the number of links."""
         self._beaten = -1.0
         """When this node last sent beats."""
         self._excused = NEVER
@@ -137,14 +135,16 @@ class Graph(Leaver):
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """Make a link; one too many makes the node restless."""
         super().link_up(neighbour, reconfiguration)
-        self._worry()
+        self._recount()
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None = None) -> None:
         """Give up a link; one too few makes the node restless."""
         super().link_down(neighbour, reconfiguration)
-        self._worry()
+        self._recount()
 
-    def _worry(self) -> None:
+    def _recount(self) -> None:
+        """The number of links is another one."""
+        self._beat = Beat(len(self.neighbours))
         if self._hurry is None and not self._content():
             self._hurry = self.host.every(self.shuffle_period, self.hurry)
 
@@ -171,9 +171,6 @@ class Graph(Leaver):
         if now > self._look_at:
             self._look_at = self._give_up_silent(now) + self.silence
         if self._all:
-            if self._told_degree != len(self.neighbours):
-                self._told_degree = len(self.neighbours)
-                self._beat = Beat(self._told_degree)
             self.host.send_all(self._all, self._beat)
 
     def _give_up_silent(self, now: float) -> float:
@@ -181,6 +178,9 @@ class Graph(Leaver):
 
         Nobody can be silent for too long before a whole ``silence`` after that.
         """
+        oldest = max(self.host.heard_all(self._all), self._excused)
+        if oldest >= now - self.silence:
+            return oldest
         oldest = now
         for node in self._all:
             heard = max(self.host.heard(node), self._excused)

@@ -6,11 +6,11 @@ somebody everywhere. Who is not heard of for ``forget`` seconds is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from shoal.overlay.graph_messages import Known
-from shoal.stack.chance import Chance
+from shoal.stack.chance import Chance, hashed_bits
 from shoal.stack.host import NEVER, Host, NodeId
 from shoal.stack.message import Contact
 
@@ -105,7 +105,7 @@ class View:
         size = len(self._order)
         if size >= VIEW:
             oldest: Entry | None = None
-            for _ in range(TRIES):
+            for _try in range(TRIES):  # compiled, an underscore would be an object
                 self._next = self._next + 1 if self._next + 1 < size else 0
                 entry = self._order[self._next]
                 older = oldest is None or entry.heard < oldest.heard
@@ -126,7 +126,7 @@ class View:
         self._order.append(entry)
         return True
 
-    def alive(self, nodes: Iterable[NodeId]) -> None:
+    def alive(self, nodes: dict[Any, None]) -> None:
         """These are alive now: neighbours, whose beats are heard."""
         now = self.host.now()
         for node in nodes:
@@ -168,7 +168,8 @@ class View:
     def below(self, limit: int) -> int:
         """A random number in [0, limit)."""
         self._draws += 1
-        return self._chance.below(limit, self.host.node, self.host.epoch, self._draws)
+        bits = hashed_bits(self._chance.key, self.host.node, self.host.epoch, self._draws)
+        return (bits * limit) >> 64  # as Chance.below, without a call of Python
 
     def draw(self, nodes: list[NodeId]) -> NodeId:
         """One of them, at random."""
@@ -191,12 +192,13 @@ class View:
         stride = STRIDES[drawn % len(STRIDES)] % size
         if not stride or size % stride == 0:
             stride = 1
-        for _ in range(size):
+        excluded = self.entries.get(but)
+        for _step in range(size):
             entry = order[place]
             place += stride
             if place >= size:
                 place -= size
-            if entry.heard >= recent and entry.node != but:
+            if entry.heard >= recent and entry is not excluded:
                 known.append((entry.contact, entry.epoch, max(0.0, now - entry.heard)))
                 if len(known) > SAMPLE:
                     break

@@ -65,8 +65,9 @@ class EventForwarding(Routing):
         return list(self.neighbours)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        self.neighbours[neighbour] = None
-        self._all = tuple(self.neighbours)
+        if neighbour not in self.neighbours:
+            self.neighbours[neighbour] = None
+            self._all += (neighbour,)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
         self.neighbours.pop(neighbour, None)

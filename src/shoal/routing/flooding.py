@@ -25,7 +25,7 @@ class Flooding(EventForwarding):
     def __init__(self, host: Host, parameters: NoParameters) -> None:
         super().__init__(host, parameters)
         self._last: Any = None
-        """The latest event's id: most copies are of it, and looking it up waits for memory."""
+        """The latest event: most copies are of it, and looking its id up waits for memory."""
 
     def publish(self, event: Event) -> None:
         self.seen.first(event.id)
@@ -34,10 +34,9 @@ class Flooding(EventForwarding):
     def receive(self, sender: NodeId, message: Forward) -> None:
         """On first receipt, deliver if wanted and pass on to all neighbours but the sender."""
         event: Any = message.event
-        key = event.id
-        if key is self._last or not self.seen.first(key):
+        if event is self._last or not self.seen.first(event.id):
             return
-        self._last = key
+        self._last = event
         self._forward(sender, event, message.hops)
 
 

@@ -14,18 +14,20 @@ class Seen:
     def __init__(self) -> None:
         # Any: typed as pairs, compiled code would take each id apart and build it anew.
         self._now: set[Any] = set()
-        self._before: set[Any] = set()
+        self._before: set[Any] | None = None
 
     def first(self, key: Any) -> bool:
         """Remember an id; False if it was remembered already."""
-        if self._before and key in self._before:
+        if self._before is not None and key in self._before:
             return False
-        if len(self._now) >= GENERATION and key not in self._now:
-            self._before = self._now
-            self._now = set()
-        known = len(self._now)
-        self._now.add(key)  # asked once only: to hash a pair takes as long as the rest
-        return len(self._now) > known
+        now = self._now
+        known = len(now)
+        if known >= GENERATION and key not in now:
+            self._before = now
+            self._now = now = set()
+            known = 0
+        now.add(key)  # asked once only: to hash a pair takes as long as the rest
+        return len(now) > known
 
     def add(self, publisher: int, sequence: int) -> bool:
         """As :meth:`first`, for an id in two parts."""
@@ -34,4 +36,4 @@ class Seen:
     def has(self, publisher: int, sequence: int) -> bool:
         """Whether an id is remembered."""
         key = (publisher, sequence)
-        return key in self._now or key in self._before
+        return key in self._now or (self._before is not None and key in self._before)

@@ -141,9 +141,10 @@ class Fan:
         self.uncounted = NONE
         """The place that was not counted then."""
 
-    def locate(self) -> None:
+    def locate(self) -> dict[int, int]:
         """Note the places of all targets: few fans are asked for them."""
         self.places = {target: place for place, target in enumerate(self.targets)}
+        return self.places
 
     def carry(self) -> None:
         """From now on heartbeats to these channels come over this fan."""
@@ -159,10 +160,11 @@ class Fan:
         self.receivers = [node.layer(kind) for node in nodes if node is not None]
 
 
-class Direct:
+class Direct(Fan):
     """The way out of band from one node to all others: no connection is needed."""
 
     def __init__(self, source: int, nodes: list[Node | None]) -> None:
+        super().__init__([])
         self.source = source
         self.nodes = nodes
         """Per target the life that receives; None if none does."""

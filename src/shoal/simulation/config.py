@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import msgspec
 
 import shoal
+from shoal.modules import load_module
 from shoal.record import TABLES
-from shoal.simulation.modules import load_module
 from shoal.simulation.workload import WorkloadParameters
 from shoal.stack import StackError, protocols
 from shoal.stack.registry import Choice, Kind, Stack, build, choice, find, plain, suggestion

@@ -1,4 +1,4 @@
-"""The memory of simulations: large pages, and no search for cycles among objects that stay."""
+"""Memory of simulations: huge pages, and no cyclic garbage collection while they run."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from contextlib import contextmanager
 from shoal.content.native import extension
 
 MANY = 5_000
-"""Nodes from which on large pages pay: to be given them takes time, too."""
+"""Nodes from which on huge pages pay off; the kernel takes time to provide them."""
 
 
 def large_pages(nodes: int) -> None:
-    """From now on Python's objects lie in pages of 2 MB, if a network has many nodes."""
+    """Put Python objects into huge pages from now on, in this process, if there are many nodes."""
     if nodes >= MANY:
         extension("simulation._pages")  # its import does all (pages.c)
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No search for cycles meanwhile.
+    """Switch the cyclic garbage collector off.
 
-    A simulation makes none, and each search looks at everything there is: a network of a few
-    hundred nodes takes as long as a million messages.
+    A simulation makes no cyclic garbage, and each collection visits all objects.
     """
     collecting = gc.isenabled()
     gc.disable()

@@ -29,7 +29,7 @@ class SimHost(Host):
         self.network = network
         self.kernel = network.kernel
         self.recorder = network.recorder
-        self._direct = Direct(node, network.nodes)
+        self._direct: Direct | None = None
         self.me = Contact(node)
         self.clock = Clock(network.kernel)
         self.channels: dict[NodeId, Channel] = {}
@@ -90,24 +90,23 @@ class SimHost(Host):
             fan = self.fans.get(to) or self._fan(to)
             self._last_to = to
             self._last_fan = fan
-        if not fan.places and but != LOCAL:
-            fan.locate()
-        skip = NONE if but == LOCAL else fan.places.get(but, NONE)
+        skip = NONE
+        if but != LOCAL:
+            skip = (fan.places or fan.locate()).get(but, NONE)
         copies = fan.size if skip < 0 else fan.size - 1
         if fan.missing:
             self.recorder.unlinked += fan.missing
         if not copies:
             return
         kind = self.recorder.sent(fan, skip, copies, message)
-        at = self.kernel.now
         network = self.network
+        at = self.kernel.now
         if skip < 0:
             skip = kind.skip
-        if (
-            network.uneven
-            or (network.ns_per_byte and self.busy_until > at)
-            or (kind.kept and skip != KEPT)
-        ):
+        if not (network.uneven or network.ns_per_byte or kind.kept):
+            self.kernel.post(at + network.delay, fan, skip, message)
+            return
+        if network.uneven or self.busy_until > at or (kind.kept and skip != KEPT):
             for place, channel in enumerate(fan.channels):  # lost, or leaving at different times
                 if place != skip:
                     self._transmit(channel, message, kind)
@@ -200,6 +199,18 @@ class SimHost(Host):
         back = None if channel is None else channel.back
         return NEVER if back is None else back.last_heard() / NANOSECONDS
 
+    def heard_all(self, nodes: tuple[NodeId, ...]) -> float:
+        fan = self._last_fan
+        if fan is None or fan.missing or nodes is not self._last_to:
+            return super().heard_all(nodes)
+        oldest = self.kernel.now
+        for channel in fan.channels:
+            back = channel.back
+            if back is None:
+                return NEVER
+            oldest = min(oldest, back.last_heard())
+        return oldest / NANOSECONDS
+
     def last_beat(self, node: NodeId) -> object:
         channel = self.channels.get(node)
         back = None if channel is None else channel.back
@@ -219,6 +230,8 @@ class SimHost(Host):
         if network.delays is not None:
             delay = network.delays.between(self.node, target)
         at = self.kernel.now + delay
+        if self._direct is None:
+            self._direct = Direct(self.node, network.nodes)
         self.kernel.post_direct(at, self._direct, target, message, kind.skip == ROUTINE)
 
     def drop_fans(self) -> None:

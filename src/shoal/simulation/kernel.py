@@ -31,6 +31,7 @@ SLOT: Final = 21
 """A slot of time is 2**21 ns."""
 ROUND: Final = 31
 """A round of slots is 2**31 ns."""
+LAST_SLOT: Final = (1 << (ROUND - SLOT)) - 1
 AT: Final = itemgetter(0)
 
 
@@ -39,10 +40,9 @@ def to_ns(seconds: float) -> int:
     return round(seconds * NANOSECONDS)
 
 
-Entry: TypeAlias = tuple[int, "Fan | Direct | None", int, object]
+Entry: TypeAlias = tuple[int, "Fan | None", int, object]
 """What is to happen: when; a timer; or a fan, the place that is skipped, and a message; or a way
 out of band, the target (``~target`` unless the message is a routine one), and a message."""
-NOTHING: Final[Entry] = (0, None, 0, None)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -82,35 +82,36 @@ class Kernel:
         """Things put on the queue so far, counted while ``orders`` is kept."""
         self.orders: dict[int, list[int]] | None = None
         """Beside each bucket, when each of its entries was posted; kept for a data plane only."""
-        self._buckets: dict[int, list[Entry]] = {}
+        self._buckets: dict[int, list[Any]] = {}  # entries, which are not to be taken apart
         """What happens at each instant before the horizon, beside ``_ready``."""
         self._instants: list[int] = []
         """These instants, as a heap."""
         self._horizon = 0
-        self._ready: list[Entry] = []
+        self._ready: list[Any] = []
         """What lay in the slot before the horizon when that was reached, sorted."""
         self._place = 0
-        self._head = NOTHING
         self._ready_at = -1
-        """The first of these that is still to come: its place, itself, and when; -1 if none is."""
-        self._slots: dict[int, list[Any]] = {}
-        """What happens in each slot of time from the horizon on, within its round."""
-        self._slot_heap: list[int] = []
-        self._rounds: dict[int, list[Any]] = {}  # entries, which are not to be taken apart
+        """The first of these that is still to come: its place, and when; -1 if none is."""
+        self._slots: list[list[Any]] = [[] for slot in range(LAST_SLOT + 1)]
+        """What happens in each slot of the present round from the horizon on."""
+        self._filled = 0
+        """Slots in which something happens."""
+        self._rounds: dict[int, list[Any]] = {}
         """What happens in each round from the next one on."""
         self._round_heap: list[int] = []
         self._next_round = 0
         """When that begins."""
         self._last_at = -1
-        """The instant of the last bucket used: messages sent together mostly arrive together."""
-        self._last_bucket: list[Entry] = []
-        self._last_slot = -1
-        self._last_far: list[Any] = []
+        """The instant of the last entry: messages sent together mostly arrive together."""
+        self._last_list: list[Any] = []
+        """The list that it lies in."""
+        self._last_stamp = 0
+        """When further entries of that list say that they happen: nobody asks in a bucket."""
 
     def post(self, at: int, fan: Fan, skip: int, message: Message) -> None:
         """A message arrives over each channel of a fan that is up then, but the one at ``skip``."""
         if at == self._last_at:
-            self._last_bucket.append((0, fan, skip, message))  # when, nobody asks in a bucket
+            self._last_list.append((self._last_stamp, fan, skip, message))
         else:
             self._put((at, fan, skip, message), at)
         if skip > ROUTINE:
@@ -142,38 +143,26 @@ class Kernel:
         if self.orders is not None:
             self.orders.setdefault(at, []).append(self.posted)
             self.posted += 1
-        if at >= self._next_round:
-            later = self._rounds.get(at >> ROUND)
-            if later is None:
-                later = []
-                self._rounds[at >> ROUND] = later
-                heappush(self._round_heap, at >> ROUND)
-            later.append(entry)
-            return
-        if at >= self._horizon:
-            self._slot(at >> SLOT).append(entry)
-            return
-        bucket = self._buckets.get(at)
-        if bucket is None:
-            bucket = []
-            self._buckets[at] = bucket
-            heappush(self._instants, at)
-        bucket.append(entry)
+        stamp = at
+        if at < self._horizon:
+            entries = _entries(self._buckets, at, self._instants)
+            stamp = 0
+        elif at < self._next_round:
+            entries = self._slot(at)
+        else:
+            entries = _entries(self._rounds, at >> ROUND, self._round_heap)
+        entries.append(entry)
         if self.orders is None:
             self._last_at = at
-            self._last_bucket = bucket
+            self._last_list = entries
+            self._last_stamp = stamp
 
-    def _slot(self, slot: int) -> list[Any]:
-        """What happens in a slot."""
-        if slot != self._last_slot:
-            self._last_slot = slot
-            far = self._slots.get(slot)
-            if far is None:
-                far = []
-                self._slots[slot] = far
-                heappush(self._slot_heap, slot)
-            self._last_far = far
-        return self._last_far
+    def _slot(self, at: int) -> list[Any]:
+        """What happens in the slot of an instant, to which something is added."""
+        entries = self._slots[(at >> SLOT) & LAST_SLOT]
+        if not entries:
+            self._filled += 1
+        return entries
 
     def next_instant(self) -> int:
         """When the next thing happens; -1 if nothing will."""
@@ -182,39 +171,36 @@ class Kernel:
             near = self._instants[0]
             return near if at < 0 or near < at else at
         if at < 0:
-            if not self._slot_heap and self._round_heap:
+            if not self._filled and self._round_heap:
                 self._open_round(heappop(self._round_heap))
-            if self._slot_heap:
-                self._open_slot(heappop(self._slot_heap))
+            if self._filled:
+                self._open_slot()
                 at = self._ready_at
         return at
 
     def _open_round(self, number: int) -> None:
         """Put what happens in a round into its slots."""
-        self._next_round = (number + 1) << ROUND
+        self._horizon = number << ROUND
+        self._next_round = self._horizon + (1 << ROUND)
+        self._last_at = -1
         for entry in self._rounds.pop(number):
-            at: int = entry[0]
-            self._slot(at >> SLOT).append(entry)
+            self._slot(entry[0]).append(entry)
 
-    def _open_slot(self, slot: int) -> None:
-        """Sort what happens in a slot by instant; at one instant it stays in order."""
-        entries = self._slots.pop(slot)
-        self._last_slot = -1
+    def _open_slot(self) -> None:
+        """Sort what happens in the next slot by instant; at one instant it stays in order."""
+        slot = self._horizon >> SLOT
+        while not self._slots[slot & LAST_SLOT]:
+            slot += 1
+        entries = self._slots[slot & LAST_SLOT]
+        self._slots[slot & LAST_SLOT] = []
+        self._filled -= 1
+        self._last_at = -1
         self._horizon = (slot + 1) << SLOT
         if len(entries) > 1:
             entries.sort(key=AT)
         self._ready = entries
-        self._place = -1
-        self._advance()
-
-    def _advance(self) -> None:
-        """The next one in the open slot is the first that is still to come."""
-        self._place += 1
-        if self._place < len(self._ready):
-            self._head = self._ready[self._place]
-            self._ready_at = self._head[0]
-        else:
-            self._ready_at = -1
+        self._place = 0
+        self._ready_at = entries[0][0]
 
     def run(self, until: int) -> None:
         """Let everything happen up to and including an instant."""
@@ -251,24 +237,23 @@ class Kernel:
 
     def due(self) -> list[Entry]:
         """What happens at the next instant, removed from the queue; it is that instant now."""
-        late = self._begin()
-        entries: list[Entry] = []
-        while self._ready_at == self.now:
-            entries.append(self._head)
-            self._advance()
-        return entries if late is None else entries + late
-
-    def _begin(self) -> list[Entry] | None:
-        """It is the next instant now; what was put there since its slot was opened."""
         at = self.next_instant()
         self.now = at
         self._last_at = -1
+        ready, place = self._ready, self._place
+        end = place
+        while self._ready_at == at:
+            end += 1
+            self._ready_at = ready[end][0] if end < len(ready) else -1
+        self._place = end
+        entries: list[Entry] = ready[place:end]
         if self._instants and self._instants[0] == at:
             heappop(self._instants)
-            return self._buckets.pop(at)
-        return None
+            late = self._buckets.pop(at)  # what was put there since its slot was opened
+            return entries + late if entries else late
+        return entries
 
-    def handle(self, fan: Fan | Direct | None, skip: int, what: object) -> None:
+    def handle(self, fan: Fan | None, skip: int, what: object) -> None:
         """Let one thing happen: a timer fires, or a message arrives."""
         if fan is None:
             assert isinstance(what, SimTimer)
@@ -331,30 +316,46 @@ class Kernel:
 
     def instant(self) -> None:
         """Let everything happen that is due at the next instant."""
-        late = self._begin()
-        while self._ready_at == self.now:
-            _, fan, skip, what = self._head
-            self._advance()
-            self.handle(fan, skip, what)
-        if late is not None:
-            for _, fan, skip, what in late:
-                if (
-                    not isinstance(fan, Fan)
-                    or not fan.whole
-                    or fan.kind is not type(what)
-                    or skip == KEPT
-                ):
-                    self.handle(fan, skip, what)
-                    continue
-                # By far the most frequent case once more, without a call for each message.
-                if skip != ROUTINE:
-                    self.waiting -= 1
-                self.handled += fan.size if skip < 0 else fan.size - 1
-                source = fan.source
-                skipped = None if skip < 0 else fan.receivers[skip]
-                for receiver in fan.receivers:
-                    if receiver is not skipped:
-                        receiver.receive(source, what)
+        at, after = self.next_instant(), self._place + 1
+        if self._ready_at == at and not (self._instants and self._instants[0] == at):
+            following: int = self._ready[after][0] if after < len(self._ready) else -1
+            if following != at:  # with many timers, mostly one thing happens at an instant
+                entry: Entry = self._ready[self._place]
+                self.now = at
+                self._last_at = -1
+                self._place = after
+                self._ready_at = following
+                self.handle(entry[1], entry[2], entry[3])
+                return
+        handled = arrived = 0
+        for _at, fan, skip, what in self.due():  # compiled, an underscore would be an object
+            if fan is None or fan.kind is not type(what) or not fan.whole:
+                self.handle(fan, skip, what)
+                continue
+            # By far the most frequent case once more, without a call for each message.
+            if skip != ROUTINE:
+                arrived += 1
+            handled += fan.size
+            skipped = None
+            if skip >= 0:
+                handled -= 1
+                skipped = fan.receivers[skip]
+            source = fan.source
+            for receiver in fan.receivers:
+                if receiver is not skipped:
+                    receiver.receive(source, what)
+        self.handled += handled
+        self.waiting -= arrived
+
+
+def _entries(lists: dict[int, list[Any]], key: int, heap: list[int]) -> list[Any]:
+    """The list of a key; if there is none, a new one, and the key goes onto the heap."""
+    entries = lists.get(key)
+    if entries is None:
+        entries = []
+        lists[key] = entries
+        heappush(heap, key)
+    return entries
 
 
 class SimTimer(Timer):

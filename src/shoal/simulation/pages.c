@@ -1,6 +1,7 @@
-/* Large pages for Python's objects: importing this module lets its arenas lie in pages of 2 MB.
+/* Huge pages for Python objects: importing this module makes CPython's arenas use pages of 2 MB.
 
-A network of many nodes is read all over, and finding small pages takes as long as reading them. */
+A simulation of many nodes touches all its memory all the time. With pages of 4 KB, address
+translation (TLB misses) then takes as long as the accesses themselves. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>

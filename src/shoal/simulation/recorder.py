@@ -161,13 +161,13 @@ class Recorder:
         if self.kernel.now >= self._bin_end:
             self.close_bin()
         count.count += copies
-        if self.observes:
-            targets = [t for place, t in enumerate(fan.targets) if place != skip]
-            self._observe(count, fan.source, tuple(targets), message)
-        if fan.counted_bin is not count.bin or (fan.uncounted != NONE and fan.uncounted != skip):
+        if fan.counted_bin is not count.bin or (fan.uncounted >= 0 and fan.uncounted != skip):
             self._involve(count, fan, skip)
         if count.plain:
             return count
+        if self.observes:
+            targets = [t for place, t in enumerate(fan.targets) if place != skip]
+            self._observe(count, fan.source, tuple(targets), message)
         if not count.fixed:
             count.cost += copies * message.weight()
             count.bytes += copies * message.size()
@@ -266,7 +266,8 @@ class Recorder:
             count = Kind(message, self.nodes)
             self._kinds[type(message)] = count
             only_counted = count.is_event and not self.counts_misrouted
-            count.plain = only_counted and count.fixed and not self.keeps_messages
+            written = self.keeps_messages or self.observes
+            count.plain = only_counted and count.fixed and not written
             count.bin = object()
         self._count = count
         return count

@@ -67,27 +67,38 @@ def random_regular_graph(nodes: int, degree: int, chance: Chance) -> list[Edge]:
     if degree == 2:  # the only connected one is a ring, and exchanges would seldom end in it
         ring = chance.sample(range(nodes), nodes)
         return list(zip(ring, ring[1:] + ring[:1], strict=True))
-    edges = _ring_lattice(nodes, degree)
-    ends: Any = ([a for a, _ in edges], [b for _, b in edges])
-    near: Any = [node for known in adjacency(nodes, edges) for node in known]
+    ends: Any = np.array(_ring_lattice(nodes, degree), np.int64).reshape(-1, 2).T.copy()
+    links = ends.shape[1]
+    near: Any = np.concatenate(ends[::-1])[np.argsort(np.concatenate(ends), kind="stable")]
     act: Callable[..., Any] = exchange
-    large = 10 * len(edges) >= COMPILED_FROM
+    large = 10 * links >= COMPILED_FROM
     if large:
         act = compiled()
-        ends, near = np.array(ends, np.int64), np.array(near, np.int64)
+    else:
+        ends, near = ends.tolist(), near.tolist()
     question = 0
     while True:
-        asked = np.arange(question + 1, question + 1 + 10 * len(edges), dtype=np.uint64)[:, None]
+        asked = np.arange(question + 1, question + 1 + 10 * links, dtype=np.uint64)[:, None]
         question += len(asked)
         bits = bits_array(chance.seed, chance.purpose, asked, _THREE)
-        pairs = below_array(bits[:, :2], len(edges)).astype(np.int64).ravel()
+        pairs = below_array(bits[:, :2], links).astype(np.int64).ravel()
         swapped = below_array(bits[:, 2], 2).astype(np.int64)
         drawn: Any = (pairs, swapped) if large else (pairs.tolist(), swapped.tolist())
         act(ends[0], ends[1], near, degree, *drawn)
-        firsts, seconds = (ends[0].tolist(), ends[1].tolist()) if large else ends
-        edges = list(zip(firsts, seconds, strict=True))
-        if connected(nodes, edges):
-            return edges
+        if _in_one_piece(np.asarray(near).reshape(nodes, degree)):
+            firsts, seconds = ends.tolist() if large else ends
+            return list(zip(firsts, seconds, strict=True))
+
+
+def _in_one_piece(near: Any) -> bool:
+    """Whether every node reaches every other; the neighbours of each are its row."""
+    seen = np.zeros(len(near), np.bool_)
+    reached = np.zeros(1, np.int64)
+    while len(reached):
+        seen[reached] = True
+        reached = np.unique(near[reached])
+        reached = reached[~seen[reached]]
+    return bool(seen.all())
 
 
 def _ring_lattice(nodes: int, degree: int) -> list[Edge]:

@@ -59,19 +59,19 @@ class Chance:
     def __init__(self, seed: int, purpose: str) -> None:
         self.seed = seed
         self.purpose = purpose
-        self._key = key_of(seed, purpose)
+        self.key = key_of(seed, purpose)
 
     def bits(self, *counters: int) -> int:
         """64 random bits."""
-        return hashed_bits(self._key, *counters)
+        return hashed_bits(self.key, *counters)
 
     def uniform(self, *counters: int) -> float:
         """A real number in [0, 1), with 53 random bits."""
-        return (hashed_bits(self._key, *counters) >> 11) * (1.0 / (1 << 53))
+        return (hashed_bits(self.key, *counters) >> 11) * (1.0 / (1 << 53))
 
     def below(self, limit: int, *counters: int) -> int:
         """A whole number in [0, limit); the bias of the multiply-shift is below limit / 2^64."""
-        return (hashed_bits(self._key, *counters) * limit) >> 64
+        return (hashed_bits(self.key, *counters) * limit) >> 64
 
     def choice(self, items: Sequence[T], *counters: int) -> T:
         """One of the items."""
@@ -83,6 +83,6 @@ class Chance:
         if count > len(pool):
             raise ValueError(f"{count} distinct items cannot be drawn from {len(pool)}")
         for i in range(count):
-            j = i + ((hashed_bits(self._key, *counters, i) * (len(pool) - i)) >> 64)
+            j = i + ((hashed_bits(self.key, *counters, i) * (len(pool) - i)) >> 64)
             pool[i], pool[j] = pool[j], pool[i]
         return pool[:count]

@@ -14,7 +14,8 @@ from mypy_extensions import mypyc_attr
 from shoal.stack.chance import Chance
 
 if TYPE_CHECKING:
-    from shoal.content import Event, Filter, FilterTable
+    from shoal.content import Content, Event, Filter, FilterTable
+    from shoal.content.tables import Matched
     from shoal.stack.message import Contact, Message
 
 NodeId: TypeAlias = int
@@ -64,6 +65,12 @@ class Host:
         """A sequence number above those of earlier starts, and below those of this one."""
         self.watched = False
         """Whether ``note`` is listened to; ask before composing a note."""
+        self.matched: Callable[[Content], Matched | None] | None = None
+        """Tells which filters in the routing's table match, where this host can."""
+        self.packed_event: Event | None = None
+        """The event that was encoded last, where this host encodes events ..."""
+        self.packed = b""
+        """... and its encoding, as :meth:`pack` gives it."""
 
     # Time and chance
 
@@ -131,6 +138,10 @@ class Host:
         """
         raise NotImplementedError
 
+    def heard_all(self, nodes: tuple[NodeId, ...]) -> float:
+        """When the node of these that has been silent longest gave its last sign of life."""
+        return min([self.heard(node) for node in nodes], default=self.now())
+
     def last_beat(self, node: NodeId) -> Any:
         """The last heartbeat that came over the connection to a node; None if none has."""
         raise NotImplementedError
@@ -177,8 +188,15 @@ class Host:
         """
 
     def pack(self, event: Event) -> Event | bytes:
-        """An event as it is to be kept: as it is, or encoded in MessagePack if that is at hand."""
+        """An event as it is to be kept: as it is, or in MessagePack, alone or in a Forward.
+
+        Ask only for one that is not ``packed_event``.
+        """
         return event
+
+    def routes(self, filter: Filter) -> bool:
+        """Whether a filter is in the table that ``matched`` is about."""
+        return False
 
     def table(self, filter: Filter) -> FilterTable:
         """A new table for filters of this kind; a host may know a better one than the filter."""

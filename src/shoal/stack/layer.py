@@ -341,9 +341,11 @@ class Recovery(Layer):
         super().__init__(host)
         self.routing = routing
 
-    def published(self, event: Event) -> Event:
-        """This node's application publishes; the event as the routing is to send it."""
-        return event
+    def published(self, event: Event) -> None:
+        """This node's application publishes: put marks on the event before it is routed."""
+
+    def routed(self, event: Event) -> None:
+        """The routing has sent an event that this node's application published."""
 
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
         """This node's application wants events that match from now on.

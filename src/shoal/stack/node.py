@@ -95,9 +95,13 @@ class Node:
 
     def publish(self, event: Event) -> None:
         """Bring an event to all who want it."""
-        if self.recovery is not None:
-            event = self.recovery.published(event)
-        self.routing.publish(event)
+        recovery = self.recovery
+        if recovery is None:
+            self.routing.publish(event)
+        else:
+            recovery.published(event)
+            self.routing.publish(event)
+            recovery.routed(event)
 
     def subscribe(self, filter: Filter, age: float = 0.0) -> None:
         """Deliver events that match from now on.
