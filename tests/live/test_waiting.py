@@ -81,7 +81,7 @@ def test_a_subscription_that_is_given_up_is_taken_back() -> None:
             number = broker.told(Subscribe)[0].subscription
             assert broker.told(Unsubscribe)[0].subscription == number
             # Its answer, still on the way, says nothing about publications that wait.
-            bus._accepted(number)
+            bus._requests.accepted(number)
             assert not publishing.done()
             publishing.cancel()
 
@@ -132,5 +132,22 @@ def test_a_client_moves_also_if_its_old_broker_falls_silent_meanwhile() -> None:
             with pytest.raises(DisconnectedError):
                 await asking
             await until(lambda: bus._connection is not None, "the client uses the new broker")
+
+    run(story())
+
+
+def test_who_closes_while_it_moves_leaves_no_connection() -> None:
+    async def story() -> None:
+        async with mute() as (old, first), mute() as (new, second):
+            bus = await shoal.connect(f"{first},{second}")
+            asking = asyncio.create_task(bus.inspect())  # so it stays for the old one's answer
+            await until(lambda: len(old.heard) > 1, "the old broker has been asked")
+            assert bus._greeting is not None
+            bus._leave(bus._greeting)
+            await until(lambda: bool(new.told(Hello)), "it has introduced itself to the new one")
+            await bus.close()
+            with pytest.raises(DisconnectedError):
+                await asking
+            await until(lambda: old.left == new.left == 1, "it has left both")
 
     run(story())

@@ -15,7 +15,6 @@ not keep up gets events as its ``when_full`` says, and a gap with the number tha
 from __future__ import annotations
 
 import asyncio
-import itertools
 import secrets
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -28,8 +27,9 @@ from shoal.content import AttributeFilter, Event, Value
 from shoal.live import messages, security
 from shoal.live.connection import Connection
 from shoal.live.errors import LiveError, RefusedError
+from shoal.live.greeting import Greeter, decoder
 from shoal.live.inbox import Inbox
-from shoal.live.reconnecting import Reconnecting, decoder
+from shoal.live.moving import Moving
 from shoal.live.status import Status
 from shoal.live.subscription import Gap, Received, Subscription
 from shoal.live.values import checked
@@ -39,7 +39,7 @@ WINDOW: Final = 1024
 """Publications under way at a time in :meth:`Bus.publish_many`."""
 
 
-class Bus(Reconnecting):
+class Bus(Moving):
     """A connection to a network, through any of its brokers. Made by :func:`shoal.connect`."""
 
     _inbox: Inbox | None = None
@@ -140,16 +140,16 @@ class Bus(Reconnecting):
             if self._connection is None or self._connection.gone:
                 return asyncio.ensure_future(self._publish_later(attributes, body, held))
             on = self._connection
-        request = next(self._numbers)
+        request = self._requests.number()
         frame = encode(messages.Publish(request, attributes, body, held))
-        if len(frame) > self._limits.frame:
+        most = self._greeter.limits.frame
+        if len(frame) > most:
             raise RefusedError(
                 "size",
-                f"the event has {len(frame)} bytes; this broker takes {self._limits.frame}: "
+                f"the event has {len(frame)} bytes; this broker takes {most}: "
                 "send less, or raise its limits.frame",
             )
-        future = self._loop.create_future()
-        (self._pending if held == 1 else self._holding)[request] = future
+        future = self._requests.expect(request, in_order=held == 1)
         on.send(frame)
         return future
 
@@ -200,10 +200,7 @@ class Bus(Reconnecting):
 
     def _ask(self, subscription: Subscription) -> asyncio.Future[None]:
         number = subscription.number
-        future = self._subscribing.get(number)
-        if future is None or future.done():
-            future = self._subscribing[number] = self._loop.create_future()
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future = self._requests.expect_subscribed(number)
         if self._connection is not None:
             age, now = 0.0, self._loop.time()
             if subscription.since is None:
@@ -239,7 +236,7 @@ class Bus(Reconnecting):
     def _consumed(self) -> None:
         """Let the broker send more, half a window at a time."""
         self._taken += 1
-        if 2 * self._taken >= self._window and self._connection is not None:
+        if 2 * self._taken >= self._greeter.window and self._connection is not None:
             self._connection.send(encode(messages.Consumed(self._taken)))
             self._taken = 0
 
@@ -284,8 +281,8 @@ class Bus(Reconnecting):
     async def inspect(self, *, tables: bool = False) -> Status:
         """The broker's state; with ``tables``, also its routing table."""
         connection = await self._connected()
-        request = next(self._numbers)
-        future = self._pending[request] = self._loop.create_future()
+        request = self._requests.number()
+        future = self._requests.expect(request)
         connection.send(encode(messages.Inspect(request, tables)))
         return msgspec.json.decode(await future, type=Status)
 
@@ -298,19 +295,18 @@ class Bus(Reconnecting):
             if type(message) is messages.Delivery:
                 self._deliver(message)
             elif isinstance(message, messages.Accepted):
-                self._accepted(message.request)
+                self._requests.accepted(message.request)
             elif isinstance(message, messages.Refused):
-                self._refused(message)
+                error = RefusedError(message.code, message.reason)
+                self._requests.refused(message.request, error)
             elif isinstance(message, messages.Missed):
                 self._missed(message)
             elif isinstance(message, messages.Report):
-                _answer(self._pending.pop(message.request, None), message.status)
+                self._requests.answered(message.request, message.status)
             elif isinstance(message, messages.Others):
-                self._learn(message.known)
-            elif isinstance(message, messages.Settled):
-                _answer(self._settling.pop(message.request, None))
-            elif isinstance(message, messages.Holds):
-                _answer(self._holding.pop(message.request, None))
+                self._greeter.learn(message.known)
+            elif isinstance(message, messages.Settled | messages.Holds):
+                self._requests.answered(message.request)
             elif isinstance(message, messages.Leave):
                 self._leave(greeting)
             elif isinstance(message, messages.Bye):
@@ -340,32 +336,6 @@ class Bus(Reconnecting):
                 first = False
         if first:
             self._consumed()
-
-    def _accepted(self, request: int) -> None:
-        future = self._subscribing.pop(request, None)
-        if future is not None:
-            _answer(future)
-            return
-        pending = self._pending
-        for number in list(itertools.takewhile(lambda n: n <= request, pending)):
-            _answer(pending.pop(number))
-
-    def _refused(self, message: messages.Refused) -> None:
-        error = RefusedError(message.code, message.reason)
-        future: asyncio.Future[Any] | None
-        future = self._subscribing.pop(message.request, None)
-        if future is None or future.done():
-            future = self._pending.pop(message.request, None)
-        if future is None:
-            future = self._holding.pop(message.request, None)
-        if future is not None and not future.done():
-            future.set_exception(error)
-
-
-def _answer(future: asyncio.Future[Any] | None, result: object = None) -> None:
-    """Hand whoever waits the answer, if somebody still does."""
-    if future is not None and not future.done():
-        future.set_result(result)
 
 
 class Connecting:
@@ -427,18 +397,17 @@ def connect(
         if ca is not None or cert is not None:
             files = [None if path is None else Path(path) for path in (cert, key, ca)]
             tls = security.client_context(*files)
-        return Bus(
+        greeter = Greeter(
             addresses,
             name=name or f"client-{secrets.token_hex(4)}",
             token=token,
             tls=tls,
+            broker=broker,
             window=window,
             queue=queue,
             when_full=when_full,
-            patience=patience,
-            reconnect=reconnect,
-            broker=broker,
         )
+        return Bus(greeter, patience, reconnect)
 
     return Connecting(make)
 
