@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from shoal.content import AttributeFilter, Attributes, Event, Filter
 from shoal.content.index.fields import ID_MASK
-from shoal.live.edge import FEW, INDEX, Edge, EdgeTable
+from shoal.live.edge import Edge
+from shoal.live.edge_table import FEW, INDEX, EdgeTable
 from shoal.live.entries import Subscriber
 from shoal.live.numbers import Numbered, Numbers
 from shoal.recovery.numbering import Numbering, read_marks

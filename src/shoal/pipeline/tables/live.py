@@ -234,7 +234,7 @@ def _owed(sessions: list[Session]) -> dict[tuple[int, int], set[int]]:
 def _table(filters: int) -> FilterTable:
     if filters <= MANY:
         return NaiveTable()
-    from shoal.live.edge import INDEX, EdgeTable
+    from shoal.live.edge_table import INDEX, EdgeTable
 
     INDEX.load()
     return EdgeTable()
