@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from io import StringIO
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from patience import CONDITION
 from shoal.pipeline.progress import ConsoleProgress, Pace, duration
 
 
@@ -31,18 +33,26 @@ def test_stages_are_named_once_where_there_is_no_terminal() -> None:
 
 
 def test_a_long_stage_says_now_and_then_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    own_time = SimpleNamespace(monotonic=lambda: now)
-    monkeypatch.setattr("shoal.pipeline.progress.time", own_time)
-    said = StringIO()
+    monkeypatch.setattr("shoal.pipeline.progress.EVERY", 0.001)
+    said = Lines("3 of 5 steps done, ")
     progress = ConsoleProgress(Console(file=said, width=100))
-    for step in range(5):
+    for step in range(4):
         progress.stage(f"Measuring: {step} of 5 steps done")
-        now += 6.0
-    assert said.getvalue().splitlines() == [
-        "Measuring: 0 of 5 steps done …",
-        "Measuring: 3 of 5 steps done …",
-    ]
+    assert said.seen.wait(CONDITION), "the stage lasts, and nothing is said"
+    progress.stage("")
+
+
+class Lines(StringIO):
+    """A pipe that tells when some words have been written to it."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.words, self.seen = words, threading.Event()
+
+    def write(self, text: str, /) -> int:
+        if self.words in text:
+            self.seen.set()
+        return super().write(text)
 
 
 @pytest.mark.parametrize(

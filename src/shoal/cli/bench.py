@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -49,6 +50,7 @@ def bench(
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from shoal.pipeline.progress import ConsoleProgress, stage
     from shoal.stack.registry import suggestion
 
     if name not in names():
@@ -58,11 +60,14 @@ def bench(
     run: Callable[..., Iterator[dict[str, float]]] = _load(name).run
     numbers: dict[str, float] = {}
     console = Console(highlight=False)
-    columns = (SpinnerColumn(), TextColumn(f"measuring {name}"), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as spinner:
+    working: AbstractContextManager[object]
+    if console.is_terminal:
+        columns = (SpinnerColumn(), TextColumn(f"measuring {name}"), TimeElapsedColumn())
+        working = spinner = Progress(*columns, console=console, transient=True)
         spinner.add_task("")
+    else:
+        working = stage(ConsoleProgress(), f"Measuring {name}")
+    with working:
         for more in run(quick=quick):
             for key, value in more.items():
                 console.print(f"{key.replace('_', ' '):<64}{_text(value):>14}", soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,6 +83,8 @@ class ConsoleProgress(Progress):
         self._said = 0.0
         self._last = (0, 0)
         self._stage = ""
+        self._stage_began = 0.0
+        self._stages_over = threading.Event()
         self._status: Status | None = None
 
     def start(self, runs: int, work: float, cores: int) -> None:
@@ -119,7 +122,7 @@ class ConsoleProgress(Progress):
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def stage(self, text: str) -> None:
-        """A spinner on a terminal; elsewhere a line for each new stage, and now and then after."""
+        """A spinner on a terminal; elsewhere a line for each new stage, and one now and then."""
         if self.console.is_terminal:
             if self._status is None:
                 self._status = self.console.status(text)
@@ -128,13 +131,22 @@ class ConsoleProgress(Progress):
             if not text:
                 self._status.stop()
                 self._status = None
-        elif text and (
-            text.partition(":")[0] != self._stage.partition(":")[0]
-            or time.monotonic() - self._said >= EVERY
-        ):
-            self._said = time.monotonic()
-            self.note(f"{text} …")
+        elif not text:
+            self._stages_over.set()
+        else:
+            if text.partition(":")[0] != self._stage.partition(":")[0]:
+                self.note(f"{text} …")
+                self._stage_began = time.monotonic()
+            if not self._stage:
+                over = self._stages_over = threading.Event()
+                threading.Thread(target=self._repeat, args=(over,), daemon=True).start()
         self._stage = text
+
+    def _repeat(self, over: threading.Event) -> None:
+        """A line now and then while a stage lasts."""
+        while not over.wait(EVERY):
+            since = duration(time.monotonic() - self._stage_began)
+            self.note(f"{self._stage}, {since} so far")
 
     def finish(self) -> None:
         """Take the bar away and sum up."""
