@@ -15,11 +15,11 @@ from shoal.experiments.frey_scenarios import EXPERIMENTS
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure import compute
 from shoal.pipeline.measure.compute import every_measure, measure_all, to_rows
-from shoal.pipeline.measure.registry import Question, find_measure
+from shoal.pipeline.measure.registry import Aggregate, Frame, Question, find_measure
 from shoal.pipeline.plan.experiment import Experiment, merge, plan, plan_frame
-from shoal.record import SCHEMAS
-from shoal.simulation import simulate
-from shoal.simulation.config import parse_config
+from shoal.pipeline.tables.dataframes import spark_schema
+from shoal.record import SCHEMAS, TABLES
+from shoal.simulation import RunConfig, parse_config, simulate
 from shoal.simulation.run import run_row
 
 if TYPE_CHECKING:
@@ -103,14 +103,26 @@ def test_the_first_subscriptions_are_no_overhead(ran: Ran) -> None:
         assert 0 < later < all_subscriptions
 
 
-def test_improvement_pairs_with_strawman_at_the_same_seed(ran: Ran) -> None:
-    costs, found = ran.values("cost_per_rec"), ran.values("improvement")
-    assert set(found) == {("TDU", 0), ("TDU", 1)}
-    for (_, seed), value in found.items():
-        mine, strawman = costs["TDU", seed], costs["SM", seed]
-        assert mine is not None
-        assert strawman
-        assert value == pytest.approx(100 * (1 - mine / strawman))
+class Noted(dict[str, "DataFrame"]):
+    """Tables that remember which of them were asked for."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__((t, spark.createDataFrame([], spark_schema(t))) for t in TABLES)
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> DataFrame:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+
+def test_measures_name_the_tables_that_must_be_recorded_for_them(ran: Ran) -> None:
+    usual = {"runs", *RunConfig().record}
+    frames = [m for m in every_measure() if isinstance(m, Frame) and not isinstance(m, Aggregate)]
+    assert len(frames) > 20
+    for found in frames:
+        tables = Noted(ran.plan.sparkSession)
+        found(ran.plan, tables, **{name: ["sub"] for name in found.needed})
+        assert tables.asked - usual == set(found.tables) - usual, found.name
 
 
 def test_variants_are_compared_at_the_same_point_of_the_axis(spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ from shoal.pipeline.measure.compute import (
     to_rows,
     write_values,
 )
-from shoal.pipeline.measure.registry import Question
+from shoal.pipeline.measure.registry import Question, find_measure
 from shoal.pipeline.paper import Paper
 from shoal.pipeline.plan.experiment import Experiment, PlannedRun, Tier, plan, plan_frame
 from shoal.pipeline.plan.experiment import write_plan as keep_plan
@@ -33,7 +33,7 @@ from shoal.pipeline.report.page import Reproduced, write_report
 from shoal.pipeline.simulate.sweep import SweepOutcome, sweep
 from shoal.pipeline.spark.session import check_master, spark_session
 from shoal.pipeline.tables.dataframes import Tables
-from shoal.simulation import parse_config
+from shoal.simulation import RunConfig, parse_config
 
 USUAL: Final = ("delivery", "all_messages_per_event", "overhead", "misrouted", "settle_time")
 """The measures of an experiment that names none."""
@@ -76,6 +76,7 @@ def study(
     """Run an experiment into a folder; ``command`` is what the report says to run it again with."""
     measures = experiment.measures or USUAL
     units = tuple(check_defaults(name) for name in measures)
+    experiment = _recording(experiment, measures)
     planned = plan([experiment], tier, seeds)
     check_master(master)
     keep_plan(planned, out)
@@ -96,6 +97,22 @@ def study(
     result = Reproduced(paper, tier, (), samples, runs, swept, tuple(command))
     report = write_report([result], out)
     return Study(experiment.title, rows, measures, units, swept, report, out)
+
+
+def _recording(experiment: Experiment, measures: Sequence[str]) -> Experiment:
+    """The experiment with all tables recorded that its measures read."""
+    needed = {table for name in measures for table in find_measure(name).tables} - {"runs"}
+
+    def with_tables(configuration: Mapping[str, Any]) -> Mapping[str, Any]:
+        record = list(configuration.get("record", RunConfig().record))
+        missing = sorted(needed - set(record))
+        return {**configuration, "record": record + missing} if missing else configuration
+
+    variants = {
+        label: with_tables(override) if "record" in override else override
+        for label, override in experiment.variants.items()
+    }
+    return replace(experiment, base=with_tables(experiment.base), variants=variants)
 
 
 def _warnings(run: PlannedRun) -> list[str]:

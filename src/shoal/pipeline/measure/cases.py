@@ -27,13 +27,9 @@ Outcome: TypeAlias = "Value | Iterable[tuple[float, Value]]"
 
 
 class Case(Measure):
-    """A registered case; call it with a run. ``tables`` are those that it reads."""
+    """A registered case; call it with a run."""
 
     given = 1
-
-    def __init__(self, function: Callable[..., Outcome], unit: str, *tables: str) -> None:
-        super().__init__(function, unit)
-        self.tables = tables
 
 
 PLAN = "plan"

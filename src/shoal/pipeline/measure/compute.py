@@ -256,7 +256,7 @@ def _cases(plan: DataFrame, tables: _Kept, asked: Sequence[Question]) -> DataFra
     for question in asked:
         case = find_measure(question.measure)
         case.check(question.parameters)
-        for table in case.tables if isinstance(case, Case) else ():
+        for table in case.tables:
             needed.setdefault(table, set()).update(question.experiments)
         for experiment in question.experiments:
             wanted.setdefault(experiment, []).append(question)

@@ -51,7 +51,7 @@ def unaccounted_nodes() -> Column:
     return _percent("contacted") - _percent("matching") - _percent("in_vain")
 
 
-@measure(unit="%")
+@measure("routes", "reach", unit="%")
 def contacted_members(plan: DataFrame, tables: Tables) -> DataFrame:
     """Nodes contacted without the leaders of groups that an event does not match, on average."""
     runs = done(plan, tables)

@@ -72,7 +72,7 @@ def rec_on_head_per_rec() -> Column:
     return per_replacement(total(F.lit(1), (F.col("kind") == "rec") & from_head))
 
 
-@measure(unit="hash")
+@measure("messages", unit="hash")
 def message_set(plan: DataFrame, tables: Tables, kinds: Sequence[str]) -> DataFrame:
     """A number that is the same for the same messages, whatever their times and order."""
     what = ("kind", "source", "target", "content")
@@ -96,7 +96,7 @@ def _events(plan: DataFrame, tables: Tables) -> DataFrame:
     )
 
 
-@measure(unit="messages")
+@measure("messages", unit="messages")
 def event_link_repeats(plan: DataFrame, tables: Tables) -> DataFrame:
     """How often an event crosses a link it has crossed before, in either direction."""
     ends = F.least("source", "target").alias("a"), F.greatest("source", "target").alias("b")
@@ -105,7 +105,7 @@ def event_link_repeats(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, again.agg(F.sum("again").alias("value")))
 
 
-@measure(unit="messages")
+@measure("messages", unit="messages")
 def event_links_missed(plan: DataFrame, tables: Tables) -> DataFrame:
     """By how many transmissions events differ from one over each link of the tree."""
     event = ("run_id", "publisher", "sequence")
@@ -116,7 +116,7 @@ def event_links_missed(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, each.groupBy("run_id").agg(F.sum(off).alias("value")))
 
 
-@measure(unit="messages")
+@measure("messages", unit="messages")
 def repeated_subscriptions(plan: DataFrame, tables: Tables) -> DataFrame:
     """How often a filter is announced over a link, in a direction, where it already was."""
     rows = run_rows(plan, tables, "messages")
@@ -157,7 +157,7 @@ def _by_repair(plan: DataFrame, tables: Tables) -> DataFrame:
     return with_rows(spans, notes).where(during)
 
 
-@measure(unit="entries")
+@measure("notes", unit="entries")
 def restored_per_rec(plan: DataFrame, tables: Tables) -> DataFrame:
     """Table entries removed and put back within one reconfiguration, per reconfiguration."""
     came, went = F.col("what") == "entry added", F.col("what") == "entry removed"
@@ -172,7 +172,7 @@ def restored_per_rec(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, each.groupBy("run_id").agg(per_replacement(restored).alias("value")))
 
 
-@measure(unit="entries")
+@measure("notes", unit="entries")
 def entries_after_flush(plan: DataFrame, tables: Tables) -> DataFrame:
     """Entries that reach an end of the old link only after the FLUSH that should follow them."""
     place = ["run_id", "repair", "node"]
@@ -183,7 +183,7 @@ def entries_after_flush(plan: DataFrame, tables: Tables) -> DataFrame:
     return tidy(plan, late.agg(total(F.lit(1), F.col("time") > F.col("flushed")).alias("value")))
 
 
-@measure(unit="s")
+@measure("notes", unit="s")
 def latest_unsubscribing(plan: DataFrame, tables: Tables) -> DataFrame:
     """The longest time from a break to the start of its deferred unsubscriptions, in seconds."""
     begun = tables["notes"].where("what = 'unsubscribing' AND value RLIKE '^[0-9]+$'")

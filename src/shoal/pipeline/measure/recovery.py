@@ -38,7 +38,7 @@ def recovered_share() -> Column:
     return F.try_divide(F.coalesce(recovered, F.lit(0.0)), F.count("recovered"))
 
 
-@measure(unit="s")
+@measure("deliveries", unit="s")
 def recovery_delay(plan: DataFrame, tables: Tables, quantile: float = 0.5) -> DataFrame:
     """Seconds from the publication of recovered events to their delivery: a quantile."""
     published = tables["publications"].select(

@@ -34,8 +34,11 @@ class Measure:
     given = 2
     """Arguments of its function that are no parameters of the measure."""
 
-    def __init__(self, function: Callable[..., Any], unit: str) -> None:
+    def __init__(self, function: Callable[..., Any], unit: str, *tables: str) -> None:
         self.function = function
+        self.tables = tables
+        """Tables that it reads. One that is a DataFrame function names only those that a run does
+        not record unless told to."""
         self.name = function.__name__
         self.summary = (function.__doc__ or "").strip().partition("\n")[0]
         self.unit = unit
@@ -75,7 +78,7 @@ class Aggregate(Frame):
     given = 0
 
     def __init__(self, function: Callable[..., Column], unit: str, table: str) -> None:
-        super().__init__(function, unit)
+        super().__init__(function, unit, table)
         self.table = table
 
     def __call__(self, plan: DataFrame, tables: Tables, **parameters: Any) -> DataFrame:
@@ -105,9 +108,9 @@ def over(table: str, unit: str = "") -> Callable[[Callable[..., Column]], Aggreg
     return lambda function: Aggregate(function, unit, table)
 
 
-def measure(unit: str = "") -> Callable[[Callable[..., DataFrame]], Frame]:
+def measure(*tables: str, unit: str = "") -> Callable[[Callable[..., DataFrame]], Frame]:
     """Register a measure that is a DataFrame function of plan and tables."""
-    return lambda function: Frame(function, unit)
+    return lambda function: Frame(function, unit, *tables)
 
 
 def registered() -> list[Measure]:

@@ -15,9 +15,7 @@ from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure.registry import (
     CHANGING,
     EVER,
-    TIDY,
     Tables,
-    beside,
     between,
     done,
     measure,
@@ -60,15 +58,6 @@ def messages_per_rec(exclude: Sequence[str] = ()) -> Column:
 def overhead() -> Column:
     """Normalised overhead of a whole run."""
     return overhead_by("cost")
-
-
-@measure(unit="%")
-def improvement(plan: DataFrame, tables: Tables, over: str = "SM") -> DataFrame:
-    """By how many per cent a reconfiguration costs less than with another variant, seed by seed."""
-    costs, reference = cost_per_rec(plan, tables), F.col("variant") == over
-    paired = beside(costs.where(~reference), costs.where(reference), "reference")
-    value = 100 * (1 - F.try_divide(F.col("value"), F.col("reference")))
-    return paired.withColumn("value", value).select(*TIDY)
 
 
 @over("traffic", unit="messages")
