@@ -21,7 +21,8 @@ from shoal.pipeline.plan.experiment import (
     write_plan,
 )
 from shoal.pipeline.plan.experiment_file import load_experiment
-from shoal.simulation.config import parse_config, run_id
+from shoal.pipeline.study import recording
+from shoal.simulation.config import RunConfig, parse_config, run_id
 
 STRAWMAN = {"reconfiguration": {"name": "strawman"}}
 FORWARDING = {"routing": {"name": "event-forwarding"}}
@@ -289,3 +290,13 @@ def test_figures_of_a_paper_are_read_from_yaml(tmp_path: Path) -> None:
     path.write_text("[{name: '7.3', title: Scale, panels: [], say: It grows.}]")
     with pytest.raises(msgspec.ValidationError, match="say"):
         load_figures(path)
+
+
+def test_the_tables_that_measures_read_are_recorded() -> None:
+    variants: dict[str, dict[str, Any]] = {"a": {}, "b": {"record": ["publications", "links"]}}
+    experiment = Experiment("own", "Own", {}, variants)
+    found = recording(experiment, ["delivery", "recovery_delay", "nodes_up"])
+    assert found.base["record"] == [*RunConfig().record, "deliveries", "notes"]
+    assert found.variants["a"] == {}
+    assert found.variants["b"]["record"] == ["publications", "links", "deliveries", "notes"]
+    assert recording(experiment, ["delivery"]) == experiment

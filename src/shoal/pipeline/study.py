@@ -76,7 +76,7 @@ def study(
     """Run an experiment into a folder; ``command`` is what the report says to run it again with."""
     measures = experiment.measures or USUAL
     units = tuple(check_defaults(name) for name in measures)
-    experiment = _recording(experiment, measures)
+    experiment = recording(experiment, measures)
     planned = plan([experiment], tier, seeds)
     check_master(master)
     keep_plan(planned, out)
@@ -99,7 +99,7 @@ def study(
     return Study(experiment.title, rows, measures, units, swept, report, out)
 
 
-def _recording(experiment: Experiment, measures: Sequence[str]) -> Experiment:
+def recording(experiment: Experiment, measures: Sequence[str]) -> Experiment:
     """The experiment with all tables recorded that its measures read."""
     needed = {table for name in measures for table in find_measure(name).tables} - {"runs"}
 
