@@ -495,7 +495,7 @@ def test_a_client_that_moves_proves_nothing_to_an_address_that_a_peer_made_up(
             async with Broker(evil):
                 await until(lambda: len(one.status().links) == 1, "linked")
                 bus = await shoal.connect(one.address, token=TOKEN, reconnect=(0.02, 0.1))
-                await until(lambda: trap.address in bus._greeter.others, "it was told of evil")
+                await until(lambda: trap.address in bus.others, "it was told of evil")
                 await one.stop()
                 await until(lambda: trap.calls > 1, "it looked there, and again")
                 assert b"proof" not in trap.from_caller

@@ -58,7 +58,7 @@ def test_a_client_moves_to_a_broker_that_its_own_told_it_of(shape: str) -> None:
                     raw = {**network._settings, "name": name, **more}
                     network.brokers.append(await Broker(settings_from(raw)).start())
                 await network.settled()
-                await until(lambda: len(bus._greeter.others) == 2, "it has heard of the others")
+                await until(lambda: len(bus.others) == 2, "it has heard of the others")
                 await first.stop()
                 await until(lambda: bus.broker is not None and bus.broker.name != "0", "it moved")
                 await bus.publish(n=1)
@@ -91,7 +91,7 @@ def test_over_tls_it_moves_to_the_broker_of_that_name_alone(tmp_path: Path) -> N
             patience=1e6,
             reconnect=(0.02, 0.1),
         ) as bus:
-            await until(lambda: "attic" in bus._greeter.others.values(), "it has heard of it")
+            await until(lambda: "attic" in bus.others.values(), "it has heard of it")
             await kitchen.stop()
             await until(lambda: bus.broker is not None and bus.broker.name == "attic", "it moved")
             await bus.publish(n=1)

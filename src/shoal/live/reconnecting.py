@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -75,6 +76,11 @@ class Reconnecting:
         self.reconnects = 0
         self.broker: Known | None = None
         self._heart: asyncio.Task[None] | None = None
+
+    @property
+    def others(self) -> Mapping[str, str]:
+        """Names of further brokers, by address, as the last one told."""
+        return self._greeter.others
 
     async def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
