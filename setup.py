@@ -140,8 +140,8 @@ def extensions() -> list[object]:
     modules = mypycify([*COMPILED, "--config-file=mypyc.ini"], opt_level=level, debug_level="0")
     if os.name == "posix":
         for module in modules:
-            # Nobody reads warnings on generated C. One of them takes gcc three quarters of its time,
-            # also under -w, which prints none but looks for all the same.
+            # Nobody reads warnings on generated C. One of them takes gcc three quarters of its
+            # time, also under -w, which prints none but looks for all the same.
             module.extra_compile_args += ["-w", "-Wno-misleading-indentation"]
     return [*modules, *in_c]
 
