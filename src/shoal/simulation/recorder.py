@@ -33,6 +33,7 @@ class Kind:
         self.type: object = kind
         self.kind = kind.kind()
         self.is_event = self.kind == "event"
+        self.is_request = self.kind == "request"
         self.routine = kind.routine()
         self.involves = message.involves()
         # Types that do not override weight and size cost the same each time.
@@ -166,8 +167,9 @@ class Recorder:
         if count.plain:
             return count
         if self.observes:
-            targets = [t for place, t in enumerate(fan.targets) if place != skip]
-            self._observe(count, fan.source, tuple(targets), message)
+            for place, target in enumerate(fan.targets):
+                if place != skip:
+                    self._observe(count, fan.source, target, message)
         if not count.fixed:
             count.cost += copies * message.weight()
             count.bytes += copies * message.size()
@@ -199,7 +201,7 @@ class Recorder:
             self.close_bin()
         count.count += 1
         if self.observes:
-            self._observe(count, source, (target,), message)
+            self._observe(count, source, target, message)
         if count.last[target] is not count.bin:
             count.last[target] = count.bin
             count.nodes += 1
@@ -214,25 +216,29 @@ class Recorder:
             self.messages.append(row)
         return count
 
-    def _observe(
-        self, count: Kind, source: NodeId, targets: tuple[NodeId, ...], message: Message
-    ) -> None:
+    def _observe(self, count: Kind, source: NodeId, target: NodeId, message: Message) -> None:
         """Who has how much to do, and how far events go."""
         if self.keeps_loads and not count.routine:
-            self._sent[source] += len(targets)
-            if count.kind == "request":
-                self._requests[source] += len(targets)
-            for target in targets:
-                self._received[target] += 1
+            self._sent[source] += 1
+            self._received[target] += 1
+            if count.is_request:
+                self._requests[source] += 1
         if self.keeps_reach and count.is_event:
-            event = message.events()[0]
-            record = self.published[event.publisher][event.sequence]
-            record.copies += len(targets)
+            record = self._record_of(message)
+            record.copies += 1
             if not record.contacted:
                 record.contacted = bytearray(self.nodes)
-            contacted = record.contacted
-            for target in targets:
-                contacted[target] = 1
+            record.contacted[target] = 1
+
+    def _record_of(self, message: Message) -> PublicationRecord:
+        """The publication of a message's event, kept at hand: the next mostly has the same."""
+        event = message.events()[0]
+        record = self._publication
+        if record is None or event is not self._event:
+            record = self.published[event.publisher][event.sequence]
+            self._event = event
+            self._publication = record
+        return record
 
     def _close_loads(self) -> None:
         """Write down what each node that is up has sent and received, if anybody has."""
@@ -284,15 +290,10 @@ class Recorder:
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
         """Misrouted: over how many of the channels, at this instant, nobody wants the event."""
-        event = message.events()[0]
-        if event is not self._event:  # an event mostly goes to several neighbours at once
-            self._event = event
-            self._publication = self.published[event.publisher][event.sequence]
-        publication = self._publication
-        assert publication is not None
+        publication = self._record_of(message)
         if publication.version != oracle.version:
             publication.version = oracle.version
-            publication.wanted = self._wanted(oracle, event)
+            publication.wanted = self._wanted(oracle, message.events()[0])
         oracle.forest.refresh()
         wanted = publication.wanted
         beyond = oracle.forest.links[fan.source]

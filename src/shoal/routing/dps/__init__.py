@@ -1,7 +1,7 @@
 """DPS, the self-organising semantic overlay of Anceaume et al. (ICDCS 2006), one file per concern.
 
 * :mod:`~.labels`: what a group's members have in common, and which precedes which (section 3).
-* :mod:`~.views`: groupview, predview, succviews (section 4).
+* :mod:`~.views`, :mod:`~.states`: groupview, predview, succviews (section 4).
 * :mod:`~.trees`: one tree per attribute, its owner, contact points (sections 3 and 4.1).
 * :mod:`~.searches`: what subscriptions and groups look for, and the requests sent for them.
 * :mod:`~.traversal`, :mod:`~.creation`: FIND_GROUP, SUBSCRIBE_TO, CREATE_GROUP (section 4.1).

@@ -51,23 +51,22 @@ class Creations:
         group.creations[text] = creation = Creation(wanted, origin, takes, timer)
         creation.asked = {rival.label.text: 1 for rival in rivals}
         for rival in rivals:  # this node itself, if it leads one, answers at once
-            self.node.send(
-                rival.leader,
-                Cede(attribute, rival.label.text, text, group.text, self.node.host.contact()),
-            )
+            asked = Cede(attribute, rival.label.text, text, group.text, self.node.host.contact())
+            self.node.send(rival.leader, asked)
         if not rivals:
             self._create(group, text)
 
     def on_cede(self, sender: NodeId, message: Cede) -> None:
         """Cede the successors that a new label includes, and ask deeper groups to cede theirs."""
         node = self.node
-        group = node.groups.get((message.attribute, message.at))
-        wanted = label(message.attribute, message.text)
+        attribute, text = message.attribute, message.text
+        group = node.groups.get((attribute, message.at))
+        wanted = label(attribute, text)
         ceded: list[Successor] = []
         others: list[Successor] = []
         if group is not None and node.leads(group):
             if group.may_get(wanted):
-                group.requests.setdefault(message.text, []).append(message)
+                group.requests.setdefault(text, []).append(message)
                 return
             ceded = group.below(wanted)[:ADOPTED]
             for one in ceded:
@@ -76,23 +75,14 @@ class Creations:
             for one in group.successors.values():
                 if one.deep and one.label.overlaps(wanted) and len(others) < ADOPTED:
                     others.append(one)
-                    node.send(
-                        one.leader,
-                        Cede(
-                            *(message.attribute, one.label.text, message.text),
-                            *(message.above, message.origin),
-                        ),
-                    )
+                    asked = Cede(attribute, one.label.text, text, message.above, message.origin)
+                    node.send(one.leader, asked)
             if ceded:
                 node.leadership.changed(group, (), tuple(one.label.text for one in ceded))
-        node.send(
-            message.origin,
-            Ceded(
-                *(message.attribute, message.above, message.text, message.at),
-                tuple(one.branch() for one in ceded),
-                tuple(one.label.text for one in others),
-            ),
-        )
+        branches = tuple(one.branch() for one in ceded)
+        names = tuple(one.label.text for one in others)
+        above, at = message.above, message.at
+        node.send(message.origin, Ceded(attribute, above, text, at, branches, names))
 
     def on_ceded(self, sender: NodeId, message: Ceded) -> None:
         """A group has answered; when all have, the new group is created."""
@@ -121,7 +111,7 @@ class Creations:
         creation.sent = True
         mine = tuple(one.branch() for one in group.below(creation.label)[:ADOPTED])
         creation.adopted = tuple(branch.text for branch in mine)
-        view = self.node.view_below(group)
+        view = self.node.states.view_below(group)
         attribute = group.label.attribute
         adopted = (*mine, *creation.ceded)
         self.node.send(creation.origin, CreateGroup(attribute, text, view, adopted))
@@ -179,12 +169,10 @@ class Creations:
             for branch in message.adopted:
                 self.node.leadership.adopt_branch(group, branch)
             self.node.add_group(group)
-        self.node.send(
-            above.contact,
-            Created(message.attribute, above.text, message.text, host.contact(), accepted),
-        )
+        created = Created(message.attribute, above.text, message.text, host.contact(), accepted)
+        self.node.send(above.contact, created)
         if accepted:
-            view = self.node.view_below(self.node.groups[key])
+            view = self.node.states.view_below(self.node.groups[key])
             for branch in message.adopted:
                 self.node.send(branch.leader, Adopted(message.attribute, branch.text, view))
         elif led is not None and self.node.leads(led):

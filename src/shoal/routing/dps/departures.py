@@ -7,15 +7,15 @@ confirmed it goes on leading, so nothing is lost meanwhile.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from shoal.routing.dps.messages import Gone, Handover, Leave, Left
+from shoal.routing.dps.messages import Adopted, Gone, Handover, Leave, Left
 from shoal.routing.dps.views import Group
 
 if TYPE_CHECKING:
     from shoal.routing.dps.dps import Dps
     from shoal.stack.host import NodeId
-    from shoal.stack.message import Contact
 
 
 class Departures:
@@ -59,16 +59,13 @@ class Departures:
         attribute, text = group.label.attribute, group.text
         if group.members:
             able = group.coleaders or tuple(m.contact for m in group.members.values())
-            heir = min(able, key=_number)
+            heir = min(able, key=attrgetter("node"))
             self.node.leadership.sync(group, (), (), (), (), (heir,))
             node.send(heir, Handover(attribute, text, group.term))
         elif group.predview and not group.creations:
             branches = tuple(s.branch() for s in group.successors.values())
-            above = group.predview[0]
-            node.send(
-                above.contact,
-                Left(*(attribute, above.text, text), node.host.contact(), True, branches),
-            )
+            above, here = group.predview[0], node.host.contact()
+            node.send(above.contact, Left(attribute, above.text, text, here, True, branches))
         return (attribute, text) not in node.groups  # at once, if this node leads that one, too
 
     def on_handover(self, sender: NodeId, message: Handover) -> None:
@@ -86,11 +83,11 @@ class Departures:
         known = group.successors.get(message.text)
         if known is not None and known.leader.node == sender:
             del group.successors[message.text]
-            view = node.view_below(group)
+            view = node.states.view_below(group)
             for branch in message.branches:
                 if message.dissolved and branch.text not in group.successors:
                     self.node.leadership.adopt_branch(group, branch)
-                    node.adopt(group, branch, view)
+                    node.send(branch.leader, Adopted(message.attribute, branch.text, view))
             self.node.leadership.changed(group, message.branches, (message.text,))
         if message.dissolved:
             node.send(message.origin, Gone(message.attribute, message.text))
@@ -104,7 +101,3 @@ class Departures:
             self.node.healing.report(group)  # wanted again meanwhile
         else:
             self.node.remove_group(group)
-
-
-def _number(contact: Contact) -> int:
-    return contact.node

@@ -20,12 +20,13 @@ from shoal.routing.dps.epidemic import Epidemic
 from shoal.routing.dps.healing import Healing
 from shoal.routing.dps.labels import ROOT, Label, LabelError, exact, labels_of, trees_of
 from shoal.routing.dps.leadership import Leadership
-from shoal.routing.dps.messages import Adopted, Branch, Leader, Pointer, Root, State
+from shoal.routing.dps.messages import Pointer, Root
 from shoal.routing.dps.promises import broken_promise, described, json
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.searches import Searches
+from shoal.routing.dps.states import EpidemicStates, States
 from shoal.routing.dps.traversal import Traversal
-from shoal.routing.dps.trees import Trees, later
+from shoal.routing.dps.trees import Trees
 from shoal.routing.seen import Seen
 from shoal.routing.table import SubscriptionTable
 from shoal.stack.host import LOCAL, Host, NodeId, Timer
@@ -84,6 +85,7 @@ class Dps(Routing):
         self.shown = Seen()
         """Events that the recovery above has been shown."""
         self.choosing = Choosing(host, parameters.attribute)
+        self.states: States = EpidemicStates(self) if self.epidemic else States(self)
         self.trees = Trees(self)
         self.searches = Searches(self)
         self.traversal = Traversal(self)
@@ -367,109 +369,6 @@ class Dps(Routing):
     def staff(self, group: Group) -> int:
         """Co-leaders that a group should have; each node of an epidemic root needs views."""
         return self.groupview if self.epidemic and group.is_root() else self.coleaders
-
-    # Views
-
-    def state(self, group: Group) -> State:
-        """A group as a regular member knows it: leader and co-leaders."""
-        sent = group.sent_state
-        if (
-            sent is None
-            or sent.coleaders is not group.coleaders
-            or sent.leader is not group.leader
-            or sent.term != group.term
-        ):
-            attribute, text = group.label.attribute, group.text
-            sent = State(attribute, text, group.term, group.leader, group.coleaders)
-            group.sent_state = sent
-        return sent
-
-    def epidemic_state(self, group: Group) -> State:
-        """A group as a member in epidemic communication knows it: partial views."""
-        if self.leads(group):
-            self._sample_known(group)
-        here = self.host.contact()
-        members = (here, *group.known)[: self.groupview + 1]
-        branches = tuple([s.branch() for s in group.successors.values()])
-        attribute, text, term = group.label.attribute, group.label.text, group.term
-        return State(
-            attribute, text, term, group.leader, group.coleaders, members, group.predview, branches
-        )
-
-    def _sample_known(self, group: Group) -> None:
-        """A leader's partial view: a random part of all members."""
-        members = list(group.members.values())
-        size = len(members)
-        if size <= self.groupview:
-            group.known = tuple([member.contact for member in members])
-            return
-        bits = self.draw()
-        chosen: dict[NodeId, Contact] = {}
-        step = 0
-        while len(chosen) < self.groupview and step < 4 * self.groupview:
-            one = members[bits % size].contact
-            chosen[one.node] = one
-            bits = bits // size if bits >= size else self.draw()
-            step += 1
-        group.known = tuple(chosen.values())
-
-    def adopt_state(self, group: Group, state: State) -> None:
-        """A group as its leader, or another member, knows it."""
-        if state is group.adopted_state and state.coleaders is group.coleaders:
-            return  # mostly nothing has changed
-        group.adopted_state = None if self.epidemic else state
-        here = self.host.node
-        if later(state.term, group.term):
-            group.term = state.term
-        group.coleaders = state.coleaders
-        if not self.epidemic and all(contact.node != here for contact in state.coleaders):
-            group.members.clear()  # views are for leaders and co-leaders
-            group.successors.clear()
-            group.predview = ()
-        if self.epidemic:
-            known = [c for c in state.members if c.node != here]
-            group.known = tuple(known[: self.groupview])
-            group.predview = state.predview
-            texts = {branch.text for branch in state.branches}
-            for branch in state.branches:
-                self.leadership.adopt_branch(group, branch)
-            for text in [t for t in group.successors if t not in texts]:
-                del group.successors[text]
-
-    def view_below(self, group: Group) -> tuple[Pointer, ...]:
-        """The predview of a group's successors: this group first, then its own predview.
-
-        Above a root there is none; its co-leaders follow, to be told if the owner is silent.
-        """
-        mine: tuple[Pointer, ...] = (Pointer(group.text, self.host.contact()),)
-        if self.epidemic:
-            mine += tuple(Pointer(group.text, c) for c in group.known[: self.next_level - 1])
-        elif group.is_root():
-            mine += tuple(Pointer(group.text, c) for c in group.coleaders)
-        return (*mine, *group.predview)[: self.view]
-
-    def succview_of(self, group: Group) -> tuple[Pointer, ...]:
-        """The succview that leads into a group: its leader, or members, then the next level."""
-        here = self.host.contact()
-        view: list[Pointer] = [Pointer(group.text, here)]
-        if self.epidemic:
-            self._sample_known(group)
-            view += [Pointer(group.text, c) for c in group.known]
-        for successor in group.successors.values():
-            if len(view) >= self.view:
-                break
-            view.append(Pointer(successor.label.text, successor.leader))
-        return tuple(view[: self.view])
-
-    def adopt(self, group: Group, branch: Branch, view: tuple[Pointer, ...]) -> None:
-        """Tell a group that this one is its predecessor now."""
-        self.send(branch.leader, Adopted(group.label.attribute, branch.text, view))
-
-    def leader_message(self, group: Group) -> Leader:
-        """A group's leader, as it is announced to others."""
-        return Leader(
-            *(group.label.attribute, group.text, group.term), *(group.leader, group.coleaders)
-        )
 
     # The world
 

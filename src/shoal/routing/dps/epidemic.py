@@ -50,10 +50,9 @@ class Epidemic(Publishing):
         elif group is None:
             self.node.offer(message.event, message.hops)
         else:
-            self._infect(
-                *(group, message.event, message.came, message.direction),
-                *(message.hops, message.rounds, False),
-            )
+            came, direction = message.came, message.direction
+            hops, rounds = message.hops, message.rounds
+            self._infect(group, message.event, came, direction, hops, rounds, False)
 
     def _infect(
         self,

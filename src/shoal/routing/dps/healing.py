@@ -106,7 +106,7 @@ class Healing:
             group.rounds = 0
             node.searches.place(group, None)
         self.reports.setdefault(key, (above.contact.node, node.host.now()))
-        branch = Branch(group.text, group.term, group.leader, node.succview_of(group))
+        branch = Branch(group.text, group.term, group.leader, node.states.succview_of(group))
         node.send(above.contact, Report(group.label.attribute, above.text, branch))
 
     def check(self) -> None:
@@ -149,7 +149,7 @@ class Healing:
             if group is None:
                 denied.append(State(one.attribute, one.text, 0, node.host.contact(), ()))
             elif not node.leads(group):
-                denied.append(node.state(group))
+                denied.append(group.state())
                 self.doubt(group)
             else:
                 member = group.members.get(sender)
@@ -160,7 +160,7 @@ class Healing:
                 else:
                     member.heard = now
                     member.subscribed = one.subscribed
-                states.append(node.epidemic_state(group) if node.epidemic else node.state(group))
+                states.append(node.states.state(group))
         node.send(message.sender, BeatAnswer(tuple(states), tuple(denied)))
 
     def on_beat_answer(self, sender: NodeId, message: BeatAnswer) -> None:
@@ -171,7 +171,7 @@ class Healing:
             group = node.group(state.attribute, state.text)
             if group is not None and group.leader.node == sender == state.leader.node:
                 group.suspects.clear()
-                node.adopt_state(group, state)
+                node.states.adopt(group, state)
         for state in message.denied:
             group = node.group(state.attribute, state.text)
             if group is None or group.leader.node != sender or node.leads(group):
@@ -227,7 +227,7 @@ class Healing:
                 known.term = branch.term
         for pointer in branch.pointers:
             self.node.leadership.recruit(group, pointer.contact)
-        view = node.view_below(group)
+        view = node.states.view_below(group)
         node.send(branch.leader, ReportAnswer(message.attribute, branch.text, True, view, move))
 
     def ceded(self, group: Group, text: str, now: float) -> bool:

@@ -14,6 +14,7 @@ nodes whose requests or reports reach the root. They are its co-leaders, and get
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from shoal.routing.dps.labels import ROOT, LabelError, label
@@ -42,7 +43,7 @@ class Leadership:
         if not able:
             self._rejoin(group)
             return
-        lowest = min(able, key=_number)
+        lowest = min(able, key=attrgetter("node"))
         if lowest.node == self.node.host.node:
             self.take_over(group)
         else:
@@ -108,14 +109,13 @@ class Leadership:
             return
         group.members[contact.node] = Member(contact, node.host.now(), False)
         promoted = self.promote(group)
-        state = node.epidemic_state(group) if node.epidemic else node.state(group)
-        node.send(contact, SubscribeTo(state))
+        node.send(contact, SubscribeTo(node.states.state(group)))
         self.sync(group, (contact,), (), (), (), promoted)
 
     def announce(self, group: Group) -> None:
         """Tell the group and the adjacent ones who leads it."""
         node = self.node
-        message = node.leader_message(group)
+        message = group.leadership()
         told: dict[NodeId, Contact] = {n: m.contact for n, m in group.members.items()}
         for successor in group.successors.values():
             told[successor.leader.node] = successor.leader
@@ -140,7 +140,7 @@ class Leadership:
                 if wins:
                     self.merge_into(group, message.leader, message.term)
                 elif sender == message.leader.node:
-                    node.send(message.leader, node.leader_message(group))
+                    node.send(message.leader, group.leadership())
             elif wins or message.leader.node == group.leader.node:
                 group.leader = message.leader
                 group.term = message.term
@@ -292,7 +292,3 @@ class Leadership:
             del near[bits % len(near)]
             bits //= 8
         return (*near, *[p for p in new if p.text != text])[:size]
-
-
-def _number(contact: Contact) -> int:
-    return contact.node

@@ -111,13 +111,8 @@ class Publishing:
             self._handle(group, message)
 
     def _redirect(self, message: Publish, at: str, to: Contact) -> None:
-        self.node.send(
-            to,
-            Publish(
-                *(message.event, message.attribute, at),
-                *(message.came, message.direction, message.hops + 1),
-            ),
-        )
+        event, attribute, hops = message.event, message.attribute, message.hops + 1
+        self.node.send(to, Publish(event, attribute, at, message.came, message.direction, hops))
 
     def _handle(self, group: Group, message: Publish) -> None:
         """Test the label, and pass the event on upwards, inside and downwards."""

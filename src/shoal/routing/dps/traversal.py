@@ -63,21 +63,16 @@ class Traversal:
 
     def _forward(self, message: FindGroup, at: str, to: Contact, down: bool) -> None:
         make = PlaceGroup if message.term else FindGroup
-        self.node.send(
-            to,
-            make(
-                *(message.attribute, at, message.text, message.origin),
-                *(message.term, message.hops + 1),
-                down,
-            ),
-        )
+        attribute, text, origin = message.attribute, message.text, message.origin
+        passed = make(attribute, at, text, origin, message.term, message.hops + 1, down)
+        self.node.send(to, passed)
 
     def _serve(self, group: Group, message: FindGroup, wanted: Label) -> bool:
         """A member acts on its own views, in epidemic communication; False if the leader must."""
         if wanted.text == group.text:
             if message.term or message.origin.node == self.node.host.node:
                 return False
-            self.node.send(message.origin, SubscribeTo(self.node.epidemic_state(group)))
+            self.node.send(message.origin, SubscribeTo(self.node.states.state(group)))
             self.node.publishing.gossip_change(group, (message.origin,), (), (), 0)
             return True
         if not self._on_the_way(group, message, wanted):
@@ -170,7 +165,7 @@ class Traversal:
             node.send(origin, Placed(message.attribute, group.text, group.predview))
             node.leadership.merge_into(group, origin, message.term)
         else:
-            node.send(origin, node.leader_message(group))
+            node.send(origin, group.leadership())
 
     # SUBSCRIBE_TO
 
@@ -179,12 +174,11 @@ class Traversal:
         node = self.node
         group.members[origin.node] = Member(origin, node.host.now(), True)
         promoted = node.leadership.promote(group)
+        node.send(origin, SubscribeTo(node.states.state(group)))
         if node.epidemic:
-            node.send(origin, SubscribeTo(node.epidemic_state(group)))
             node.publishing.gossip_change(group, (origin,), (), (), 0)
-            return
-        node.send(origin, SubscribeTo(node.state(group)))
-        node.leadership.sync(group, (origin,), (), (), (), promoted)
+        else:
+            node.leadership.sync(group, (origin,), (), (), (), promoted)
 
     def on_subscribe_to(self, sender: NodeId, message: SubscribeTo) -> None:
         """Join the group that this node asked for, or the staff of a root, unasked."""
@@ -197,7 +191,7 @@ class Traversal:
             return
         group = Group(label(state.attribute, state.text), state.leader, state.term)
         self.node.add_group(group)
-        self.node.adopt_state(group, state)
+        self.node.states.adopt(group, state)
 
     # The place of a whole group
 
@@ -215,9 +209,8 @@ class Traversal:
             self.node.leadership.recruit(group, message.origin)
         else:
             known.heard = now
-        self.node.send(
-            message.origin, Placed(message.attribute, wanted.text, self.node.view_below(group))
-        )
+        below = self.node.states.view_below(group)
+        self.node.send(message.origin, Placed(message.attribute, wanted.text, below))
 
     def on_placed(self, sender: NodeId, message: Placed) -> None:
         """Set the predecessor of a group that this node leads, and leave the one before."""
@@ -235,13 +228,7 @@ class Traversal:
         if before is None or before.text != above.text:
             node.leadership.changed(group, (), ())
             if before is not None:
-                node.send(
-                    before.contact,
-                    Left(
-                        *(message.attribute, before.text, group.text),
-                        node.host.contact(),
-                        False,
-                        (),
-                    ),
-                )
+                here, attribute = node.host.contact(), message.attribute
+                left = Left(attribute, before.text, group.text, here, False, ())
+                node.send(before.contact, left)
             node.healing.report(group)

@@ -210,7 +210,7 @@ class Trees:
             if not mine and better(root.term, root.owner.node, owned.term, node.host.node):
                 self.ask(root)
             elif not mine:
-                node.send(root.owner, node.leader_message(owned))
+                node.send(root.owner, owned.leadership())
             return
         if mine:
             return  # of an earlier life
@@ -254,7 +254,7 @@ class Trees:
         owned = self.node.owned.get(message.attribute)
         known = self.roots.get(message.attribute)
         if owned is not None:
-            self.node.send(message.origin, self.node.leader_message(owned))
+            self.node.send(message.origin, owned.leadership())
         elif known is not None:
             self.node.send(message.origin, Owner(known))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.routing.dps.labels import ROOT, Label, label
-from shoal.routing.dps.messages import Branch, Membership, Pointer
+from shoal.routing.dps.messages import Branch, Leader, Membership, Pointer, State
 
 if TYPE_CHECKING:
     from shoal.content import Content, Event, Filter
-    from shoal.routing.dps.messages import Cede, FindGroup, Publish, State
+    from shoal.routing.dps.messages import Cede, FindGroup, Publish
     from shoal.stack.host import NodeId, Timer
     from shoal.stack.message import Contact
 
@@ -139,6 +139,25 @@ class Group:
             said = Membership(self.label.attribute, self.label.text, subscribed)
             self._membership = said
         return said
+
+    def state(self) -> State:
+        """The group as a regular member knows it: leader and co-leaders."""
+        sent = self.sent_state
+        if (
+            sent is None
+            or sent.coleaders is not self.coleaders
+            or sent.leader is not self.leader
+            or sent.term != self.term
+        ):
+            attribute, text = self.label.attribute, self.label.text
+            sent = State(attribute, text, self.term, self.leader, self.coleaders)
+            self.sent_state = sent
+        return sent
+
+    def leadership(self) -> Leader:
+        """The group's leader, as it is announced to others."""
+        attribute, text = self.label.attribute, self.label.text
+        return Leader(attribute, text, self.term, self.leader, self.coleaders)
 
     @property
     def text(self) -> str:
