@@ -9,17 +9,16 @@ Contacted are the members of groups that match, and the leaders of those that do
 predecessor does.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-SUBSCRIPTIONS, EVENTS, WORDS, LENGTH = 10_000, 1_000, 500, 6
+from shoal.simulation.contents import dictionary_word, word
+
+SUBSCRIPTIONS, EVENTS, WORDS = 10_000, 1_000, 500
 PRINTED = (2.37, 13.56, 11.19)
-EVEN = np.full(26, 1 / 26)
-ENGLISH = np.array(  # letters from a to z, in percent of a text
-    (
-        *(8.2, 1.5, 2.8, 4.3, 12.7, 2.2, 2.0, 6.1, 7.0, 0.15, 0.77, 4.0, 2.4),
-        *(6.7, 7.5, 1.9, 0.1, 6.0, 6.3, 9.1, 2.8, 0.98, 2.4, 0.15, 2.0, 0.07),
-    )
-)
+Spelling = Callable[[int], str] | None
+"""The word of a number; None if other texts match anything."""
 
 
 def zipf(chance: np.random.Generator, size: int, exponent: float, count: int) -> np.ndarray:
@@ -30,7 +29,7 @@ def zipf(chance: np.random.Generator, size: int, exponent: float, count: int) ->
 
 
 def reading(
-    domain: int, exponent: float, letters: np.ndarray | None, selective: bool, seed: int
+    domain: int, exponent: float, spell: Spelling, selective: bool, seed: int
 ) -> tuple[float, float, float]:
     """Matching, contacted and false positives in percent of the nodes."""
     chance = np.random.default_rng(seed)
@@ -41,16 +40,15 @@ def reading(
     half = domain // 20
     middle = np.clip(value, half, domain - half)  # a range is moved inside the domain
     low, high = middle - half, middle + half - 1
-    common = EVEN if letters is None else letters / letters.sum()
-    spelling = chance.choice(26, (WORDS, LENGTH), p=common)
-    letter = spelling[text, chance.integers(LENGTH, size=count)]
-    spelt = np.zeros((WORDS, 26), bool)
-    spelt[np.repeat(np.arange(WORDS), LENGTH), spelling.ravel()] = True
+    spellings = [(spell or word)(number) for number in range(WORDS)]
+    draws = zip(text, chance.random(count), strict=True)
+    letter = np.array([ord(spellings[n][int(u * len(spellings[n]))]) - ord("a") for n, u in draws])
+    spelt = np.array([[chr(ord("a") + n) in one for n in range(26)] for one in spellings])
 
     event_number = chance.integers(domain, size=EVENTS)
     event_text = chance.integers(WORDS, size=EVENTS)
     share_number = np.where(equal[0], 1 / domain, 0.1)
-    share_letter = np.ones(count) if letters is None else spelt.mean(axis=0)[letter]
+    share_letter = np.ones(count) if spell is None else spelt.mean(axis=0)[letter]
     share_text = np.where(equal[1], 1 / WORDS, share_letter)
     by_number = share_number <= share_text if selective else chance.random(count) < 0.5
 
@@ -62,21 +60,21 @@ def reading(
     words, spoken = np.unique(text[~by_number & equal[1]], return_counts=True)
     used, readers = np.unique(letter[~by_number & ~equal[1]], return_counts=True)
     below = np.array(
-        [next((u for u in used if letters is not None and spelt[w, u]), -1) for w in words]
+        [next((u for u in used if spell is not None and spelt[w, u]), -1) for w in words]
     )
     for n, w in zip(event_number, event_text, strict=True):
         hit = np.where(equal[0], value == n, (low <= n) & (n <= high))
-        hit &= np.where(equal[1], text == w, True if letters is None else spelt[w, letter])
+        hit &= np.where(equal[1], text == w, True if spell is None else spelt[w, letter])
         matching += hit.sum()
         inside = (ranges <= n) & (n < ranges + 2 * half)
         contacted += members[inside].sum() + (~inside).sum()
         same = numbers == n
         visited = (above == -domain) | ((above <= n) & (n < above + 2 * half))
         contacted += held[same].sum() + (visited & ~same).sum()
-        spelled = np.ones(len(used), bool) if letters is None else spelt[w, used]
+        spelled = np.ones(len(used), bool) if spell is None else spelt[w, used]
         contacted += readers[spelled].sum() + (~spelled).sum()
         same = words == w
-        visited = (below == -1) | (True if letters is None else spelt[w, below])
+        visited = (below == -1) | (True if spell is None else spelt[w, below])
         contacted += spoken[same].sum() + (visited & ~same).sum()
     wanted = 100 * matching / EVENTS / count
     seen = 100 * contacted / EVENTS / count
@@ -87,11 +85,15 @@ def main() -> None:
     """Print a table, means of three seeds."""
     print("| reading | matching % | contacted % | false positives % |\n|---|---|---|---|")
     print("| as printed | " + " | ".join(f"{one:.2f}" for one in PRINTED) + " |")
-    texts = (("a letter", EVEN), ("a letter, as common as in English", ENGLISH), ("anything", None))
+    texts: tuple[tuple[str, Spelling], ...] = (
+        ("a letter", word),
+        ("a letter, as common as in English", dictionary_word),
+        ("anything", None),
+    )
     for domain, exponent in ((500, 1.5), (1000, 1.0)):
-        for words, letters in texts:
+        for words, spell in texts:
             for selective in (False, True):
-                rows = [reading(domain, exponent, letters, selective, seed) for seed in range(3)]
+                rows = [reading(domain, exponent, spell, selective, seed) for seed in range(3)]
                 joined = "most selective" if selective else "any"
                 name = f"{domain} values, zipf {exponent}, other texts: {words}, joined: {joined}"
                 means = np.mean(rows, axis=0)
