@@ -85,7 +85,7 @@ def configuration(name: str) -> dict[str, Any]:
         "record": scenario.get("record", RECORDED),
         "data_plane": "arrays",
     }
-    return merge(merge(costa_scenarios.STATIC, changes), publishing(scenario["seconds"]))
+    return merge(costa_scenarios.STATIC, changes, publishing(scenario["seconds"]))
 
 
 def timed(name: str) -> dict[str, float]:

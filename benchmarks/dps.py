@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shoal.experiments.dps_steps import FOUR, LISTED, merged
+from shoal.experiments.dps_scenarios import FOUR, LISTED
+from shoal.pipeline.plan.experiment import merge
 from shoal.simulation import parse_config, simulate
 
 SPEED: Mapping[str, Any] = {"record": ["traffic"]}
@@ -22,7 +23,7 @@ SPEED: Mapping[str, Any] = {"record": ["traffic"]}
 
 def measured(*parts: Mapping[str, Any]) -> tuple[float, float, Any]:
     """Seconds of CPU that a run takes, messages per such second, and the run."""
-    config = parse_config(merged(*parts))
+    config = parse_config(merge(*parts))
     start = time.process_time()
     result = simulate(config)
     seconds = time.process_time() - start
@@ -39,7 +40,7 @@ def in_vain(result: Any) -> float:
 def run(quick: bool = False) -> Iterator[dict[str, float]]:
     """Measure, yielding numbers as they are known."""
     steps, large = (700.0, 2000) if quick else (3100.0, 10_000)
-    load = merged(LISTED["load"].base, {"duration": steps}, SPEED)
+    load = merge(LISTED["load"].base, {"duration": steps}, SPEED)
     measured(load, FOUR["root leader"], {"nodes": 50, "duration": 300.0})  # loads and compiles
     speeds = {}
     for name in ("root leader", "root epidemic"):

@@ -23,7 +23,7 @@ SHORT = {"nodes": 600, "duration": 5400.0, "topology": {"churn": {"until": 4800.
 @cache
 def recorded(instance: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     overlay = {**CLOSELY.variants["RMG"]["overlay"], "instance": instance, **more}
-    raw = merge(merge(CLOSELY.base, SHORT), {"seed": 3, "overlay": overlay})
+    raw = merge(CLOSELY.base, SHORT, {"seed": 3, "overlay": overlay})
     return raw, simulate(parse_config(raw)).tables["notes"].to_pylist()
 
 

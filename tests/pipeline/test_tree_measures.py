@@ -25,7 +25,7 @@ EXAMPLES = {experiment.name: experiment for experiment in (*DHTREE.values(), *P2
 
 
 def run_of(experiment: Experiment, variant: str, more: Mapping[str, Any] | None = None) -> Run:
-    raw = merge(merge(experiment.base, experiment.variants[variant]), more or {})
+    raw = merge(experiment.base, experiment.variants[variant], more or {})
     config = parse_config(raw)
     tables = simulate(config).tables
     rows = {name: table.to_pylist() for name, table in tables.items()}

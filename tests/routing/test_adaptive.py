@@ -146,7 +146,7 @@ def test_what_comes_by_many_links_is_not_followed() -> None:
 
 def test_it_comes_near_its_target_in_a_network_it_was_not_told_about() -> None:
     network = {"nodes": 100, "routing": {"name": "adaptive"}, "record": ["publications", "traffic"]}
-    raw = merge(merge(STATIC, network), publishing(20.0))
+    raw = merge(STATIC, network, publishing(20.0))
     simulation = Simulation(parse_config(raw))
     simulation.run()
     columns = simulation.recorder.columns["publications"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.experiments.dps_scenarios import EXPERIMENTS
-from shoal.experiments.dps_steps import LISTED
 from shoal.pipeline.judge.claims import Claim, load_claims
 from shoal.pipeline.judge.readings import Place, with_readings
 from shoal.pipeline.paper import Paper, load_figures
@@ -31,7 +30,7 @@ def _read(claim: Claim) -> Claim:
 
 LABELS = {
     name: "epidemic communication, k as given"
-    for name in LISTED["crashes-0.1"].variants
+    for name in EXPERIMENTS["crashes-0.1"].variants
     if "k=" in name
 } | {
     "root leader": "traversal from the root, leaders act for their groups",
@@ -48,7 +47,7 @@ PAPER = Paper(
         "A Semantic Overlay for Self-* Peer-to-Peer Publish/Subscribe. "
         "26th International Conference on Distributed Computing Systems, 2006."
     ),
-    experiments=EXPERIMENTS,
+    experiments=tuple(EXPERIMENTS.values()),
     claims=tuple(map(_read, load_claims(Path(__file__).with_name("dps.claims.yaml")))),
     figures=load_figures(Path(__file__).with_name("dps.figures.yaml")),
     variants=LABELS,

@@ -13,29 +13,15 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from shoal.experiments.adaptive import MESH, POSITIONS, recorded_files
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.measure.recovery import DIGESTS
 from shoal.pipeline.paper import Figure, Panel, Paper, load_experiments
-from shoal.pipeline.plan.experiment import Experiment, merge
+from shoal.pipeline.plan.experiment import Experiment
 
-
-def _with_files() -> Iterator[Experiment]:
-    """The experiments, those on recorded networks only as far as there are files."""
-    recorded = {"mesh": recorded_files(MESH), "aircraft": recorded_files(POSITIONS)}
-    path = Path(__file__).with_name("recovery.experiments.yaml")
-    for name, experiment in load_experiments(path).items():
-        if name not in recorded:
-            yield experiment
-        for file in recorded.get(name, ())[:1]:
-            yield replace(experiment, base=merge(experiment.base, {"topology": {"path": file}}))
-
-
-EXPERIMENTS = tuple(_with_files())
+_FILE = Path(__file__).with_name("recovery.experiments.yaml")
+EXPERIMENTS = tuple(load_experiments(_FILE).values())
 DELIVERED = "deliveries made of those owed"
 
 

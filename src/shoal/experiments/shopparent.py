@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from shoal.experiments.shopparent_dynamics import DYNAMICS
-from shoal.experiments.shopparent_examples import EXAMPLES, LISTED, MERGES
 from shoal.pipeline.judge.claims import Claim, load_claims
 from shoal.pipeline.judge.readings import Place, with_readings
-from shoal.pipeline.paper import Paper, load_figures
+from shoal.pipeline.paper import Paper, load_experiments, load_figures
 
 LABELS = {
     "RANDOM": "a random parent, one covering interval per node",
@@ -25,7 +24,11 @@ LABELS = {
     "COMBOerr shared ∪": "SP-COMBO with one error for both, interests as unions",
 }
 
-EXPERIMENTS = (*LISTED.values(), *EXAMPLES, *DYNAMICS)
+MERGES: Mapping[str, str] = {"hull": "", "union": " ∪"}
+"""Readings of how interests add up, each with the end of its variants' labels."""
+STATIC = load_experiments(Path(__file__).with_name("shopparent.experiments.yaml"))
+DYNAMIC = load_experiments(Path(__file__).with_name("shopparent_dynamics.experiments.yaml"))
+EXPERIMENTS = (*STATIC.values(), *DYNAMIC.values())
 _VARIANTS = {experiment.name: experiment.variants for experiment in EXPERIMENTS}
 
 

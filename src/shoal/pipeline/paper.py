@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,18 +61,20 @@ def load_figures(path: Path) -> tuple[Figure, ...]:
     return msgspec.convert(read_yaml(path), tuple[Figure, ...])
 
 
-def load_experiments(path: Path) -> dict[str, Experiment]:
+def load_experiments(path: Path, **bases: Mapping[str, Any]) -> dict[str, Experiment]:
     """Experiments from a YAML file, by name: the fields of :class:`Experiment`, written shorter.
 
-    A base with ``like`` changes one of the file's ``bases``, a list of variants takes those of the
-    file's by label, and ``along`` holds the fields of the axis. Few seeds are the quick tier's too.
+    A base with ``like`` changes one of the file's ``bases`` (or of those given), a list of variants
+    takes those of the file's by label, and ``along`` holds the fields of the axis. Few seeds are
+    the quick tier's too. A topology's ``path`` may be a recording (:func:`_recording`).
     """
     file = read_yaml(path)
 
-    def base(changes: dict[str, Any]) -> dict[str, Any]:
+    def base(changes: Mapping[str, Any]) -> dict[str, Any]:
         if "like" not in changes:
-            return changes
-        return merge(base(file["bases"][changes["like"]]), {**changes, "like": None})
+            return dict(changes)
+        named: Mapping[str, Any] = {**bases, **file.get("bases", {})}[changes["like"]]
+        return merge(base(named), {**changes, "like": None})
 
     def experiment(along: Mapping[str, Any] | None = None, **entry: Any) -> Experiment:
         entry["base"] = base(entry["base"])
@@ -82,7 +85,24 @@ def load_experiments(path: Path) -> dict[str, Experiment]:
         fields: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
         return Experiment(**fields)
 
-    return {entry["name"]: experiment(**entry) for entry in file["experiments"]}
+    found = [_recording(experiment(**entry)) for entry in file["experiments"]]
+    return {experiment.name: experiment for experiment in found if experiment is not None}
+
+
+def _recording(experiment: Experiment) -> Experiment | None:
+    """An experiment on the file that its topology names; None if it names none that is there.
+
+    ``$VARIABLE`` is the first of the files that an environment variable lists, ``$VARIABLE.1`` the
+    second.
+    """
+    path = experiment.base.get("topology", {}).get("path", "")
+    if not path.startswith("$"):
+        return experiment
+    variable, _, place = path[1:].partition(".")
+    files = [file for file in os.environ.get(variable, "").split(os.pathsep) if file]
+    for file in files[int(place or 0) :][:1]:
+        return replace(experiment, base=merge(experiment.base, {"topology": {"path": file}}))
+    return None
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.experiments.dps_steps import LISTED, ROOT_LEADER, merged
+from shoal.experiments.dps_scenarios import FOUR, LISTED
 from shoal.pipeline.measure.dps_traces import repeated_copies
 from shoal.pipeline.measure.run_view import Run
+from shoal.pipeline.plan.experiment import merge
 from shoal.simulation import parse_config, simulate
 
 TRACED = LISTED["traced"]
@@ -18,6 +19,6 @@ def test_no_leader_gets_an_event_twice_while_groups_are_created(seed: int) -> No
 
     Requests for a ceded group are on the way to its old place (seeds 8 and 13).
     """
-    config = merged(TRACED.base, ROOT_LEADER, {"seed": seed})
+    config = merge(TRACED.base, FOUR["root leader"], {"seed": seed})
     messages = simulate(parse_config(config)).tables["messages"].to_pylist()
     assert repeated_copies(Run(config, {"messages": messages})) == 0

@@ -157,14 +157,14 @@ def _seeded(
     ]
 
 
-def merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with what ``override`` says: tables are merged key by key, all else is replaced.
+def merge(base: Mapping[str, Any], *overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with overrides, one after the other: tables merge key by key, all else is replaced.
 
     A section that names another protocol replaces the whole section, since the parameters of the
     one mean nothing to the other. None removes a key.
     """
     merged = dict(base)
-    for key, value in override.items():
+    for key, value in itertools.chain.from_iterable(o.items() for o in overrides):
         old = merged.get(key)
         if value is None:
             merged.pop(key, None)
