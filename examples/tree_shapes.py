@@ -14,11 +14,13 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
-from shoal.experiments.frey_scenarios import PROTOCOLS, QUIET
+from shoal.experiments.frey_scenarios import EXPERIMENTS
 from shoal.pipeline.plan.experiment import merge
 from shoal.simulation import parse_config, simulate
 
 NODES = 100
+QUIET = EXPERIMENTS["quiet"]
+"""The thesis's default scenario without events, in variants that differ in the protocol."""
 
 
 def children(count: int) -> list[list[int]]:
@@ -47,7 +49,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 def measured(shape: str, protocol: str, seed: int) -> tuple[float, float, float]:
     """Of one run, per reconfiguration: cost, RECs on the head, weight of all RECs."""
     record = {"seed": seed, "record": ["traffic", "links", "repairs", "messages"]}
-    raw = merge(merge(merge(QUIET, PROTOCOLS[protocol]), SHAPES[shape]), record)
+    raw = merge(QUIET.base, QUIET.variants[protocol], SHAPES[shape], record)
     tables = simulate(parse_config(raw)).tables
     repairs = len(tables["repairs"])
     traffic = [row for row in tables["traffic"].to_pylist() if row["time"] >= 2.9]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -218,6 +219,19 @@ def test_every_command_is_documented() -> None:
     for command in app.registered_commands:
         assert command.callback is not None
         assert f"`shoal {command.callback.__name__}" in page
+
+
+@pytest.mark.parametrize("name", ["dps_workloads", "picture", "systems", "tree_shapes"])
+def test_programs_behind_documented_figures_load(name: str) -> None:
+    """They take minutes and more to run; what they import must be there."""
+    program = runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="loaded")
+    assert callable(program["main"])
+
+
+def test_the_table_of_tree_shapes_can_be_computed() -> None:
+    program = runpy.run_path(str(ROOT / "examples" / "tree_shapes.py"), run_name="loaded")
+    costs = [program["measured"]("the literal rules", name, 0)[0] for name in ("SM", "RP")]
+    assert costs[0] > costs[1] > 0
 
 
 @pytest.mark.parametrize(
