@@ -36,7 +36,7 @@ def tree(broker: Broker) -> DHTree:
 def whole(brokers: list[Broker], wants: dict[int, set[str]]) -> bool:
     """Whether links are those that the keys give, and tables those of the oracle."""
     running = {broker.node: tree(broker) for broker in brokers}
-    if any(overlay.wrong(running) is not None for overlay in running.values()):
+    if any(overlay.broken_promise(running) is not None for overlay in running.values()):
         return False
     states = states_of(brokers)
     try:

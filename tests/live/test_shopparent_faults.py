@@ -165,7 +165,7 @@ class Deceitful(Layer):
         super().__init__(broker.host)
         self.overlay = overlay(broker)
         node = broker.layers
-        node.kinds = {**node.kinds, **dict.fromkeys(kinds, len(node.layers))}
+        node.handled_by = {**node.handled_by, **dict.fromkeys(kinds, len(node.layers))}
         node.layers = (*node.layers, self)
 
     def receive(self, sender: int, message: Any) -> None:

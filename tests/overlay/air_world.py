@@ -304,7 +304,7 @@ class AirWorld:
         for part in self.parts():
             layers = {node: self.lives[node].overlay for node in part}
             for node, overlay in layers.items():
-                found = overlay.wrong(layers)
+                found = overlay.broken_promise(layers)
                 if found is not None:
                     return f"seed {self.seed}: node {node} of {sorted(part)}: {found}"
         return None

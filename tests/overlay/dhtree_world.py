@@ -104,7 +104,7 @@ class DHTreeWorld:
         running: dict[int, Layer] = {n: self.overlay(n) for n in self.running()}
         for node in running:
             overlay = self.overlay(node)
-            wrong = overlay.wrong(running)
+            wrong = overlay.broken_promise(running)
             if wrong is not None:
                 return f"{node}: {wrong}"
             both = {*overlay.children, overlay.parent} - {LOCAL}

@@ -32,7 +32,7 @@ def test_a_node_that_advertises_and_never_answers_is_not_asked_for_ever() -> Non
     liar = world.simulation.network.nodes[3]
     assert liar is not None
     assert world.overlay(3).rank == 0
-    liar.kinds = {**liar.kinds, Join: len(liar.layers)}
+    liar.handled_by = {**liar.handled_by, Join: len(liar.layers)}
     liar.layers = (*liar.layers, Deaf(liar.host))
     world.run(10.0 + 2 * TIMEOUT)
     assert world.overlay(2).parent == 1

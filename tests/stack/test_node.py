@@ -213,7 +213,7 @@ def test_a_message_goes_to_the_layer_that_takes_its_type(message: Message, layer
     node, log = whole()
     node.receive(9, message)
     assert log == [f"{layer} hears {type(message).__name__} from 9"]
-    assert set(node.kinds) == {Below, Between, Above}
+    assert set(node.handled_by) == {Below, Between, Above}
 
 
 def test_a_message_that_no_layer_takes_changes_nothing() -> None:

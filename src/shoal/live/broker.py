@@ -132,9 +132,9 @@ class Broker:
         self.layers = self.stack.on(self.host)
         if self.came is not None:
             self.layers.routing.moving = False  # an event that comes twice does not get so far
-        kinds: list[Any] = [*self.layers.kinds, *OWN]
+        kinds: list[Any] = [*self.layers.handled_by, *OWN]
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, kinds))
-        self.routine = frozenset(kind for kind in self.layers.kinds if kind.routine())
+        self.routine = frozenset(kind for kind in self.layers.handled_by if kind.routine())
         over_links = self.layers.routing.handlers() if self.layers.overlay is not None else ()
         self.over_links = frozenset(over_links)
         """Messages that may carry events over links only."""

@@ -210,7 +210,7 @@ class DHTree(Linker):
 
     # For those who watch
 
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+    def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
         """Parent and children are those that the keys of all nodes give."""
         at = {node: cast("DHTree", layer).ring.position for node, layer in running.items()}
         order = sorted(at, key=lambda node: at[node])

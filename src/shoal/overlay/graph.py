@@ -120,7 +120,7 @@ class Graph(Leaver):
         self._shed(-1)
 
     def hurry(self) -> None:
-        """The same once more, unless the number of links is right by now."""
+        """Shuffle once more, until the number of links is right."""
         if self._content():
             if self._hurry is not None:
                 self._hurry.cancel()
@@ -236,7 +236,7 @@ class Graph(Leaver):
         lately = self.host.now() - self.lost_at < self.view.forget
         return bool(self.neighbours) or not (self.asking or self.view.entries or lately)
 
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+    def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
         """The number of links is ``degree``, give or take one, where there are nodes enough."""
         links = len(self.neighbours)
         if min(self.degree, len(running)) - 1 <= links <= self.degree + 1:

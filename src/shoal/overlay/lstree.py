@@ -223,7 +223,7 @@ class LSTree(Leaver):
 
     # For those who watch
 
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+    def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
         """There is one root, and each node has the parent's colour and is not above its limit."""
         if self.search is not None and self.search.cause != "merge":
             return "it looks for a parent"

@@ -201,7 +201,7 @@ class MAODV(Searcher):
 
     # For those who watch
 
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+    def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
         """See :class:`~shoal.stack.layer.Layer`: one tree, whose two ends of each link agree."""
         if self.parent == LOCAL:
             others = [n for n, layer in running.items() if cast("Member", layer).leading]

@@ -358,7 +358,7 @@ class ShopParent(Joiner):
 
     # For those who watch
 
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+    def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
         """All must be in one tree, and both ends of a link must know it."""
         if self.rank < 0:
             return "has no route to a root"

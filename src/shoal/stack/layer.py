@@ -111,8 +111,8 @@ class Layer:
     def unreachable(self, contact: Contact) -> None:
         """A connection that this node asked for does not come about."""
 
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """What is wrong with this node once the network has healed; None if nothing is.
+    def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
+        """The promise that this node breaks once the network has healed; None if it keeps all.
 
         Chaos tests ask every node ``heals_within`` seconds after the last failure, and show it the
         bottom layers of all nodes that run. They check themselves that an overlay's links connect
@@ -163,14 +163,14 @@ class Routing(Layer):
         raise NotImplementedError
 
     def unsubscribe(self, filter: Filter) -> None:
-        """This node's application no longer wants them."""
+        """This node's application no longer wants events that match."""
         raise NotImplementedError
 
     def advertise(self, filter: Filter) -> None:
         """This node's application will publish events that match; only some routings use it."""
 
     def unadvertise(self, filter: Filter) -> None:
-        """This node's application no longer will."""
+        """This node's application no longer publishes events that match."""
 
     def undelivered(self, to: NodeId, message: Any) -> None:
         """Say again what did not arrive, except events, while there is a link."""

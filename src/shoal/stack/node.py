@@ -28,15 +28,15 @@ class Node:
         overlay: Overlay | None,
         routing: Routing,
         recovery: Recovery | None,
-        kinds: dict[type[Message], int] | None = None,
+        handled_by: dict[type[Message], int] | None = None,
     ) -> None:
         layers = tuple([x for x in (overlay, routing, recovery) if x is not None])
         self.layers: tuple[Layer, ...] = layers
         """The layers that messages are handed to, lowest first."""
-        self.kinds: dict[type[Message], int] = {} if kinds is None else kinds
+        self.handled_by: dict[type[Message], int] = {} if handled_by is None else handled_by
         """Per type of message, the place of the layer that handles it; shared within a stack."""
-        if not self.kinds:
-            self.kinds.update(_kinds(layers))
+        if not self.handled_by:
+            self.handled_by.update(_handled_by(layers))
         self.host = host
         self.overlay = overlay
         self.routing = routing
@@ -73,7 +73,7 @@ class Node:
 
     def layer(self, kind: type[Message]) -> Layer:
         """The layer that handles messages of a type."""
-        return self.layers[self.kinds[kind]]
+        return self.layers[self.handled_by[kind]]
 
     def receive(self, sender: NodeId, message: Any) -> None:
         """Hand a message to the layer that handles its type."""
@@ -127,15 +127,15 @@ class Node:
         self.routing.unadvertise(filter)
 
 
-def _kinds(layers: tuple[Layer, ...]) -> dict[type[Message], int]:
+def _handled_by(layers: tuple[Layer, ...]) -> dict[type[Message], int]:
     """Per type of message, the place of the layer that handles it."""
-    kinds: dict[type[Message], int] = {}
+    places: dict[type[Message], int] = {}
     for place, layer in enumerate(layers):
         for kind in layer.handlers():
-            if kind in kinds:
+            if kind in places:
                 raise ValueError(
-                    f"{type(layer).__name__} and {type(layers[kinds[kind]]).__name__} both "
+                    f"{type(layer).__name__} and {type(layers[places[kind]]).__name__} both "
                     f"handle {kind.__name__} messages; a stack can have one of them"
                 )
-            kinds[kind] = place
-    return kinds
+            places[kind] = place
+    return places

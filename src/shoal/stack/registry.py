@@ -178,7 +178,7 @@ class Stack:
     reconfiguration: Protocol | None
     recovery: Protocol | None
     parameters: Mapping[str, Any]
-    kinds: dict[Any, int] = field(default_factory=dict, compare=False, repr=False)
+    handled_by: dict[Any, int] = field(default_factory=dict, compare=False, repr=False)
     """Per type of message, the place of the layer that handles it; known to the first node."""
 
     def protocols(self) -> list[Protocol]:
@@ -216,7 +216,7 @@ class Stack:
             routing.moving = "tree" in needs and bool(needs & {"reach", "air"})
         if self.recovery is not None:
             recovery = self.recovery.make(host, parameters["recovery"], routing)
-        return Node(host, overlay, routing, recovery, self.kinds)
+        return Node(host, overlay, routing, recovery, self.handled_by)
 
 
 def build(

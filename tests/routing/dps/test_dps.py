@@ -49,7 +49,7 @@ class Network(DpsHistory):
 
     def check_structure(self) -> None:
         """Every node's groups are as they must be."""
-        wrong = self.wrong()
+        wrong = self.violation()
         assert wrong is None, wrong
 
     def check_delivery(self) -> list[PublicationRecord]:

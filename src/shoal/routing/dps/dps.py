@@ -195,7 +195,7 @@ class Dps(Routing):
             else:
                 self.departures.retire(group)
 
-    def wrong(self, running: Mapping[NodeId, Layer]) -> str | None:
+    def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
         """See :mod:`.promises`."""
         others = {n: layer for n, layer in running.items() if isinstance(layer, Dps)}
         return broken_promise(self, others)

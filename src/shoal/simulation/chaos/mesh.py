@@ -13,8 +13,9 @@ are::
 
 When the trouble ends, the network is healed, all nodes go on, and node 0 runs. As many seconds
 later as the overlay's ``heals_within`` says, links must connect all nodes that run, every link must
-have two ends, and no node may be :meth:`~shoal.stack.layer.Layer.wrong`. Trees are acyclic at every
-instant. An overlay that does not join parts of a network again says so: ``heals_within = inf``.
+have two ends, and no node may report a :meth:`~shoal.stack.layer.Layer.broken_promise`. Trees are
+acyclic at every instant. An overlay that does not join parts of a network again says so:
+``heals_within = inf``.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class MeshHistory(History):
         self.mend()
         self._wait(str(self.scale))
         self.rest()
-        wrong = None if self.parted else self.wrong()
+        wrong = None if self.parted else self.violation()
         if wrong is not None:
             now = self.simulation.kernel.now / NANOSECONDS
             raise InvariantViolation(
@@ -156,8 +157,8 @@ class MeshHistory(History):
             for peer in host.channels:
                 self._late(f"{host.node}-{peer} 0")
 
-    def wrong(self) -> str | None:
-        """What is wrong with the nodes that run, if anything is."""
+    def violation(self) -> str | None:
+        """The promise that the nodes which run break; None if they keep all."""
         running = self.running()
         bottoms: dict[int, Layer] = {n: node.bottom for n, node in running.items()}
         overlays = {n: node.overlay for n, node in running.items() if node.overlay is not None}
@@ -171,7 +172,7 @@ class MeshHistory(History):
                     if other not in overlays or node not in overlays[other].neighbours:
                         return f"node {node} has a link to {other}, which has none to {node}"
         for node, bottom in bottoms.items():
-            wrong = bottom.wrong(bottoms)
+            wrong = bottom.broken_promise(bottoms)
             if wrong is not None:
                 return f"node {node} is wrong: {wrong}"
         return None
