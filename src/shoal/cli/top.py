@@ -26,7 +26,7 @@ NARROW: Final = (
     *("links", "cli-\nents", "pub\n/s", "deliv\n/s", "fwd\n/s", "fil-\nters", "en-\ntries"),
     *("que-\nued", "wait-\ning", "drop-\nped", "CPU\n%", "MB"),
 )
-"""The same on two lines, so that a broker's row fits eighty columns."""
+"""These headings on two lines each, so that a broker's row fits eighty columns."""
 NO_LINKS: Final = "This routing keeps no links: brokers are those connected just now."
 
 

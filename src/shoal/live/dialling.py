@@ -161,7 +161,7 @@ async def open_connection(address: str, limits: Limits, tls: ssl.SSLContext | No
 
 
 def hung_up(address: str, error: Exception) -> DisconnectedError:
-    """The other end closed the connection without an answer; mostly TLS is why."""
+    """The error for a connection closed without an answer: most often for the sake of TLS."""
     if "certificate" in str(error):
         return DisconnectedError(f"{address}: {error}")
     return DisconnectedError(

@@ -14,7 +14,7 @@ from shoal.stack import LOCAL
 class Edge:
     """The subscriptions of a broker's clients.
 
-    They are kept in the entries of routing's tables, so that a filter is held once.
+    Clients are noted in the entries of the routing's tables, so that a filter is held once.
     """
 
     def __init__(self, scan_of: ScanOf | None = None) -> None:
@@ -23,31 +23,31 @@ class Edge:
         """Characters of all clients' filters."""
         self.tables: list[EdgeTable] = []
         self._coming = Entries()
-        """Filters of clients that the routing has not put into a table yet."""
+        """Filters of clients that the routing has not inserted into a table yet."""
 
     def __len__(self) -> int:
         return len(self._coming) + sum(table.here for table in self.tables)
 
     def table(self) -> EdgeTable:
-        """One more table for routing."""
+        """A new table for the routing."""
         table = EdgeTable(self._coming, self._scan_of)
         self.tables.append(table)
         return table
 
     @property
     def scanning(self) -> int:
-        """Steps that all filters here take on their own, those that other brokers want included."""
+        """Steps of all filters that no index evaluates, those of other brokers included."""
         return sum(table.scanning for table in self.tables)
 
     def scan(self, filter: Filter) -> int:
-        """Steps that a filter which is here takes on its own."""
+        """Steps of such a filter, if it is here."""
         return max((table.scan(filter) for table in self.tables), default=0)
 
     def __contains__(self, filter: Filter) -> bool:
         return any(True for _ in self._places(filter))
 
     def add(self, client: Subscriber, number: int, filter: Filter) -> tuple[Filter, bool]:
-        """A client wants this: the one copy of the filter, and whether nobody here did so far."""
+        """Add a client's filter; return the one copy of it, and whether no client here had it."""
         held = None
         for entries, place in self._places(filter):
             held = entries.filter(place)
@@ -74,7 +74,7 @@ class Edge:
         return False
 
     def _places(self, filter: Filter) -> Iterator[tuple[Entries, int]]:
-        """Wherever a filter is."""
+        """The entries that hold a filter, and its place there."""
         for entries in (*(table.entries for table in self.tables), self._coming):
             place = entries.find(filter)
             if place >= 0:
@@ -98,9 +98,9 @@ class Edge:
         return found
 
     def deliver(self, event: Event, raw: bytes = b"") -> int:
-        """Hand an event to all subscribers here; how many there were.
+        """Deliver an event to all subscribers here; return how many there were.
 
-        ``raw`` is its encoding, where that is known.
+        ``raw`` is its encoding, if known.
         """
         found: dict[Subscriber, list[int]] = {}
         content = event.content

@@ -1,7 +1,7 @@
 """A broker's routing table: which neighbours, and which clients, want an event.
 
-Routing and clients share one table per kind of entry, so an event is matched once: the table that
-routing asks remembers which local filters matched, and the delivery that follows takes them.
+Routing and clients share their tables, so an event is matched once: the table that routing asks
+remembers which of the clients' filters matched, and the delivery that follows uses that.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ if TYPE_CHECKING:
 
 ScanOf: TypeAlias = "Callable[[Filter, NormalForm | None], int]"
 FEW: Final = 48
-"""Filters that are simply asked one after the other; the index is loaded when there are more."""
+"""Filters up to which a table evaluates one after the other; with more, it loads the index."""
 MOVED: Final = 1000
-"""Characters of filters that are brought into the index at a time, once it is loaded."""
+"""Characters of filters that are moved into the index at a time, once it is loaded."""
 CHUNK: Final = 8
-"""Handles of the index are kept in arrays of two to the power of this many."""
+"""Handles of the index lie in arrays of 2 ** CHUNK."""
 LOW: Final = (1 << CHUNK) - 1
 NOBODY: Final = array("i", [-1]) * (1 << CHUNK)
+"""Such an array without a handle."""
 
 
 class IndexLoader:
-    """Loads the matching index beside the event loop.
+    """Loads the matching index in a thread.
 
-    That takes a tenth of a second; where the C extensions are not built, a second, or a minute at
-    first, while numba compiles.
+    Loading takes a tenth of a second; where the C extensions are not built, a second, or at first a
+    minute, while numba compiles.
     """
 
     def __init__(self) -> None:
@@ -43,14 +44,14 @@ class IndexLoader:
         self._thread: threading.Thread | None = None
 
     def wanted(self) -> type[MatchIndex] | None:
-        """The index's class if it is there; if not it will be."""
+        """The index's class; None while it is being loaded, which this begins."""
         if self.make is None and self._thread is None:
             self._thread = threading.Thread(target=self._load, name="shoal-index", daemon=True)
             self._thread.start()
         return self.make
 
     def load(self) -> None:
-        """Wait until it is there."""
+        """Load the index, and wait for it."""
         self.wanted()
         if self._thread is not None:
             self._thread.join()
@@ -66,7 +67,7 @@ INDEX: Final = IndexLoader()
 
 
 class Asked:
-    """What a table found for the last content that :meth:`EdgeTable.matched` was asked for."""
+    """The latest answer of :meth:`EdgeTable.matched`, for :meth:`EdgeTable.match` to use again."""
 
     __slots__ = ("answer", "content", "matched", "places")
 
@@ -76,32 +77,32 @@ class Asked:
         self.places: list[int] = []
         """Places of the filters that match."""
         self.answer: tuple[list[Source], list[int]] | None = None
-        """Their sources, and those of the places that are local, once somebody has asked."""
+        """Sources of these filters, and the places of the clients' ones; None until asked for."""
 
 
 class EdgeTable(ReadableTable):
-    """A routing table of a live broker. Small ones ask every filter, large ones the index."""
+    """A routing table of a broker: a small one evaluates each filter, a large one the index."""
 
     def __init__(self, coming: Entries | None = None, scan_of: ScanOf | None = None) -> None:
         self._coming = Entries() if coming is None else coming
         self._scan_of = scan_of
         self._scans: dict[int, int] = {}
-        """Steps of a filter that is evaluated on its own, per position; most filters have none."""
+        """Steps per place of the filters that the index cannot evaluate together: few, if any."""
         self.scanning = 0
-        """All of them."""
+        """Sum of these steps."""
         self.entries = Entries()
         self._plain: dict[int, Filter] = {}
-        """Filters that are asked one by one, by their place."""
+        """Filters that are evaluated one by one, per place."""
         self._moving: list[int] = []
-        """Places of those that are about to be brought into the index."""
+        """Places of those that wait to be moved into the index."""
         self._by_handle: dict[int, array[int]] = {}
-        """Places of those in the index, by the upper part of the handle: handles only ascend."""
+        """Places of the filters in the index, by handle: an array per upper part of handles."""
         self._index: MatchIndex | None = None
         self._arrival: dict[Source, list[int]] = {}
-        """Rank and number of entries per source."""
+        """Rank by arrival, and number of filters, per source."""
         self._arrivals = 0
         self._only: Source | None = None
-        """The only source, where there is just one: which of its filters match hardly matters."""
+        """The source, if there is just one: whether any of its filters matches is then enough."""
         self._last: Content | None = None
         self._local: list[int] = []
         self._asked = Asked(0)
@@ -114,11 +115,11 @@ class EdgeTable(ReadableTable):
 
     @property
     def here(self) -> int:
-        """Number of filters of this node's clients."""
+        """Number of filters that this broker's clients want."""
         return self._arrival.get(LOCAL, (0, 0))[1]
 
     def scan(self, filter: Filter) -> int:
-        """Steps that a filter takes on its own."""
+        """Steps of a filter that the index cannot evaluate with others; else 0."""
         return self._scans.get(self.entries.find(filter), 0) if self._scans else 0
 
     def sources(self, filter: Filter) -> tuple[Source, ...]:
@@ -129,7 +130,7 @@ class EdgeTable(ReadableTable):
         return [self.entries.filter(place) for place in self.entries]
 
     def filters_here(self) -> list[Filter]:
-        """The filters that this node's clients want."""
+        """Filters that this broker's clients want."""
         entries = self.entries
         return [entries.filter(place) for place in entries if LOCAL in entries.sources[place]]
 
@@ -177,7 +178,7 @@ class EdgeTable(ReadableTable):
         self._changed()
         entries.remove_source(place, source)
         if source == LOCAL and entries.who[place] is not None:
-            # Clients want it, whatever routing thinks: keep them.
+            # Clients still want it: they are noted elsewhere until routing inserts it again.
             entries.move_clients(place, self._coming, self._coming.add(entries.filter(place)))
         if not entries.sources[place]:
             self._unindexed(place)
@@ -190,13 +191,13 @@ class EdgeTable(ReadableTable):
             self._only = next(iter(self._arrival)) if len(self._arrival) == 1 else None
             entries.forget_source(source)
         if not len(entries):
-            # What was large stays so: start afresh.
+            # Lists and arrays do not shrink: start with new ones.
             self.entries, self._index = Entries(), None
             self._moving.clear()
             self._by_handle.clear()
 
     def _indexed(self, place: int, normal: NormalForm | None = None) -> bool:
-        """Bring a filter into the index, if that is for such filters."""
+        """Put a filter into the index; False if there is none, or it is not for such filters."""
         filter = self.entries.filter(place)
         if self._index is None or not isinstance(filter, AttributeFilter):
             return False
@@ -228,14 +229,14 @@ class EdgeTable(ReadableTable):
             del self._by_handle[handle >> CHUNK]
 
     def _to_index(self) -> None:
-        """Begin to bring what is asked one by one into the index, once that is there."""
+        """Begin to move filters into the index, if it is loaded."""
         make = INDEX.wanted()
         if make is not None:
             self._index = make()
             self._moving = list(self._plain)
 
     def _move(self) -> None:
-        """Bring some more filters into the index: intricate ones take their time."""
+        """Move some more filters into the index: intricate ones take their time."""
         moved = 0
         while self._moving and moved < MOVED:
             place = self._moving.pop()
@@ -249,12 +250,12 @@ class EdgeTable(ReadableTable):
             moved += len(filter.text) if isinstance(filter, AttributeFilter) else 1
 
     def _changed(self) -> None:
-        """Forget what was found before a change."""
+        """The table has changed: forget what it found before."""
         self._last = None
         self._asked = Asked(self._asked.matched.state + 1)
 
     def matched(self, content: Content) -> Matched | None:
-        """The filters that match, if they are few; :meth:`match` then need not ask them again."""
+        """The filters that match, if the table is small; :meth:`match` need not look again."""
         plain = self._plain
         if self._index is not None or len(plain) > FEW:
             return None
@@ -330,7 +331,7 @@ class EdgeTable(ReadableTable):
                 found[source] = None
 
     def local(self, content: Content) -> list[int]:
-        """Positions of the clients' filters that match; usually found by the last match."""
+        """Places of the clients' filters that match, mostly as found by the last :meth:`match`."""
         if LOCAL not in self._arrival:
             return []
         if content is not self._last:

@@ -1,4 +1,4 @@
-"""The live host: what a protocol sees of the world when the world is real."""
+"""The live host: a broker's stack sees sockets, the clock and its clients through it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.live")
 LOST: Final = "events of node {} were lost on their way"
 WARNINGS: Final = 256
-"""Warnings of protocols that are remembered, so that each is logged once."""
+"""Warnings that are remembered, so that each is logged once."""
 
 
 class LiveTimer(Timer):
@@ -35,7 +35,7 @@ class LiveTimer(Timer):
 
 
 class Repeating(Timer):
-    """A callback that comes again and again."""
+    """A callback that is repeated."""
 
     def __init__(
         self, host: LiveHost, period: float, callback: Callable[[], None], first: float
@@ -54,13 +54,13 @@ class Repeating(Timer):
 
 
 class LiveHost(Host):
-    """One broker's view of the world."""
+    """The host of one broker."""
 
     def __init__(self, broker: Broker, seed: int) -> None:
         super().__init__(broker.node, seed)
         self._broker = broker
         self._loop = broker.loop
-        self.now = broker.loop.time  # type: ignore[method-assign]  # asked for every event
+        self.now = broker.loop.time  # type: ignore[method-assign]  # called for every event
         self.epoch = broker.epoch
         limits = broker.settings.limits
         self.neighbour_filters = limits.neighbour_filters
@@ -68,10 +68,13 @@ class LiveHost(Host):
         self.floor = first_sequence(broker.epoch) - 1
         self.closed = False
         self._sent: Message | None = None
+        """The message that was encoded last."""
         self._frame = b""
+        """Its frame."""
         self._keeps = broker.stack.recovery is not None
         """Whether there is a recovery, which keeps events as they were encoded."""
         self._warned: dict[tuple[NodeId, str], None] = {}
+        """Warnings that were logged: node and text."""
 
     # Time
 
@@ -91,7 +94,7 @@ class LiveHost(Host):
     # Connections and messages
 
     def frame_of(self, message: Message) -> bytes:
-        """A message as it is sent; the last one is kept, for neighbours often get the same."""
+        """The frame of a message; the last one is kept, for neighbours often get the same."""
         if message is not self._sent:
             self._sent = message
             content = content_of(message)

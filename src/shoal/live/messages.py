@@ -195,7 +195,7 @@ class Accepted(Message, frozen=True, tag="ok"):
 
 
 class Holds(Message, frozen=True, tag="holds"):
-    """As many brokers hold the event of that request as it asked for."""
+    """Answer to a publication with ``held=n``: so many brokers hold the event now."""
 
     request: Count
 

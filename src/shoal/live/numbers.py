@@ -78,5 +78,5 @@ class Numbered:
         return self._filters.pop(at)
 
     def items(self) -> Iterator[tuple[int, Filter]]:
-        """All of them; nothing may change meanwhile."""
+        """All numbers with their filters; nothing may change during the iteration."""
         return zip(self._numbers, self._filters, strict=True)

@@ -56,7 +56,7 @@ class Ordering:
         self._filters[number] = filter
 
     def remove(self, number: int) -> None:
-        """It is no more."""
+        """A subscription has ended."""
         self._filters.pop(number, None)
         self.release()
 

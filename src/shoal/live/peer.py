@@ -70,7 +70,7 @@ class Peer(User):
         self.dropped = 0
         """Events that were not sent since the other end did not read."""
         self.closing = False
-        """This end has said goodbye, and takes events that are on their way, and nothing else."""
+        """Whether this end has said goodbye: it then handles only events still on their way."""
         self.last_beat: Heartbeat | None = None
         """The last heartbeat of its overlay."""
         self._congested = False

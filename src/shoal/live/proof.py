@@ -123,7 +123,7 @@ class Caller:
         self._nonce = b""
 
     def introduced(self, hello: Hello) -> None:
-        """This was the introduction."""
+        """Note the introduction, which the proof covers."""
         self._hello = content_of(hello)
 
     def answer(self, challenge: Challenge) -> Proof:

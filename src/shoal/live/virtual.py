@@ -52,7 +52,7 @@ class Place:
         self.side = 0
         """Places on different sides of a cut do not hear each other."""
         self.ends: dict[End, None] = {}
-        """Its ends of connections."""
+        """This place's ends of connections."""
         self.delay = 0.0
         """Seconds that bytes to and from it take beyond :attr:`VirtualLoop.delay`."""
         self.lossy: Callable[[bytes], bytes] | None = None
@@ -89,7 +89,7 @@ class Door:
             self._waiter.set_result((self._came.popleft(), None))
 
     def getsockname(self) -> tuple[str, int]:
-        """As of a socket."""
+        """The address, as a socket gives it."""
         return self._name
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ class VirtualProcess:
         return self._broker is not None and self._broker.running
 
     def signal(self, number: signal.Signals) -> None:
-        """As the signal of this number to a process."""
+        """Do what this signal does to a process."""
         assert self._broker is not None
         if number == signal.SIGKILL:
             self._loop.kill(self._broker)

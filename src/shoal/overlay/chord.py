@@ -277,7 +277,7 @@ class Ring(Neighbourhood):
                 self._probe(peer)
 
     def _hear_of_all(self, peers: tuple[RingPeer, ...]) -> None:
-        """As :meth:`hear_of`; quick for the many that are farther away than the neighbours."""
+        """Hear of several nodes; those farther away than the neighbours are skipped quickly."""
         here, keys = self.position, self.keys
         ahead = self._away(self.successors[0], True) if self.successors else keys
         behind = self._away(self.predecessors[0], False) if self.predecessors else keys

@@ -44,7 +44,7 @@ class Lookup:
         self.before = -1
         """How far before the key the nearest node was that answered; -1 if none did."""
         self.behind = -1
-        """The same at or behind the key."""
+        """How far at or behind the key the nearest node was that answered; -1 if none did."""
         self.attempts = 0
         """Attempts from the nodes known here; none for a lookup of one's own position."""
         self.waits_for: NodeId = -1

@@ -42,7 +42,7 @@ Peers: TypeAlias = Annotated[tuple[RingPeer, ...], msgspec.Meta(max_length=64)]
 
 
 class RingChange(Upkeep, frozen=True, tag="ring change"):
-    """As :class:`Stabilise`, at once when something has changed."""
+    """The sender's lists, as in :class:`Stabilise`, sent as soon as they have changed."""
 
     me: RingPeer
     predecessors: Peers
@@ -76,7 +76,7 @@ class Ping(RoutineUpkeep, frozen=True, tag="ring ping"):
 
 
 class Pong(RoutineUpkeep, frozen=True, tag="ring pong"):
-    """It is."""
+    """The sender is there: answer to a probe."""
 
     me: RingPeer
 
@@ -98,7 +98,7 @@ class KeyOwner(RoutineUpkeep, frozen=True, tag="ring owner"):
 
 
 class Nearer(RoutineUpkeep, frozen=True, tag="ring nearer"):
-    """Not the sender's; these are the nodes it knows nearest to the key, on either side."""
+    """The key is not the sender's; nodes that it knows nearest to the key, on either side."""
 
     me: RingPeer
     peers: Peers

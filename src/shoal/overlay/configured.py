@@ -44,10 +44,10 @@ class Absent:
 
     def __init__(self, opens: bool, timer: Timer) -> None:
         self.opens = opens
-        """It will open the connection, rather than this node."""
+        """Whether the neighbour will open the connection, rather than this node."""
         self.timer = timer
         self.linked = False
-        """It is back, but perhaps not whole."""
+        """Whether the neighbour is back; it may still lack neighbours of its own."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -67,7 +67,7 @@ class Leaving(Message, frozen=True, tag="links leaving"):
     """The sender is about to stop; until the link is closed it passes on what it gets."""
 
     opens: bool
-    """It will connect to the receiver when it is back."""
+    """Whether the sender will connect to the receiver when it is back."""
 
 
 class Left(Message, frozen=True, tag="links left"):

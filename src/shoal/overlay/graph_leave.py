@@ -113,7 +113,7 @@ class Leaver(Links):
             super().closed(peer)
 
     def _forget_connection(self, peer: NodeId) -> None:
-        """As usual; whoever is gone need not be waited for."""
+        """Also wait no longer for a node that is gone."""
         if peer not in self.peers:
             return  # it was closed because this node leaves
         self.leavers.pop(peer, None)

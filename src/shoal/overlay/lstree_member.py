@@ -6,7 +6,7 @@ depth only ever advance in the order of the relation; and they stay behind the v
 the parent. Since the parent only advances, that bound stays valid.
 
 This half of the protocol answers requests (*candidate*) and looks after neighbours; the other half,
-:mod:`~shoal.overlay.lstree`, looks for a parent (*requester*).
+:mod:`~shoal.overlay.lstree_search`, looks for a parent (*requester*).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Member(Handover):
     # The requester's half
 
     def lose_parent(self, why: str) -> None:
-        """There is no parent any more."""
+        """The link to the parent is gone: look for another."""
         raise NotImplementedError
 
     def begin_anew(self) -> None:
@@ -99,7 +99,7 @@ class Member(Handover):
         raise NotImplementedError
 
     def sighted(self, contact: Contact, colour: Colour) -> None:
-        """Another tree was seen, one that this tree can join."""
+        """A node of another tree was seen, one that this tree can join."""
         raise NotImplementedError
 
     # A candidate

@@ -88,7 +88,7 @@ class ParentRequest(Upkeep, frozen=True, tag="lstree request"):
 
 
 class Accept(Upkeep, frozen=True, tag="lstree accept"):
-    """First over the connection that the sender has opened: the receiver may be its child."""
+    """The receiver may be the sender's child; the first message over the sender's connection."""
 
     epoch: Count
     """The life of the requester that asked."""
@@ -104,7 +104,7 @@ class Accept(Upkeep, frozen=True, tag="lstree accept"):
 
 
 class Refuse(Upkeep, frozen=True, tag="lstree refuse"):
-    """It may not, and why. Full candidates name children, leaves the parent, leaving ones both."""
+    """Refusal, and why. A full candidate names children, a leaf its parent, a leaving one both."""
 
     request: Count
     reason: Reason
@@ -112,7 +112,7 @@ class Refuse(Upkeep, frozen=True, tag="lstree refuse"):
 
 
 class Attach(Upkeep, frozen=True, tag="lstree attach"):
-    """In answer to it: the sender is the receiver's child from now on."""
+    """Answer to ACCEPT: the sender is the receiver's child from now on."""
 
     request: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)] = -1
@@ -139,7 +139,7 @@ class Leave(Upkeep, frozen=True, tag="lstree leave"):
 
 
 class Drop(Upkeep, frozen=True, tag="lstree drop"):
-    """The sender no longer has the receiver for a child; ``anew``: nor its colour a future."""
+    """The receiver is no longer the sender's child; ``anew``: it is to forget its colour, too."""
 
     anew: bool = False
 
@@ -174,7 +174,7 @@ class Ping(RoutineUpkeep, frozen=True, tag="lstree ping"):
 
 
 class Pong(RoutineUpkeep, frozen=True, tag="lstree pong"):
-    """The sender is."""
+    """The sender is there."""
 
     contact: Contact
     colour: WireColour

@@ -29,7 +29,7 @@ from shoal.stack.registry import register
 
 
 class ObservedParameters(LSTreeParameters, frozen=True, forbid_unknown_fields=True):
-    """Those of LSTree, and what is done to its caches."""
+    """Parameters of LSTree, and how its caches are corrupted."""
 
     corrupt: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
     """Seconds after which all caches are filled with random nodes, again and again; 0 for never."""

@@ -29,11 +29,11 @@ from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 REPAIRS: Final = 2**20
-"""Repairs of one node that have numbers of their own."""
+"""Numbers of repairs per node; the next repair has the first number again."""
 PER_LIFE: Final = 2**10
-"""Of these, repairs of one life: the next one counts from where none of this life's can be."""
+"""Numbers of repairs per life of a node: the next life begins behind them."""
 OVERDUE: Final = 64
-"""Requests that were not answered in time and may still be."""
+"""Requests without an answer in time that are remembered, as it may still come."""
 CALM: Final = 0.9
 """Factor by which an answer in time shortens the wait for the next ones."""
 

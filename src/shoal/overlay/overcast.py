@@ -20,7 +20,7 @@ from shoal.stack.registry import register
 
 
 class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """As LSTree's parameters of the same names."""
+    """The parameters of LSTree that Overcast has, with the same meaning."""
 
     ancestors: Annotated[int, msgspec.Meta(ge=1, le=64)] = 3
     """Ancestors that a node knows and asks, nearest first."""

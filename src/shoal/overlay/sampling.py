@@ -42,7 +42,7 @@ class Entry:
         self.failures = 0
         """Attempts to reach it that failed since it was last heard of."""
         self.place = 0
-        """Its place in the view's order."""
+        """Place of this entry in the view's list."""
 
     def become(self, node: Any, contact: Contact, epoch: int, heard: float) -> None:
         """Stand for another node, or another life of the same."""
@@ -62,7 +62,7 @@ class View:
         self.forget = forget
         self.entries: dict[NodeId, Entry] = {}
         self._order: list[Entry] = []
-        """The same entries, in any order."""
+        """All entries, in any order."""
         self._next = 0
         """The place from which on room is made."""
         self._forget_at = 0.0
@@ -127,7 +127,7 @@ class View:
         return True
 
     def alive(self, nodes: dict[Any, None]) -> None:
-        """These are alive now: neighbours, whose beats are heard."""
+        """Note that nodes are alive now: neighbours, whose beats are heard."""
         now = self.host.now()
         for node in nodes:
             entry = self.entries.get(node)
@@ -172,7 +172,7 @@ class View:
         return (bits * limit) >> 64  # as Chance.below, without a call of Python
 
     def draw(self, nodes: list[NodeId]) -> NodeId:
-        """One of them, at random."""
+        """One of the nodes, at random."""
         return nodes[self.below(len(nodes))]
 
     def sample(self, but: NodeId) -> tuple[Known, ...]:

@@ -142,7 +142,7 @@ class Sample(Space):
 
 
 def joined(space: Space, interests: Iterable[int]) -> int:
-    """All of them merged."""
+    """The interests merged into one."""
     merged = 0
     for interest in interests:
         merged = space.join(merged, interest)
@@ -234,7 +234,7 @@ def normal(chance: Chance, *counters: int) -> float:
 
 
 def united(intervals: Iterable[tuple[float, float]]) -> Intervals:
-    """Their union, with as few intervals as possible."""
+    """The union of intervals, as few as possible."""
     merged: list[tuple[float, float]] = []
     for low, high in sorted(intervals):
         if merged and low <= merged[-1][1]:

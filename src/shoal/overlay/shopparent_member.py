@@ -189,7 +189,7 @@ class Member(Handover):
             self.host.send_direct(contact, Probe(view.sample(contact.node)))
 
     def _hear(self, sender: NodeId, known: tuple[Known, ...]) -> None:
-        """Others that a node knows (with sampling)."""
+        """Remember the nodes that another one knows (with sampling)."""
         if known:
             address = known[0][0].address
             for node in (sender, NOBODY):  # of a contact only the address may be known

@@ -1,4 +1,4 @@
-"""That configured links form a tree: cycles are refused where possible, and cut where not.
+"""Cycles of configured links: refused where possible, and cut where not.
 
 Nodes that are connected agree on a *root*, the one with the lowest node id, and each knows which
 neighbour is nearer to it (its *parent*). Two nodes with the same root are connected already, so

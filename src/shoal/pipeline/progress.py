@@ -58,7 +58,7 @@ class Pace:
         return max(work / self.cores - (now - self._since), 0.0)
 
     def text(self, done: int, failed: int, work: float, waiting: bool, now: float) -> str:
-        """All of it in a few words."""
+        """The progress in a few words."""
         words = [f"{done + failed:,}/{self.runs:,} runs"]
         left = self.left(work, now)
         if failed:

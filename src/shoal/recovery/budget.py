@@ -23,7 +23,7 @@ class Budget:
         """Bytes of events that came by since something was last spent."""
 
     def earn(self, size: int) -> None:
-        """So many bytes of events came by."""
+        """Count bytes of events that passed: a share of them may be spent."""
         self._earned += size
 
     def spend(self, size: int, now: float) -> bool:
@@ -43,7 +43,7 @@ class Budget:
         return True
 
     def charge(self, size: int) -> None:
-        """So many bytes were sent in any case."""
+        """Count bytes that were sent although the budget did not allow for them."""
         self._left = max(self._left - size, -self._most)
 
 

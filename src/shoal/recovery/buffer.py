@@ -1,8 +1,8 @@
 """``EventBuffer``: the events that a node keeps so that others can have them again.
 
-Bounded by count, by bytes and by age. *First in first out*: the oldest goes first. *Least spread
-first* keeps what fewest other nodes are known to have: of the events that were most often named by
-other nodes, or given to them, the oldest goes first.
+Bounded by count, by bytes and by age. *First in first out*: the oldest event leaves first. *Least
+spread first*: of the events that most other nodes are known to have (they named them, or were given
+them), the oldest leaves first.
 
 Events lie in a ring in the order of arrival. Most are never asked for, so the index of their places
 is built only when somebody asks for one.
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _EVENT: Final = msgspec.msgpack.Decoder(Event)
 _FORWARD: Final = msgspec.msgpack.Decoder(tuple[str, Event, int])
 FORWARD = 0x93
-"""The first byte of an encoded Forward, which is an array of three; an event is one of five."""
+"""First byte of an encoded Forward, an array of three; an encoded event is an array of five."""
 
 MOST_SPREAD = 15
-"""Copies elsewhere that are counted; more make no difference."""
+"""Nodes with a copy that are counted; more make no difference."""
 OVERHEAD: Final = 50
-"""Bytes that an event is taken to need beside its content and body."""
+"""Bytes that an event is assumed to need beside its content and body."""
 FEWEST_SLOTS = 16
 
 
@@ -69,7 +69,7 @@ class Kept:
 
 
 class Shelf:
-    """Where the events of one publisher lie."""
+    """Index of the events of one publisher."""
 
     __slots__ = ("latest", "places")
 
@@ -77,7 +77,7 @@ class Shelf:
         self.latest = -1
         """Largest sequence number ever kept of this publisher."""
         self.places: dict[int, int] = {}
-        """Place per sequence number, of the events whose place was worked out."""
+        """Place per sequence number, as far as the ring is indexed."""
 
 
 class EventBuffer:
@@ -95,28 +95,28 @@ class EventBuffer:
         self.age = age
         self.least_spread_first = least_spread_first
         self.own = own
-        """The publisher at this node."""
+        """This node, as a publisher."""
         self.dropped = (-1, float("-inf"))
-        """Sequence number and time of this node's latest own event that is no longer kept."""
+        """Sequence number and time of the latest event of this node that has left the buffer."""
         self.bytes = 0
         self.evicted = 0
         """Events that left for want of room."""
         self._count = 0
         self._ring: list[Kept | None] = [None] * FEWEST_SLOTS
-        """None where an event has left before older ones."""
+        """Events by slot; None where an event has left before older ones, or none came yet."""
         self._mask = FEWEST_SLOTS - 1
         self._first = self._end = 0
         """Place of the oldest event, and of the next to come."""
         self._shelved = 0
-        """Place up to which the shelves index the ring."""
+        """Place before which all events are indexed."""
         self._shelves: dict[int, Shelf] = {}
-        """Per publisher."""
+        """Index per publisher."""
         self._named: dict[int, int] = {}
-        """Times that an event was named here or by others, per place; absent if never."""
+        """Per place, how often digests named the event, this node's or others'; absent if never."""
         self._spread: dict[int, int] = {}
-        """Nodes known to have an event, per place, where there are any."""
+        """Per place, how many other nodes are known to have the event; absent if none."""
         self._ranks: list[dict[int, None]] = [{} for _ in range(MOST_SPREAD + 1)]
-        """Places by how spread their events are; filled for least spread first only."""
+        """Places by that number, each in order of arrival; filled for least spread first only."""
 
     def __len__(self) -> int:
         return self._count
@@ -130,17 +130,17 @@ class EventBuffer:
         return None if place < 0 else self._at(place)
 
     def events(self) -> list[Kept]:
-        """All of them, the first that came first."""
+        """All events in order of arrival."""
         return [self._at(place) for place in self._places()]
 
     def oldest(self, otherwise: float) -> float:
-        """The time of the event that came first."""
+        """Time of the first event, or another time if there is none."""
         return self._at(self._first).time if self._count else otherwise
 
     def add(self, event: Event, time: float, packed: Event | bytes | None = None) -> bool:
         """Keep an event; False if it is kept already, or larger than the whole buffer."""
         bare: Any = event
-        named: Any = bare.publisher  # not yet a number of C, as a key would be made anew of it
+        named: Any = bare.publisher  # stays a Python object: compiled, an int would be boxed again
         shelf = self._shelves.get(named)
         publisher: int = named
         sequence: int = bare.sequence
@@ -171,7 +171,7 @@ class EventBuffer:
         return True
 
     def elsewhere(self, key: EventId) -> None:
-        """Another node has this event."""
+        """Another node is known to have this event."""
         place = self._find(key[0], key[1])
         if place < 0:
             return
@@ -184,23 +184,23 @@ class EventBuffer:
                 self._spread[place] = spread + 1
 
     def named(self, key: EventId) -> None:
-        """This node has told others of this event."""
+        """A digest of this node named this event."""
         place = self._find(key[0], key[1])
         if place >= 0:
             self._named[place] = self._named.get(place, 0) + 1
 
     def unnamed(self, key: EventId) -> None:
-        """Some node lacked this event, and so others may: it counts as not named yet."""
+        """A node lacked this event, so others may: it counts as not named yet."""
         place = self._find(key[0], key[1])
         self._named.pop(place, None)
 
     def untold(self, times: int) -> list[Kept]:
-        """The events that were named fewer times than that."""
+        """The events that were named fewer times than ``times``."""
         named = self._named
         return [self._at(place) for place in self._places() if named.get(place, 0) < times]
 
     def forget_old(self, now: float) -> None:
-        """Let go of what is older than the buffer keeps."""
+        """Drop what is older than the buffer's age."""
         while self._count and self.oldest(now) + self.age <= now:
             self._drop(self._first)  # what came later may be older, and goes a little later
         if len(self._shelves) > 2 * self._count + FEWEST_SLOTS:
@@ -241,7 +241,7 @@ class EventBuffer:
         return -1 if shelf is None else shelf.places.get(sequence, -1)
 
     def _shelf(self, publisher: int) -> Shelf | None:
-        """A publisher's shelf, with all of its events."""
+        """A publisher's index, brought up to date."""
         for place in range(max(self._shelved, self._first), self._end):
             kept = self._ring[place & self._mask]
             if kept is not None:
@@ -250,7 +250,7 @@ class EventBuffer:
         return self._shelves.get(publisher)
 
     def _lay_out(self) -> None:
-        """Lay events out anew, without gaps; in a larger ring if more than 3/4 of it is full."""
+        """Move events to the front of the ring, without gaps; enlarge a ring more than 3/4 full."""
         kept = self.events()
         moved = {place: new for new, place in enumerate(self._places())}
         slots = self._mask + 1
@@ -277,7 +277,7 @@ class EventBuffer:
             self.evicted += 1
 
     def _next(self) -> int:
-        """The place of the event to go next."""
+        """Place of the event that leaves next."""
         if self.least_spread_first:
             for some in reversed(self._ranks):
                 if some:

@@ -161,7 +161,7 @@ class Counting(Copies):
         self.wake()
 
     def unsubscribed(self, filter: Filter) -> None:
-        """It is missed no more."""
+        """The application no longer wants what matches: nothing of it is missing any more."""
         self.losses.unwant(filter)
 
     def tell_numbers(self, now: float) -> None:

@@ -84,7 +84,7 @@ class Gossip(Holding):
         self._tick_every(period, period * self.chance.uniform(self.host.node, 0))
 
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
-        """As usual; who has wanted it for a while may have missed something."""
+        """Also compare soon if the filter was wanted for a while: events may have been missed."""
         super().subscribed(filter, age)
         if age:
             self.comparing.busy(self.host.now())
@@ -152,7 +152,7 @@ class Gossip(Holding):
                 self.gossip(neighbour, message)
 
     def drawn(self, entries: list[Kept]) -> list[Kept]:
-        """As many as a digest holds, at random if there are more; in the order they came."""
+        """As many of the events as a digest holds, chosen at random, in the order they came."""
         room = min(self.parameters.digest, LONGEST)
         if len(entries) <= room:
             return entries

@@ -37,7 +37,7 @@ class Securing:
         """When somebody was last asked."""
         self.asked: dict[NodeId, None] = {}
         self.held: dict[NodeId, None] = {}
-        """Those who said that they keep it."""
+        """Nodes that confirmed that they keep it."""
 
 
 class Holding(Counting):
@@ -48,7 +48,7 @@ class Holding(Counting):
         self._securing: dict[EventId, Securing] = {}
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Also events to keep, and word that they are kept."""
+        """Adds Hold and Held."""
         handlers = super().handlers()
         handlers[Hold] = self.on_hold
         handlers[Held] = self.on_held

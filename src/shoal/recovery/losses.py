@@ -1,9 +1,9 @@
 """The subscriber's side of noticing losses: which events should have come, and did not.
 
-Per publisher and own filter a :class:`Stream` holds the last count heard and what came since. The
-next count tells how many events there were in between. If fewer came, a :class:`Lost` records the
-difference. An event that arrives by any way (late, recovered, second copy) is struck off it; the
-rest is given up after a time.
+Per publisher and own filter a :class:`Stream` holds the last count received, and the sequence
+numbers of the events that arrived since. The next count tells how many events there were in
+between. If fewer arrived, a :class:`Lost` records the difference. An event that arrives by any way
+(late, recovered, second copy) is struck off it; the rest is given up after a time.
 
 Numbers may be forged by whoever can forge events. A number too large makes a false loss, which
 ends as a false gap; the next true number is smaller, and counting starts again from it. A loss is a
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from shoal.stack import NodeId
 
 MOST_LOSSES = 10_000
-"""Losses that are kept; if there are more, the oldest are given up."""
+"""Gaps that are remembered; if there are more, the oldest are given up."""
 MOST_LATER = 4096
-"""Events beyond the last number that are remembered; of more, the older half is forgotten."""
+"""Events per stream that are remembered before a count covers them; of more, the newer half."""
 
 UNANSWERED = 5.0
-"""Seconds for which events in order wait for their publisher's first numbers."""
+"""Seconds for which delivery in order waits for a publisher's first count."""
 
 
 class Losses:
-    """What this node wants, what it has, and what it lacks."""
+    """Per publisher and own filter: which events arrived, and which are missing."""
 
     def __init__(self) -> None:
         self.wanted: dict[Filter, Wanted] = {}
@@ -44,24 +44,24 @@ class Losses:
         self._table: FilterTable | None = None
         self._numbers = 0
         self.streams: dict[NodeId, dict[int, Stream]] = {}
-        """Per publisher and number of a filter."""
+        """Per publisher, the stream of each filter, by this node's number of it."""
         self._indices: dict[NodeId, dict[int, Stream]] = {}
-        """The same streams by the publisher's names for the filters, as far as it told them."""
+        """Per publisher, the same streams by its own index of the filter, if it told one."""
         self.lost: dict[NodeId, list[Lost]] = {}
         """Per publisher, the oldest first."""
         self.heard: dict[NodeId, Heard] = {}
-        """When events of each publisher came."""
+        """Arrivals per publisher."""
         self._runs: dict[NodeId, Run] = {}
-        """Per publisher, events that are not yet counted in its streams."""
+        """Per publisher, the run of events that its streams do not count yet."""
         self._reach: dict[NodeId, int] = {}
-        """Per publisher of which something is missing: beyond this sequence number nothing is."""
+        """Per publisher with gaps, the sequence number before which all of them end."""
         self.noticed = 0
-        """Events found missing so far."""
+        """Events found missing so far, whatever became of them."""
 
     # What is wanted
 
     def want(self, filter: Filter, now: float) -> None:
-        """The application wants this from now on."""
+        """The application subscribes."""
         if filter not in self.wanted:
             self._settle_all()
             wanted = Wanted(self._numbers, filter, now)
@@ -73,7 +73,7 @@ class Losses:
             self._table.insert(wanted.number, filter)
 
     def unwant(self, filter: Filter) -> None:
-        """It no longer does; what is missing for it is missing no more."""
+        """The application unsubscribes: what was missing for this filter alone no longer is."""
         wanted = self.wanted.pop(filter, None)
         if wanted is None or self._table is None:
             return
@@ -106,7 +106,7 @@ class Losses:
                 stream.later.update(have.get(publisher, ()))
 
     def restart(self, publisher: NodeId, born: float, now: float) -> list[int]:
-        """A publisher has started again: the filters whose last numbers before it did not tell."""
+        """A publisher has started again; return the filters whose last count it did not tell."""
         unsure: list[int] = []
         self._settle(publisher)
         for number, stream in self.streams.get(publisher, {}).items():
@@ -127,19 +127,19 @@ class Losses:
         return any(self._by_number[number].since <= published for number in numbers)
 
     def earliest(self, filters: tuple[AnyFilter, ...]) -> float:
-        """Since when one of these filters has been wanted; never, if none is."""
+        """When the first of these filters was subscribed to; infinity if none is."""
         times = [self.wanted[filter].since for filter in filters if filter in self.wanted]
         return min(times, default=float("inf"))
 
     def forget(self, publisher: NodeId) -> dict[int, Stream]:
-        """Follow a publisher no longer; its streams so far."""
+        """Follow a publisher no longer; return its streams."""
         self._settle(publisher)
         self._indices.pop(publisher, None)
         self.heard.pop(publisher, None)
         return self.streams.pop(publisher)
 
     def _name(self, publisher: NodeId, stream: Stream, index: int) -> None:
-        """A publisher calls a stream's filter so; -1 if it no longer does."""
+        """Note a publisher's index of a stream's filter; -1 if it has none any more."""
         indices = self._indices.setdefault(publisher, {})
         if indices.get(stream.index) is stream:
             del indices[stream.index]
@@ -153,7 +153,7 @@ class Losses:
             indices[index] = stream
 
     def _unname(self, publisher: NodeId, stream: Stream) -> None:
-        """A publisher has forgotten a stream's filter: it is to be asked for it again."""
+        """A publisher no longer numbers a stream's filter: it will be asked again."""
         self._name(publisher, stream, -1)
         stream.asked = float("-inf")
 
@@ -196,7 +196,7 @@ class Losses:
         return True
 
     def hear(self, publisher: NodeId, now: float) -> Heard:
-        """An event of a publisher came."""
+        """Note that an event of a publisher arrived."""
         heard = self.heard.get(publisher)
         if heard is None:
             heard = Heard(now)
@@ -206,7 +206,7 @@ class Losses:
         return heard
 
     def _settle(self, publisher: NodeId) -> None:
-        """Count the events of a run, which ends."""
+        """End a publisher's run: bring its streams up to date."""
         run = self._runs.pop(publisher, None)
         if run is not None:
             for stream, misses in zip(run.streams, run.misses, strict=True):
@@ -218,7 +218,7 @@ class Losses:
             self._settle(publisher)
 
     def arrived(self, event: Event, numbers: list[int], now: float, room: bool) -> bool:
-        """An event that is wanted came. True if its publisher should be asked to number filters.
+        """Count an event that is wanted. True if its publisher should be asked to number filters.
 
         ``room``: its publisher could have put another mark on it.
         """
@@ -257,7 +257,7 @@ class Losses:
         return unknown
 
     def strike(self, event: Event, numbers: list[int]) -> None:
-        """An event is here: it is missing no more."""
+        """Remove an event from the gaps that it belongs to."""
         publisher, sequence = event.publisher, event.sequence
         struck = False
         for one in self.lost.get(publisher, ()):
@@ -304,7 +304,7 @@ class Losses:
         now: float,
         final: bool = False,
     ) -> None:
-        """A publisher tells its last number for a filter; ``final`` if it stops in good order."""
+        """A publisher tells its last count for a filter; ``final`` if it stops in good order."""
         self._settle(publisher)
         for number, stream in self.streams.get(publisher, {}).items():
             if stream.index == index >= 0:
@@ -322,7 +322,7 @@ class Losses:
     def _heard(
         self, publisher: NodeId, number: int, stream: Stream, count: int, sequence: int, now: float
     ) -> None:
-        """Up to a sequence number, so many events matched: are they all here?"""
+        """Compare a count with what arrived: so many events matched up to a sequence number."""
         if count < stream.count:  # numbered anew, or the last number was forged
             self._begin(stream, count, sequence)
             return
@@ -358,12 +358,12 @@ class Losses:
         return sum(len(lost) for lost in self.lost.values())
 
     def all(self) -> Iterator[Lost]:
-        """Everything that is missing."""
+        """All gaps."""
         for lost in self.lost.values():
             yield from lost
 
     def lacks(self, event: Event) -> bool:
-        """Whether an event is missing."""
+        """Whether an event belongs to a gap."""
         numbers = None
         for one in self.lost.get(event.publisher, ()):
             if one.after < event.sequence < one.before and event.sequence not in one.have:
@@ -403,7 +403,7 @@ class Losses:
         return given_up
 
     def complete(self, publisher: NodeId) -> tuple[int, int]:
-        """Between which sequence numbers of a publisher nothing is missing, the second included."""
+        """After which and up to which of a publisher's sequence numbers nothing is missing."""
         self._settle(publisher)
         streams = self.streams.get(publisher, {})
         if len(streams) < len(self.wanted) or not streams:
@@ -418,7 +418,7 @@ class Losses:
     # Whom to ask for numbers
 
     def named(self, publisher: NodeId) -> list[tuple[int, int]]:
-        """The publisher's names for our filters, each with the last sequence number heard."""
+        """The publisher's indices of our filters, each with the last sequence number counted."""
         self._settle(publisher)
         indices = self._indices.get(publisher, {})
         return [(index, stream.sequence) for index, stream in indices.items()]
@@ -434,7 +434,7 @@ class Losses:
         return found
 
     def ask(self, publisher: NodeId, filter: Filter, now: float) -> int:
-        """A publisher is asked to number a filter: from which sequence number on?"""
+        """Note that a publisher is asked to number a filter; return the last number counted."""
         self._settle(publisher)
         streams = self.streams.setdefault(publisher, {})
         wanted = self.wanted[filter]

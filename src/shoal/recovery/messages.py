@@ -235,5 +235,5 @@ class Reply(Upkeep, frozen=True, tag="recovery-reply"):
         return float(max(len(self.copies), 1))
 
     def size(self) -> int:
-        """As large as the events themselves."""
+        """The size of the events, and some bytes for each."""
         return HEADER_BYTES + (PAYLOAD_BYTES + 2) * len(self.copies) + 8 * len(self.declined)

@@ -46,21 +46,21 @@ if TYPE_CHECKING:
     from shoal.stack import Host, NodeId
 
 MOST_FILTERS = 4096
-"""Filters that a publisher numbers; a follower of more is told so."""
+"""Filters that a publisher numbers; a follower that asks for more is told so."""
 MOST_BYTES = 8 << 20
 """Bytes of these filters."""
 MOST_FOLLOWERS = 4096
-"""Followers of a filter that are told the last number."""
+"""Followers per filter; further ones get marks, but are not told the last count."""
 
 MARK: Final = Struct("<Iq")
-"""A mark: index and misses, which is the event's sequence number less the count."""
+"""A mark: the filter's index, and the misses (the event's sequence number less the count)."""
 LIFE = 16
-"""Low bits of an index, which number filters; the high bits are the publisher's epoch."""
+"""Bits of an index that number the filter; the bits above are the publisher's epoch."""
 LOWER = (1 << LIFE) - 1
 FEW = 8
 """Number of filters up to which each is evaluated by itself, without a table."""
 UNKNOWN = -1
-"""No number of a table's state."""
+"""State number that no routing table has."""
 
 
 class Followed:
@@ -72,50 +72,50 @@ class Followed:
         self.count = 0
         """Events that matched."""
         self.sequence = -1
-        """The sequence number of the last of them."""
+        """Sequence number of the last event that matched."""
         self.matched = 0.0
-        """When that was."""
+        """When that event was published."""
         self.marked = 0
-        """The number of the event that last carried a mark of this filter."""
+        """Number of the last event that carried a mark of this filter."""
         self.told = True
-        """Whether followers were told the last number."""
+        """Whether followers were told the last count."""
         self.followers: dict[NodeId, float] = {}
-        """Who asked for the numbers, and when it last did."""
+        """Nodes that asked for the numbers, each with the time when it last did."""
 
 
 class Numbering:
-    """The filters that a publisher numbers its events for."""
+    """A publisher's counters: one per filter that somebody follows."""
 
     def __init__(self, epoch: int, most: int, floor: int = -1, host: Host | None = None) -> None:
         self._host = host
         self._routed: Matched | None = None
-        """The routing's filters that the last event matched, if they say which of these do."""
+        """The routing's match of the last event, if the counters were found by it."""
         self._state = UNKNOWN
-        """Number of the routing's table when it was last compared with the filters here."""
+        """State number of the routing's table when it was last compared with the filters here."""
         self._shared = False
-        """Whether it had all of them, and so need not be asked a second time."""
+        """Whether that table had all filters, so that one match serves routing and numbers."""
         self._life = (epoch & 0x7FFF) << LIFE
-        """The upper bits of all indices; a publisher that starts again uses others than before."""
+        """Upper bits of all indices; a publisher that starts again has others than before."""
         self._last = -1
-        """The lower bits of the index that was given out last."""
+        """Lower bits of the latest index."""
         self._most = most
         self._filters: dict[Filter, Followed] = {}
         self._bytes = 0
         self._by_index: dict[int, Followed] = {}
         self._table: FilterTable | None = None
         self._untold: dict[int, None] = {}
-        """Indices whose last number was not told yet."""
+        """Indices of the filters whose last count followers were not told yet."""
         self._events = 0
         self._run: list[Followed] = []
         """The filters that the last event matched."""
         self._run_marks = b""
-        """The marks that it carried; the next one carries the same if it matches the same."""
+        """Marks of the last event; the next one has the same if it matches the same filters."""
         self.published = False
-        """Whether there was an event."""
+        """Whether anything was published in this life."""
         self.time = float("-inf")
         """When the last event was published."""
         self.sequence = floor
-        """The last event's sequence number; before there is one, a number below its."""
+        """Sequence number of the last event; before the first, a number below it."""
         self.before = floor
         """A sequence number below those of this life, and above those of earlier ones."""
 
@@ -139,7 +139,7 @@ class Numbering:
         return followed
 
     def still(self, index: int, follower: NodeId, now: float) -> int:
-        """A follower still wants the filter with this index: its count; -1 if it is not known."""
+        """A follower still wants the filter with this index; return its count, -1 if unknown."""
         followed = self._by_index.get(index)
         if followed is None or follower not in followed.followers:
             return -1
@@ -172,7 +172,7 @@ class Numbering:
                 self._state, self._routed = UNKNOWN, None
 
     def marks(self, event: Event, now: float) -> bytes:
-        """Count an event that is published, and say which numbers it carries."""
+        """Count an event that is published; return its marks."""
         sequence = event.sequence
         self._events += 1
         if not self.published:
@@ -204,7 +204,7 @@ class Numbering:
         return packed
 
     def _matching(self, event: Event) -> list[Followed]:
-        """The filters that an event matches; the routing's table was asked for most of them."""
+        """The counters of the filters that an event matches, by the routing's match if possible."""
         content = event.content
         host = self._host
         matched = None if host is None else host.matched
@@ -225,7 +225,7 @@ class Numbering:
         return [self._by_index[index] for index in self._table.match(content)]
 
     def last_words(self) -> dict[NodeId, list[tuple[int, int, int]]]:
-        """All numbers per follower, for a publisher that stops."""
+        """Index, count and sequence number of each filter, per follower, for when it stops."""
         told: dict[NodeId, list[tuple[int, int, int]]] = {}
         for followed in self._filters.values():
             for follower in followed.followers:
@@ -234,7 +234,7 @@ class Numbering:
         return told
 
     def tails(self, before: float) -> dict[NodeId, list[tuple[int, int, int]]]:
-        """Per follower the numbers to tell it: of filters that nothing matched since a time."""
+        """The same for filters that no event has matched since a time, if not told before."""
         told: dict[NodeId, list[tuple[int, int, int]]] = {}
         for index in list(self._untold):
             followed = self._by_index[index]

@@ -64,7 +64,7 @@ class RecoveryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class CombinedPullParameters(RecoveryParameters, frozen=True, forbid_unknown_fields=True):
-    """Those of all recoveries, and how often publishers are asked rather than subscribers."""
+    """Parameters of all recoveries, and how often publishers are asked rather than subscribers."""
 
     source_probability: Share = 0.5
     """P_src: the share of rounds that go towards a publisher."""

@@ -35,7 +35,7 @@ class Pull(Gossip):
     """A recovery whose rounds tell what is missing."""
 
     def handlers(self) -> dict[type[Message], Handler]:
-        """Also what others are missing."""
+        """Adds Missing: what other nodes lack."""
         handlers = super().handlers()
         handlers[Missing] = self.on_missing
         return handlers
@@ -65,7 +65,7 @@ class Pull(Gossip):
         raise NotImplementedError
 
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
-        """As usual; asking was not in vain."""
+        """Also hurry: asking was not in vain."""
         super().recover(event, age, giver)
         self.hurry()
 

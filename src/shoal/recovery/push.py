@@ -45,7 +45,7 @@ class Push(Gossip):
         """Whether somebody asked for copies since the last round."""
 
     def keep(self, event: Event, time: float) -> None:
-        """As usual; there is something new to tell."""
+        """Also bring the next round forward: there is something new to announce."""
         super().keep(event, time)
         if self.pace.period > WATCHFUL * self.pace.shortest:
             self.pace.period = WATCHFUL * self.pace.shortest

@@ -1,4 +1,8 @@
-"""Records of the events that a subscriber should have; :mod:`~shoal.recovery.losses` keeps them."""
+"""What a subscriber knows of one publisher's events: the records that Losses works on.
+
+:class:`Wanted` is a filter, :class:`Stream` the publisher's events that match it, :class:`Run` a
+series of events without a gap, :class:`Heard` their rhythm, and :class:`Lost` a gap.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,10 @@ class Wanted:
 
     def __init__(self, number: int, filter: Filter, since: float) -> None:
         self.number = number
+        """This node's own number of the filter."""
         self.filter = filter
         self.since = since
-        """When it was subscribed to."""
+        """When it was subscribed to: events published before are not missed."""
 
 
 class Stream:
@@ -34,32 +39,34 @@ class Stream:
         self.index = -1
         """The publisher's index of the filter; -1 while it has told none."""
         self.first = -1
-        """Sequence number after which losses are known."""
+        """Sequence number up to which losses cannot be known: counting begins after it."""
         self.sequence = -1
-        """Sequence number up to which they are known."""
+        """Sequence number up to which all losses are known."""
         self.count = 0
         """Events of this publisher that matched up to ``sequence``."""
         self.later: set[int] = set()
-        """Sequence numbers beyond it that came."""
+        """Sequence numbers beyond ``sequence`` of events that arrived."""
 
 
 class Heard:
-    """When a publisher's last event came, and how long it usually is from one to the next."""
+    """Arrivals from one publisher: time of the last one, and the usual time between two."""
 
     def __init__(self, now: float) -> None:
         self.last = now
         self.usual = 0.0
+        """Seconds between two events: a moving average."""
 
     def again(self, now: float) -> None:
-        """One more event came."""
+        """One more event arrived."""
         self.usual = 0.9 * self.usual + 0.1 * (now - self.last)
         self.last = now
 
 
 class Run:
-    """Events of one publisher that came one right after the other, all with the same marks.
+    """Events of one publisher that arrived with consecutive sequence numbers and equal marks.
 
-    They are counted when something else than the next of them comes, or somebody wants to know.
+    The run only remembers its last number. Its streams are brought up to date when it ends: when
+    another event arrives than the next of the run, or somebody asks.
     """
 
     __slots__ = ("heard", "last", "marks", "misses", "streams")
@@ -68,18 +75,21 @@ class Run:
         self, last: int, marks: bytes, streams: list[Stream], misses: list[int], heard: Heard
     ) -> None:
         self.last = last
-        """The sequence number of the last of them."""
+        """Sequence number of its last event."""
         self.marks = marks
         self.streams = streams
-        """The streams that the marks name."""
+        """The streams that the marks name: every event of the run is the next one of each."""
         self.misses = misses
-        """Per stream, what its count is less than the sequence number."""
+        """Per stream, the misses: sequence number less count, the same for the whole run."""
         self.heard = heard
-        """When events of this publisher came."""
+        """Arrivals from this publisher."""
 
 
 class Lost:
-    """Events that should have come: so many, between two sequence numbers of a publisher."""
+    """A gap: ``count`` events of a publisher that match a filter are missing.
+
+    Their sequence numbers lie between ``after`` and ``before``, both excluded.
+    """
 
     __slots__ = ("after", "asked", "before", "count", "have", "noticed", "publisher", "wanted")
 
@@ -92,7 +102,8 @@ class Lost:
         self.before = before
         self.count = count
         self.have: set[int] = set()
-        """Sequence numbers in between that came."""
+        """Sequence numbers in between of events that arrived."""
         self.noticed = now
+        """When the gap was found."""
         self.asked = -1.0
-        """When others were last asked for it."""
+        """When other nodes were last asked for these events; -1 if never."""

@@ -73,7 +73,7 @@ class Observed:
         self.wanted = 0
         """Events known to have been published that were wanted here."""
         self.missed = 0
-        """Those of them that never came."""
+        """Wanted events that never arrived."""
 
     def look(self) -> None:
         """Bring the counts up to date, where something else keeps them."""

@@ -97,7 +97,7 @@ class AdvertisementForwarding(SubscriptionForwarding):
                 self.retract(source, wanted)
 
     def undelivered(self, to: NodeId, message: Any) -> None:
-        """Also advertisements are said again, if they are so still."""
+        """Send lost advertisements and their withdrawals again, if they still hold."""
         kind = type(message)
         if kind is not Advertise and kind is not Unadvertise:
             super().undelivered(to, message)

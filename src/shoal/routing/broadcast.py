@@ -93,7 +93,7 @@ class Broadcast(HorizonRouting):
             self.host.broadcast(Gone(filter))  # type: ignore[arg-type]  # wire union
 
     def certain(self) -> bool:
-        """If all nodes transmit all events."""
+        """Whether events reach everybody: only if all nodes transmit all of them."""
         return self.threshold >= 1.0
 
     # Links

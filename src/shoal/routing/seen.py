@@ -30,7 +30,7 @@ class Seen:
         return len(now) > known
 
     def add(self, publisher: int, sequence: int) -> bool:
-        """As :meth:`first`, for an id in two parts."""
+        """Remember an id given in two parts; whether it is new, as :meth:`first`."""
         return self.first((publisher, sequence))
 
     def has(self, publisher: int, sequence: int) -> bool:

@@ -196,7 +196,7 @@ class SemiProbabilistic(HorizonRouting):
         return False
 
     def expected(self) -> float | None:
-        """As measured with no more than these parameters; flooding reaches everybody."""
+        """The share measured with parameters up to these; flooding reaches everybody."""
         if min(self.ttl, self.ttl_deterministic, self.ttl_probabilistic) < UNLIMITED:
             return None
         if self.threshold >= 1.0:

@@ -40,9 +40,9 @@ class SubscriptionTable:
     def __init__(self, host: Host | None = None, allowance: Allowance | None = None) -> None:
         self._allowance = allowance
         self._host = host
-        """Makes the table that matches; without it, the first filter does."""
+        """Makes the matching table; without a host, the first filter makes it."""
         self._sources: dict[Filter, tuple[Source, ...]] = {}
-        """Unless the table that matches can be asked for that."""
+        """Sources per filter; empty if the matching table keeps them itself."""
         self._alone: dict[Source, tuple[Source, ...]] = {}
         """Most filters have one source: they share one tuple, which costs a large table nothing."""
         self._filters: dict[Source, list[Filter]] = {}

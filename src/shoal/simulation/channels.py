@@ -38,13 +38,13 @@ class Channel:
         self.held: list[Message] | None = None
         """Messages that wait for a network that is cut to be whole again; None if none would."""
         self.back: Channel | None = None
-        """The other direction, until both ends are gone."""
+        """The channel of the other direction, until both ends are gone."""
         self.gone = False
         """Whether its sender's end is closed."""
         self.heard = 0
         """When the last heartbeat arrived that came over another fan than ``carrier``."""
         self.beat: object = None
-        """That heartbeat."""
+        """The last heartbeat that arrived so."""
         self.carrier: Fan | None = None
         """The fan over which heartbeats come."""
         self._alone: Fan | None = None
@@ -76,7 +76,7 @@ class Channel:
             self.carrier = None
 
     def end(self) -> None:
-        """Its sender's end is closed. No object of the pair refers to the other once both are."""
+        """The sender closes its end. Once both ends are closed, the pair's references are cut."""
         self.leave_carrier()
         if self._alone is not None:
             self._alone.whole = False

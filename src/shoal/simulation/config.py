@@ -50,7 +50,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         default_factory=lambda: {"name": "subscription-forwarding"}
     )
     reconfiguration: dict[str, Any] | None = None
-    """If not given, the simplest one (Strawman) where the routing needs any."""
+    """None: the simplest one (Strawman), if the routing needs any."""
     recovery: dict[str, Any] | None = None
     link: LinkParameters = LinkParameters()
     workload: WorkloadParameters = WorkloadParameters()

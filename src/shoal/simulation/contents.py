@@ -94,7 +94,7 @@ class ContentWorkload:
             yield from self._forms(Draws(self.seed, "filter", first, min(first + CHUNK, count)))
 
     def texts(self, count: int) -> Iterator[str]:
-        """The same filters in the language."""
+        """The filters as text in the language."""
         return map(spell, self.forms(count))
 
     def events(self, count: int) -> pa.RecordBatch:
@@ -103,7 +103,7 @@ class ContentWorkload:
         return pa.record_batch(columns)
 
     def contents(self, count: int) -> list[dict[str, Any]]:
-        """The same events as mappings."""
+        """The events as mappings."""
         return [
             {name: value for name, value in row.items() if value is not None}
             for row in self.events(count).to_pylist()
@@ -142,7 +142,7 @@ class Dps(ContentWorkload):
     """Whether ranges lie anywhere in the domain alike; if not, around a value, moved inside."""
 
     def reshaped(self, count: int | None, exponent: float | None) -> Dps:
-        """The same with so many attributes like its first, and another exponent of popularity."""
+        """This workload with so many attributes like its first, and another Zipf exponent."""
         kept = list(self.attributes)
         if count is not None:
             kept = [replace(kept[0], name=f"{kept[0].name}{n or ''}") for n in range(count)]

@@ -69,7 +69,7 @@ class FullMeshParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Seconds after which the end of a broken connection is told: failure detection as stated. If
     not given, never: overlays notice by beats."""
     notice_most: Seconds | None = None
-    """If given, each end is told after a time drawn between ``notice`` and this."""
+    """Upper bound: each end is told after a time drawn between ``notice`` and this."""
     suspicions: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     """Connections per second, within the window, that one end takes for broken while they work."""
     latency: Latency | None = None

@@ -33,7 +33,7 @@ class SimHost(Host):
         self.me = Contact(node)
         self.clock = Clock(network.kernel)
         self.channels: dict[NodeId, Channel] = {}
-        """This end of every connection: the channel to the other end."""
+        """Per connection the channel from here to the other end."""
         self.fans: dict[tuple[NodeId, ...], Fan] = {}
         """The channels to several neighbours, as asked for since the links last changed."""
         self._last_to: tuple[NodeId, ...] | None = None

@@ -1,12 +1,13 @@
 """The discrete-event kernel: a queue bucketed by instant.
 
-Link delays are few, so many things happen at the same instant: one heap entry per instant, and a
-plain list of what happens then, in the order in which it was scheduled. Time is whole nanoseconds,
-so that instants compare exactly and a run is the same on every machine.
+Link delays are few, so many things happen at the same instant. The queue has one list (*bucket*)
+per instant, in the order in which its entries were scheduled, and a heap of these instants. Time is
+whole nanoseconds, so that instants compare exactly and a run is the same on every machine.
 
-Only the next two milliseconds are kept so. What comes later lies in one list per such slot of time,
-unsorted until it is due, or in one list per round of two seconds: the timers of many nodes would
-make a large heap, which is slow to search as it lies all over the memory.
+Only instants before the *horizon* have buckets. What happens later lies in one unsorted list per
+*slot* of two milliseconds, or beyond the present *round* of two seconds in one list per round. When
+the horizon reaches a slot, its list is sorted. Otherwise the timers of many nodes would make a
+large heap, which is slow to search because it lies all over the memory.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def to_ns(seconds: float) -> int:
 
 
 Entry: TypeAlias = tuple[int, "Fan | None", int, object]
-"""What is to happen: when; a timer; or a fan, the place that is skipped, and a message; or a way
-out of band, the target (``~target`` unless the message is a routine one), and a message."""
+"""An entry of the queue: ``(when, None, 0, timer)``; ``(when, fan, place to skip, message)``; or
+``(when, way out of band, target, message)``, with ``~target`` unless the message is routine."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -62,7 +63,7 @@ class Between:
 
 
 class Kernel:
-    """Time, and what is to happen in it."""
+    """Simulated time, and the queue of what is to happen."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -71,42 +72,45 @@ class Kernel:
         self.lost = 0
         """Messages that were in flight on a link when it went down."""
         self.waiting = 0
-        """Messages on their way, routine ones not counted (one sent to several at once is one)."""
+        """Messages on their way, without routine ones; a message to several nodes counts once."""
         self.armed = 0
-        """One-off timers that will fire."""
+        """One-off timers that will fire, of all nodes."""
         self.unnoticed = 0
-        """Ends of broken connections that have not noticed yet."""
+        """Ends of broken connections that have not noticed the break yet."""
         self.between: Between | None = None
-        """What goes on between instants, if anything does."""
+        """What runs the instants among its own, if anything does."""
         self.posted = 0
-        """Things put on the queue so far, counted while ``orders`` is kept."""
+        """Entries queued so far, counted while ``orders`` is kept."""
         self.orders: dict[int, list[int]] | None = None
-        """Beside each bucket, when each of its entries was posted; kept for a data plane only."""
-        self._buckets: dict[int, list[Any]] = {}  # entries, which are not to be taken apart
-        """What happens at each instant before the horizon, beside ``_ready``."""
+        """Per instant, the number in ``posted`` of each entry; kept for a data plane only."""
+        self._buckets: dict[int, list[Any]] = {}  # Any: compiled, an Entry would be unpacked
+        """Entries per instant before the horizon, those in ``_ready`` excepted."""
         self._instants: list[int] = []
-        """These instants, as a heap."""
+        """Instants of the buckets, as a heap."""
         self._horizon = 0
+        """Instant before which entries lie in buckets: the end of the slot that was opened last."""
         self._ready: list[Any] = []
-        """What lay in the slot before the horizon when that was reached, sorted."""
+        """Entries of that slot when it was opened, sorted by instant."""
         self._place = 0
+        """Place in ``_ready`` of the first entry that has not happened."""
         self._ready_at = -1
-        """The first of these that is still to come: its place, and when; -1 if none is."""
+        """Instant of that entry; -1 if there is none."""
         self._slots: list[list[Any]] = [[] for slot in range(LAST_SLOT + 1)]
-        """What happens in each slot of the present round from the horizon on."""
+        """Entries per slot of the present round, from the horizon on."""
         self._filled = 0
-        """Slots in which something happens."""
+        """Slots that are not empty."""
         self._rounds: dict[int, list[Any]] = {}
-        """What happens in each round from the next one on."""
+        """Entries per later round."""
         self._round_heap: list[int] = []
+        """Numbers of these rounds, as a heap."""
         self._next_round = 0
-        """When that begins."""
+        """Instant at which the present round ends."""
         self._last_at = -1
-        """The instant of the last entry: messages sent together mostly arrive together."""
+        """Instant of the last entry: the next one mostly has the same."""
         self._last_list: list[Any] = []
-        """The list that it lies in."""
+        """List that the last entry lies in."""
         self._last_stamp = 0
-        """When further entries of that list say that they happen: nobody asks in a bucket."""
+        """Instant for further entries of that list; 0 in a bucket, where nobody reads it."""
 
     def post(self, at: int, fan: Fan, skip: int, message: Message) -> None:
         """A message arrives over each channel of a fan that is up then, but the one at ``skip``."""
@@ -158,14 +162,14 @@ class Kernel:
             self._last_stamp = stamp
 
     def _slot(self, at: int) -> list[Any]:
-        """What happens in the slot of an instant, to which something is added."""
+        """The list of an instant's slot, to which the caller adds an entry."""
         entries = self._slots[(at >> SLOT) & LAST_SLOT]
         if not entries:
             self._filled += 1
         return entries
 
     def next_instant(self) -> int:
-        """When the next thing happens; -1 if nothing will."""
+        """The instant of the next entry; -1 if there is none."""
         at = self._ready_at
         if self._instants:
             near = self._instants[0]
@@ -179,7 +183,7 @@ class Kernel:
         return at
 
     def _open_round(self, number: int) -> None:
-        """Put what happens in a round into its slots."""
+        """Distribute the entries of a round to its slots."""
         self._horizon = number << ROUND
         self._next_round = self._horizon + (1 << ROUND)
         self._last_at = -1
@@ -187,7 +191,7 @@ class Kernel:
             self._slot(entry[0]).append(entry)
 
     def _open_slot(self) -> None:
-        """Sort what happens in the next slot by instant; at one instant it stays in order."""
+        """Sort the entries of the next slot by instant; those of one instant keep their order."""
         slot = self._horizon >> SLOT
         while not self._slots[slot & LAST_SLOT]:
             slot += 1
@@ -205,7 +209,7 @@ class Kernel:
     def run(self, until: int) -> None:
         """Let everything happen up to and including an instant."""
         collecting = gc.isenabled()
-        gc.disable()  # the loop makes no cycles; scanning the queue again and again costs a third
+        gc.disable()  # the loop makes no cycles, and scanning the queue takes a third of the time
         try:
             if self.between is not None:
                 self.between.run(until)
@@ -236,7 +240,7 @@ class Kernel:
         return self.armed == 0 and self.waiting == 0 and self.unnoticed == 0
 
     def due(self) -> list[Entry]:
-        """What happens at the next instant, removed from the queue; it is that instant now."""
+        """Advance to the next instant; return its entries, removed from the queue."""
         at = self.next_instant()
         self.now = at
         self._last_at = -1
@@ -249,7 +253,7 @@ class Kernel:
         entries: list[Entry] = ready[place:end]
         if self._instants and self._instants[0] == at:
             heappop(self._instants)
-            late = self._buckets.pop(at)  # what was put there since its slot was opened
+            late = self._buckets.pop(at)  # queued since its slot was opened
             return entries + late if entries else late
         return entries
 
@@ -298,7 +302,7 @@ class Kernel:
                 self.lost += 1
 
     def _keep(self, fan: Fan, beat: object) -> None:
-        """A heartbeat arrives: note that and when, once for all channels where possible."""
+        """A heartbeat arrives: note it and the time, once for all channels where possible."""
         if fan.whole and fan.carries:
             self.handled += fan.size
             fan.beat_at = self.now
@@ -319,7 +323,7 @@ class Kernel:
         at, after = self.next_instant(), self._place + 1
         if self._ready_at == at and not (self._instants and self._instants[0] == at):
             following: int = self._ready[after][0] if after < len(self._ready) else -1
-            if following != at:  # with many timers, mostly one thing happens at an instant
+            if following != at:  # a single entry: the usual case with many timers
                 entry: Entry = self._ready[self._place]
                 self.now = at
                 self._last_at = -1
@@ -328,11 +332,11 @@ class Kernel:
                 self.handle(entry[1], entry[2], entry[3])
                 return
         handled = arrived = 0
-        for _at, fan, skip, what in self.due():  # compiled, an underscore would be an object
+        for _at, fan, skip, what in self.due():  # compiled, a variable "_" would be boxed
             if fan is None or fan.kind is not type(what) or not fan.whole:
                 self.handle(fan, skip, what)
                 continue
-            # By far the most frequent case once more, without a call for each message.
+            # The most frequent case, as in `handle` but without a call for each message.
             if skip != ROUTINE:
                 arrived += 1
             handled += fan.size

@@ -118,7 +118,7 @@ class Oracle:
         self.version += 1
 
     def unsubscribe(self, node: NodeId, filter: Filter) -> None:
-        """It no longer does."""
+        """A node's application no longer wants a filter."""
         number = self._number.get(filter, -1)
         if number >= 0:
             self._subscribers[number] &= ~(1 << node)

@@ -130,7 +130,7 @@ class Recorder:
         self.gaps = 0
         """Events that applications were told they would not get."""
         self.gaps_told: dict[tuple[NodeId, NodeId], list[int]] = {}
-        """The same per node and publisher, gap by gap; 0 is an unknown number."""
+        """Size of each such gap, per node and publisher; 0 is an unknown number."""
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
         self.routes: dict[tuple[int, str], tuple[int, int, int]] = {}
         """Per time bin and reason: copies that went no further, hops, deterministic hops."""

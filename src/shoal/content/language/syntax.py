@@ -48,13 +48,13 @@ class Exists(msgspec.Struct, frozen=True):
 
 
 class Not(msgspec.Struct, frozen=True):
-    """The other truth value."""
+    """The negation of a condition."""
 
     operand: Expression
 
 
 class Negate(msgspec.Struct, frozen=True):
-    """The number with the other sign."""
+    """A number with its sign changed."""
 
     operand: Expression
 

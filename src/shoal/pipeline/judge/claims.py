@@ -43,12 +43,12 @@ Over: TypeAlias = Literal[
     "linearity",
 ]
 ANY = "any"
-"""In place of a reading: the claim looks at nothing that depends on how the text is read."""
+"""In place of a reading: nothing that the claim looks at depends on how the text is read."""
 DIRECTIONS = ("increasing", "decreasing", "not increasing", "not decreasing")
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One thing compared, as far as it differs from its check."""
+    """Where a compared value is taken: the fields in which that differs from the check."""
 
     variant: str | None = None
     experiment: str | None = None
@@ -57,7 +57,7 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     measure: str | None = None
 
     def of(self, variant: str) -> Term:
-        """This term for a variant, unless it names one itself."""
+        """This term, for a variant if it names none itself."""
         return self if self.variant is not None else structs.replace(self, variant=variant)
 
     def label(self) -> str:
@@ -199,7 +199,7 @@ def parse_claim(entry: Mapping[str, Any]) -> Claim:
         if not claim.checks and not claim.pending:
             raise msgspec.ValidationError("needs checks, or says in 'pending' why it has none")
         for check in claim.every_check():
-            _complain_about(check)
+            _validate(check)
             if claim.kind in EVERY_RUN and check.relation in ("ordering", "trend"):
                 raise msgspec.ValidationError(f"{claim.kind}: a matter of every run, not of means")
     except msgspec.ValidationError as error:
@@ -207,8 +207,8 @@ def parse_claim(entry: Mapping[str, Any]) -> Claim:
     return claim
 
 
-def _complain_about(check: Check) -> None:
-    """Refuse a check that is typed rightly and makes no sense."""
+def _validate(check: Check) -> None:
+    """Raise an error for a check whose fields are valid one by one, but not together."""
     if check.relation == "ordering":
         if not isinstance(check.expected, list) or len(check.expected) < 2:
             raise msgspec.ValidationError("an ordering lists at least two terms, smallest first")

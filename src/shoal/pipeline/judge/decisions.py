@@ -58,15 +58,15 @@ def decide_runs(check: Check, variant: str, values: Floats, seeds: int) -> Part:
 
 def decide_value(check: Check, label: str, estimate: Estimate, seeds: int) -> Part:
     """Equals, about, at_least, at_most."""
-    _must_be_a_number(label, estimate.value)
+    _require_number(label, estimate.value)
     low, high = accepted(check)
     lowest, highest = low - _EXACT, high + _EXACT
     clear = estimate.within(lowest, highest) or estimate.outside(lowest, highest)
     narrow = high - low < math.inf and estimate.width <= highest - lowest
-    mean_decides = _by_means(check, estimate) or (check.significant is None and narrow)
+    mean_decides = _of_means(check, estimate) or (check.significant is None and narrow)
     verdict: Verdict
     if not clear and not mean_decides:
-        verdict, why = "undecided", _open(estimate)
+        verdict, why = "undecided", _undecided(estimate)
     elif lowest <= estimate.value <= highest:
         verdict, why = "reproduced", ""
     else:
@@ -93,11 +93,11 @@ def decide_order(check: Check, low: Curve, high: Curve) -> Iterator[Part]:
             continue
         estimate = jackknife(minus(number, lows[point], check.factor), low.seeds)
         label = f"{high.term.label()} − {times}{low.term.label()}{point}"
-        _must_be_a_number(label, estimate.value)
+        _require_number(label, estimate.value)
         clear = estimate.above(0) or estimate.at_most(0)
         verdict: Verdict
-        if not clear and not _by_means(check, estimate):
-            verdict, why = "undecided", _open(estimate)
+        if not clear and not _of_means(check, estimate):
+            verdict, why = "undecided", _undecided(estimate)
         elif estimate.value > 0:
             verdict, why = "reproduced", ""
         else:
@@ -122,7 +122,7 @@ def decide_trend(check: Check, curve: Curve) -> Part:
     tolerance = float(check.tolerance) if isinstance(check.tolerance, int | float) else 0.0
     means = curve.at(np.ones(curve.seeds, np.bool_))
     name, shown = curve.term.label(), jackknife(minus(last, first), curve.seeds)
-    _must_be_a_number(name, float(means.sum()))
+    _require_number(name, float(means.sum()))
     verdict: Verdict
     if change.low is None:
         verdict, why = "undecided", ""
@@ -138,7 +138,7 @@ def decide_trend(check: Check, curve: Curve) -> Part:
     else:
         verdict, why = "undecided", ""
     if verdict == "undecided":
-        why = f"last − first: {_open(shown)}"
+        why = f"last − first: {_undecided(shown)}"
     reason = "" if verdict == "reproduced" else f"{name}: {why}"
     means_only = check.test == "correlation" and verdict != "undecided"
     label = f"{name}: last − first"
@@ -184,17 +184,17 @@ def _step(curve: Curve, i: int, up: float) -> Number:
     return lambda kept: up * (there(kept) - here(kept))
 
 
-def _by_means(check: Check, estimate: Estimate) -> bool:
+def _of_means(check: Check, estimate: Estimate) -> bool:
     """Whether a check speaks of means and this value is a mean of more than one seed."""
     return check.significant is False and estimate.low is not None
 
 
-def _must_be_a_number(label: str, value: float) -> None:
+def _require_number(label: str, value: float) -> None:
     if math.isnan(value):
         raise NotMeasured(f"{label}: set against zero")
 
 
-def _open(estimate: Estimate) -> str:
+def _undecided(estimate: Estimate) -> str:
     if estimate.low is None:
         return f"{estimate.value:.4g}, and one seed gives no interval"
     return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}] leaves it open"

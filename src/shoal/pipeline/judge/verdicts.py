@@ -97,11 +97,13 @@ def judge(
     ``planned`` and ``failed`` count the runs that there should be and those that ended in an error;
     ``missing`` says, by experiment and variant, why none were planned.
     """
-    court = _Court(samples, planned or {}, failed or {}, missing or {})
-    return [court.judge(claim) for claim in claims]
+    decider = _Judge(samples, planned or {}, failed or {}, missing or {})
+    return [decider.judge(claim) for claim in claims]
 
 
-class _Court:
+class _Judge:
+    """The samples, and how many runs there should be behind them."""
+
     def __init__(
         self, samples: Samples, planned: Runs, failed: Runs, missing: Mapping[tuple[str, str], str]
     ) -> None:

@@ -3,11 +3,12 @@
 :mod:`~shoal.pipeline.measure.registry` says what a measure is, and
 :mod:`~shoal.pipeline.measure.compute` computes all that are asked for. The measures themselves:
 
-* :mod:`~shoal.pipeline.measure.runs`: what a run sends and delivers, what a changing tree costs.
-* :mod:`~shoal.pipeline.measure.graphs`: routing on a graph.
-* :mod:`~shoal.pipeline.measure.recovery`: what a recovery brings back, and what it costs.
-* :mod:`~shoal.pipeline.measure.messages`: what only runs that recorded every message can tell.
-* :mod:`~shoal.pipeline.measure.cases`: what needs the shape of the tree, run by run in Python.
-
-:mod:`~shoal.pipeline.measure.live` measures live and simulated runs side by side.
+* ``runs``: what a run sends and delivers, and what a changing tree costs; ``messages``: the same in
+  detail, from runs that recorded every message.
+* ``graphs``, ``recovery``, ``air``: routing on a graph, event recovery, the radio medium.
+* ``peer_to_peer``, ``manet``: routing on trees that build themselves, by wire and by radio.
+* ``cases``: measures computed run by run in Python, as they need the shape of the tree; beside it
+  ``overlays``, ``lstree_notes`` and ``reference_trees`` (LSTree and DHTree), ``trees`` and
+  ``shopping`` (ShopParent), ``dps`` and ``dps_…``.
+* ``live``: all of these over live and simulated runs side by side.
 """

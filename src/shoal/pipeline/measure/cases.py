@@ -85,7 +85,7 @@ def _run_by_run(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, list[An
 def _points(
     want: Question, run: Run, variant: str, x: float | None
 ) -> list[tuple[float | None, Value]]:
-    """Value of a case at the run's x, or values at points of its own."""
+    """A case's value at the run's x, or its values at points of its own, as (x, value)."""
     try:
         outcome = find_measure(want.measure)(run, **want.parameters)
         if outcome is None or isinstance(outcome, int | float):
@@ -119,7 +119,10 @@ def percentile_of(values: Sequence[float], share: float) -> Value:
 
 
 def _acts(run: Run) -> Iterator[tuple[str, int, set[int], set[int]]]:
-    """Acts on one pattern in order: kind of message, how many, subscribers before and after."""
+    """Subscriptions and unsubscriptions of the only pattern, in order.
+
+    Each with the kind of its messages, their number, and the subscribers before and after it.
+    """
     acts = sorted((n["time"], n["node"], n["what"]) for n in run.notes if n["peer"] == LOCAL)
     sent = sorted((m["time"], m["kind"]) for m in run.messages if m["kind"] in ("sub", "unsub"))
     subscribers: set[int] = set()
@@ -134,7 +137,7 @@ def _acts(run: Run) -> Iterator[tuple[str, int, set[int], set[int]]]:
 
 @case("links", "messages", "notes", unit="errors")
 def subscription_errors(run: Run, act: str) -> Value:
-    """Acts of one sort whose messages are not just those to the nearest of the pattern tree."""
+    """Acts of one sort that send other messages than those to the nearest node of the tree."""
     links = run.initial_links
     everyone = len(links)
     errors = acts = 0
@@ -316,7 +319,7 @@ def rec_content_errors(run: Run) -> Value:
 
 @case("links", "notes", unit="errors")
 def entries_after_last_rec(run: Run) -> Value:
-    """Entries that the end of the tail gets only after its unsubscriptions have started."""
+    """Entries that the end of the tail gets only after its unsubscriptions began."""
 
     def late(repair: Repair) -> int:
         end, old = repair.path[-1], repair.path[0]

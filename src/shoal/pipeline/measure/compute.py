@@ -49,6 +49,7 @@ SCHEMA = pa.schema(
     columns("measure string, experiment string, variant string, x double, seed int64, value double")
 )
 AT_A_TIME = 3
+"""Parts that Spark computes at the same time."""
 Part: TypeAlias = Callable[[], "DataFrame"]
 """Makes the DataFrame that answers some of the questions."""
 
@@ -111,7 +112,7 @@ def measure_all(
 ) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
     progress = progress or Progress()
-    kept = _Kept(plan, tables)
+    kept = _Cached(plan, tables)
     cases = [question for question in asked if isinstance(find_measure(question.measure), Case)]
     parts: list[tuple[str, Part]] = []
     if cases:  # the longest first
@@ -127,10 +128,10 @@ def measure_all(
             with ThreadPoolExecutor(AT_A_TIME) as pool:
                 work = {pool.submit(_answer, part): name for name, part in parts}
                 left = dict.fromkeys(work)
-                _tell(progress, len(parts), [work[each] for each in left])
+                _show(progress, len(parts), [work[each] for each in left])
                 for done in as_completed(work):
                     del left[done]
-                    _tell(progress, len(parts), [work[each] for each in left])
+                    _show(progress, len(parts), [work[each] for each in left])
                 answers = [future.result() for future in work]
         finally:
             progress.stage("")
@@ -158,8 +159,8 @@ def _answer(part: Part) -> pa.Table:
         ) from None
 
 
-def _tell(progress: Progress, parts: int, left: Sequence[str]) -> None:
-    """Say what is being measured."""
+def _show(progress: Progress, parts: int, left: Sequence[str]) -> None:
+    """Show which parts are done, and which are being measured."""
     if left:
         now = ", ".join(left[:AT_A_TIME])
         progress.stage(f"Measuring: {parts - len(left)} of {parts} steps done; now {now}")
@@ -167,7 +168,7 @@ def _tell(progress: Progress, parts: int, left: Sequence[str]) -> None:
 
 @contextmanager
 def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A setting of the session, for a while."""
+    """Change a setting of the session within the block."""
     before = spark.conf.get(name)
     spark.conf.set(name, value)
     try:
@@ -176,8 +177,8 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
         spark.conf.set(name, before or "")
 
 
-class _Kept(Mapping[str, "DataFrame"]):
-    """The tables; Spark caches those that several measures read."""
+class _Cached(Mapping[str, "DataFrame"]):
+    """The recorded tables, of which Spark caches those that several measures read."""
 
     def __init__(self, plan: DataFrame, tables: Tables) -> None:
         self._tables = tables
@@ -205,13 +206,13 @@ class _Kept(Mapping[str, "DataFrame"]):
         return len(self._tables)
 
     def release(self) -> None:
-        """Let go of the memory."""
+        """Remove the tables from Spark's cache."""
         for frame in self._frames.values():
             frame.unpersist()
 
 
 def _aggregates(
-    plan: DataFrame, tables: _Kept, asked: Sequence[Question]
+    plan: DataFrame, tables: _Cached, asked: Sequence[Question]
 ) -> Iterator[tuple[str, Part]]:
     """Parts for the measures that SQL computes: one part per table, or per measure of its own."""
     by_table: dict[str, list[Question]] = {}
@@ -226,14 +227,14 @@ def _aggregates(
         yield f"{len(together)} over {table}", partial(_together, plan, tables, table, together)
 
 
-def _alone(plan: DataFrame, tables: _Kept, question: Question) -> DataFrame:
+def _alone(plan: DataFrame, tables: _Cached, question: Question) -> DataFrame:
     found = find_measure(question.measure)
     mine, theirs = _of(plan, question.experiments), tables.of(question.experiments)
     values: DataFrame = found(mine, theirs, **question.parameters)
     return values.select(F.lit(question.key).alias("measure"), *TIDY)
 
 
-def _together(plan: DataFrame, tables: _Kept, table: str, asked: Sequence[Question]) -> DataFrame:
+def _together(plan: DataFrame, tables: _Cached, table: str, asked: Sequence[Question]) -> DataFrame:
     experiments = frozenset[str]().union(*(a.experiments for a in asked))
     return per_run(_of(plan, experiments), tables.of(experiments), table, asked)
 
@@ -242,7 +243,7 @@ def _of(plan: DataFrame, experiments: Iterable[str]) -> DataFrame:
     return plan.where(F.col("experiment").isin(sorted(experiments)))
 
 
-def _cases(plan: DataFrame, tables: _Kept, asked: Sequence[Question]) -> DataFrame:
+def _cases(plan: DataFrame, tables: _Cached, asked: Sequence[Question]) -> DataFrame:
     """The measures that look at one run at a time.
 
     All that they need of a run comes to one worker, row after row: Spark sorts it, on disk if it

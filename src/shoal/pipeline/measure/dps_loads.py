@@ -208,7 +208,7 @@ def most_messages(
 
 @case("publications", unit="probability")
 def miss_probability(run: Run, levels: int) -> Value:
-    """That a subscriber misses an event published meanwhile, if all levels are equally likely."""
+    """Probability that a subscriber misses an event published meanwhile, levels equally likely."""
     return sum(1 for _ in combinations(range(levels), 3)) / levels**3
 
 

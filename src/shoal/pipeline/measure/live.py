@@ -1,4 +1,4 @@
-"""The same measures over live and simulated runs."""
+"""Measures of live and simulated runs side by side."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Answer(msgspec.Struct, frozen=True):
     answer: str
     named: tuple[int, ...]
     lowered: float
-    """Its depth after the answer."""
+    """The candidate's depth after the answer."""
 
     @property
     def own(self) -> Colour:
@@ -99,7 +99,7 @@ class Observed:
         self.asks: list[tuple[float, int, int, dict[str, Any]]] = []
         """When, who asks, whom, and how the search stands."""
         self._asked: dict[tuple[int, int], list[tuple[float, dict[str, Any]]]] = defaultdict(list)
-        """The same by who asks whom."""
+        """When, and how the search stood, per pair of who asks and who is asked."""
         self.sighted: set[tuple[float, int, int]] = set()
         self.ups: dict[int, list[float]] = defaultdict(list)
         self.downs: dict[int, list[float]] = defaultdict(list)
@@ -295,12 +295,12 @@ def depth_drift(run: Run, step: float = 300.0) -> Value:
 
 
 def _deeper(a: Answer) -> bool:
-    """A candidate of the same colour would have to lower its depth, and can."""
+    """Whether a candidate of the same colour would have to lower its depth, and can."""
     return a.same and not a.safe and a.before["parent"] not in (LOCAL, a.requester)
 
 
 def _between(a: Answer) -> bool:
-    """It did so, to between its parent's and the requester's depth; or it refused for a limit."""
+    """Whether it did, to between its parent's and the requester's depth; or refused for a limit."""
     if a.answer in LIMITS:
         return bool(a.lowered == a.before["depth"])
     if a.answer == "colour":  # nothing fits between

@@ -85,7 +85,7 @@ class Replacement(NamedTuple):
     lost: int
     """The orphan's parent."""
     ends: tuple[int, int]
-    """Of the new link."""
+    """Ends of the new link."""
     took: float
     """Seconds from the loss, as the orphan noticed it, to the new link."""
     path: int | None

@@ -17,7 +17,7 @@ import numpy as np
 
 from shoal.pipeline.judge.statistics import rank_correlation
 from shoal.pipeline.measure.cases import Value, case, mean, percentile_of
-from shoal.pipeline.measure.run_view import Run
+from shoal.pipeline.measure.run_view import Run, neighbours_of
 from shoal.simulation.topology import distances
 
 
@@ -139,12 +139,8 @@ class Played:
         return len(links) / len(failure.orphans)
 
     def _final_links(self, run: Run) -> dict[int, dict[int, None]]:
-        found: dict[int, dict[int, None]] = {node: {} for node in self.up}
-        for a, b in run.final_links:
-            if a in self.up and b in self.up:
-                found[a][b] = None
-                found[b][a] = None
-        return found
+        near = neighbours_of(link for link in run.final_links if self.up.issuperset(link))
+        return {node: near[node] for node in self.up}
 
 
 # The tree

@@ -92,16 +92,13 @@ def _known(hosts: Hosts, node: int) -> Owners:
 def search_disagreements(run: Run) -> Value:
     """Hosts whose search for a parent, or for children, finds others than their links lead to."""
     hosts = _hosts(run)
-    linked: dict[int, set[int]] = {node: set() for node in hosts.owners}
-    for a, b in run.final_links:
-        linked[a].add(b)
-        linked[b].add(a)
+    linked = neighbours_of(run.final_links)
     errors = 0
-    for node, neighbours in linked.items():
+    for node in hosts.owners:
         known = _known(hosts, node)
         parent = parent_of(known)
         found = {child.host for child in children_of(known)}
-        errors += found | (set() if parent is None else {parent.host}) != neighbours
+        errors += found | (set() if parent is None else {parent.host}) != linked[node].keys()
     return errors
 
 

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 Tables: TypeAlias = Mapping[str, "DataFrame"]
 
 TIDY = ("experiment", "variant", "x", "seed", "value")
+"""Columns of a measure's values."""
 EVER = 1e9
+"""A time after the end of every run."""
+CHANGING = "changing"
+"""Column of :func:`run_rows`: whether the tree had begun to change."""
 
 
 class Measure:
@@ -59,7 +63,7 @@ class Measure:
                 )
 
     def __call__(self, *given: Any, **parameters: Any) -> Any:
-        """What its function gives: of a case the value of a run."""
+        """The function's result; of a case, the value of one run."""
         return self.function(*given, **parameters)
 
 
@@ -145,8 +149,8 @@ def per_run(plan: DataFrame, tables: Tables, table: str, asked: Sequence[Questio
 def run_rows(plan: DataFrame, tables: Tables, table: str) -> DataFrame:
     """Runs that went well, each with its rows of a table and one row of nulls.
 
-    ``changing`` says of a row with a time whether the tree had begun to change by then; where it
-    never does, everything counts.
+    :data:`CHANGING` is true in rows with a time from the first change of the tree on; in all of
+    them, if it never changes.
     """
     facts = done(plan, tables)
     if table == "runs":
@@ -161,7 +165,7 @@ def run_rows(plan: DataFrame, tables: Tables, table: str) -> DataFrame:
     early = F.col("bin_width") - 1e-6
     slack = early if table == "traffic" else F.lit(0.0)
     begun = F.col("start").isNull() | (F.col("time") > F.col("start") - slack - 1e-12)
-    return rows.withColumn("changing", begun)
+    return rows.withColumn(CHANGING, begun)
 
 
 def done(plan: DataFrame, tables: Tables) -> DataFrame:
@@ -233,7 +237,3 @@ def of_kind(kinds: Sequence[str]) -> Column:
 def setting(path: str) -> Column:
     """A number of the run's configuration."""
     return F.get_json_object(F.max("configuration"), f"$.{path}").cast("double")
-
-
-CHANGING = "changing"
-"""The column of :func:`run_rows` that says whether the tree had begun to change."""

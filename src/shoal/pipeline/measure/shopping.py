@@ -39,8 +39,8 @@ def _settling(run: Run) -> Iterator[tuple[Row, float, float]]:
 @case("notes", unit="periods")
 def settling(run: Run) -> Value:
     """Periods from a move to the last change of a parent, on average."""
-    found = [seconds for _, seconds, _ in _settling(run)]
-    return sum(found) / len(found) / run.configuration["overlay"]["period"] if found else None
+    period = run.configuration["overlay"]["period"]
+    return mean(seconds / period for _, seconds, _ in _settling(run))
 
 
 @case("notes", unit="share")

@@ -241,7 +241,7 @@ def overhead_faults(run: Run) -> Value:
 
 @case("messages", "deliveries", "notes", "publications", unit="errors")
 def delivery_faults(run: Run) -> Value:
-    """Events that a node gets twice, not from its parent, wrongly or not; foreign publishers."""
+    """Second copies, copies not from the parent, wrong or missing deliveries, other publishers."""
     tree = _Tree(run)
     faults = sum(event["publisher"] != tree.settings["root"] for event in run.publications)
     for transmissions in _transmissions(run).values():

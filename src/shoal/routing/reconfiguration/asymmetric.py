@@ -93,7 +93,7 @@ class AsymmetricInformed(Informed):
         return {ActivateBoth: self.on_activate_both, ActivateFar: self.on_activate_far}
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """As Timed; and remember what a link that is being replaced was for."""
+        """Also remember the filters behind a link that is being replaced."""
         if reconfiguration is not None:
             self.lost[reconfiguration.id] = dict.fromkeys(self.routing.table.filters_of(neighbour))
             if len(self.lost) > REPAIRS:

@@ -103,7 +103,7 @@ class Informed(Notified):
         self.send_flush(far, activate.reconfiguration)
 
     def to_hold_back(self, filters: tuple[Filter, ...]) -> dict[Filter, None]:
-        """Those of the filters that a neighbour wants, and not this node's application."""
+        """The filters that a neighbour wants, and this node's application does not."""
         table = self.routing.table
         return dict.fromkeys(f for f in filters if table.sources(f) and not table.has(LOCAL, f))
 

@@ -28,7 +28,7 @@ class Flush(Message, frozen=True, tag="flush"):
         return 0.1
 
     def involves(self) -> bool:
-        """It visits everybody; passing it on is not counted as taking part."""
+        """False: FLUSH visits everybody, so passing it on does not count as taking part."""
         return False
 
 

@@ -42,7 +42,7 @@ class Rec(Carries, frozen=True, tag="rec"):
         return len(self.add) + len(self.delete)
 
     def size(self) -> int:
-        """Also four bytes per node of the path."""
+        """Size with four bytes per node of the path."""
         return super().size() + 4 * (len(self.head) + len(self.tail))
 
 

@@ -32,7 +32,7 @@ _compiled = compiler(
 kernel = _compiled(_nrt=False)
 """A compiled function that allocates nothing: counting references would take most of its time."""
 inlined = _compiled(_nrt=False, forceinline=True)
-"""The same, compiled into its callers."""
+"""Such a function, compiled into its callers."""
 
 
 def pack(parts: Air) -> tuple[Any, Air]:
@@ -69,7 +69,7 @@ def _table(memory, number):
 
 @inlined
 def _reals(memory, number):
-    """The same of real numbers."""
+    """An array of real numbers."""
     start, end, shape = _bounds(memory, number)
     return (memory[start:end].view(np.float64).reshape(shape),)
 

@@ -149,7 +149,7 @@ class TableMirror(TableWatcher):
 
 
 class SourceMirror(TableMirror):
-    """The same where slots are the sources that hold a pattern, as they came."""
+    """A mirror whose slots are the sources that hold a pattern, in order of arrival."""
 
     def __init__(self, mirror: Mirror, node: NodeId) -> None:
         super().__init__(mirror, node)

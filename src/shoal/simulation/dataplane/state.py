@@ -26,7 +26,7 @@ DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
 
 
 ALL_OF_THEM, UNPUBLISHED = -1, -2
-"""Of an event: links lead to all receivers; its publisher had crashed, so it is none."""
+"""In place of an event's receivers: links lead to all of them; its publisher had crashed."""
 
 
 class Rule(NamedTuple):
@@ -39,9 +39,9 @@ class Rule(NamedTuple):
     ttl_probabilistic: int
     either: bool
     key: np.uint64
-    """Of the draws that choose links."""
+    """Key of the draws that choose links."""
     loss_key: np.uint64
-    """Of the draws that lose messages on bad links."""
+    """Key of the draws that lose messages on bad links."""
     transmission: int
     """Nanoseconds that a link is busy with one event."""
     usual: int
