@@ -304,3 +304,25 @@ def test_radios_that_would_make_no_shopparent_tree(
     stack = ["--topology=radio-range", "--overlay=shopparent", "--routing=hierarchical-forwarding"]
     radio = ["--set=overlay.discovery=radio", "--set=overlay.overlap=axis", "--nodes=6"]
     assert said in refuse(capsys, "simulate", *stack, *radio, f"--set={setting}")
+
+
+def test_match_refuses_its_files_before_spark_has_started(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.pipeline.spark.session.spark_session", None)
+    events, filters, none = tmp_path / "e.json", tmp_path / "s.csv", tmp_path / "none.csv"
+    events.write_text('{"x": 1}\n')
+    filters.write_text("id,filter\n1,x = 1\n")
+    out = tmp_path / "out"
+    assert "none.csv does not exist" in refuse(capsys, "match", none, filters, "--out", out)
+    assert "none.csv does not exist" in refuse(capsys, "match", events, none, "--out", out)
+    assert "is not empty" in refuse(capsys, "match", events, filters, "--out", tmp_path)
+
+
+def test_report_refuses_folders_and_measures_before_spark_has_started(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.pipeline.spark.session.spark_session", None)
+    assert "holds no tables" in refuse(capsys, "report", tmp_path)
+    (tmp_path / "tables").mkdir()
+    assert "unknown measure" in refuse(capsys, "report", tmp_path, "--measure", "delivry")

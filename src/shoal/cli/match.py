@@ -38,11 +38,12 @@ def match(
 
         shoal match events.parquet subscriptions.parquet --event-id id --counts --out counts
     """
-    from shoal.pipeline.match.files import match_files
+    from shoal.pipeline.match.files import check_paths, match_files
     from shoal.pipeline.progress import ConsoleProgress
     from shoal.pipeline.spark.session import check_master, spark_session
 
     check_master(master)
+    check_paths(events, subscriptions, out)  # before Spark has started
     with ConsoleProgress() as progress:
         progress.stage("Starting Spark")
         with spark_session(master) as spark:

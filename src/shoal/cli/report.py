@@ -46,13 +46,15 @@ def report(
     """
     from shoal.cli.reproduce import show
     from shoal.experiments.trees import CLAIMS
-    from shoal.pipeline.measure.live import USUAL, measured
+    from shoal.pipeline.measure.live import USUAL, check_asked, measured
     from shoal.pipeline.progress import ConsoleProgress
     from shoal.pipeline.report.side_by_side import OVER_TIME, judged, side_by_side
-    from shoal.pipeline.spark.session import spark_session
+    from shoal.pipeline.spark.session import check_master, spark_session
 
     names = measure or list(USUAL)
     asked = list(dict.fromkeys((*names, *OVER_TIME) if page else names))
+    check_master(master)
+    check_asked(folders, asked)  # before Spark has started
     with ConsoleProgress() as progress:
         progress.stage("Starting Spark")
         with spark_session(master) as spark:

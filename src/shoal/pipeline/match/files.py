@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from shoal.content.index.vocabulary import readable
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.match.dataframes import Stored, column, cores, readable_columns, store
-from shoal.pipeline.match.reading import FORMATS, existing, format_of, hints, read, rows_of
+from shoal.pipeline.match.reading import FORMATS, format_of, hints, read, rows_of
 from shoal.pipeline.match.values import convertible
 from shoal.pipeline.match.worker import (
     BATCH,
@@ -68,10 +68,8 @@ def match_files(
     Without ``event_id`` events are numbered: by row in Parquet, by Spark elsewhere. What fails
     leaves no folder behind.
     """
-    if out.exists() and any(out.iterdir()):
-        raise PipelineError(f"{out} is not empty", "give another folder")
+    check_paths(events, subscriptions, out)
     progress = progress or Progress()
-    existing(events, "events")
     there = out.exists()
     out.mkdir(parents=True, exist_ok=True)
     try:
@@ -81,7 +79,7 @@ def match_files(
                 stored = subscriptions
             else:
                 progress.stage("Reading the subscriptions")
-                frame, malformed = rows_of(read(spark, subscriptions, "subscriptions"))
+                frame, malformed = rows_of(read(spark, subscriptions))
                 stored = store(frame, folder, id_column=id_column, filter_column=filter_column)
             progress.stage("Reading the events")
             written, columns, id_type = _written(spark, events, stored, out, event_id, output)
@@ -106,6 +104,17 @@ def match_files(
     )
 
 
+def check_paths(events: Path, subscriptions: Path | Stored, out: Path) -> None:
+    """An error if there are no such files, or they are no tables, or the folder is not empty."""
+    if out.exists() and any(out.iterdir()):
+        raise PipelineError(f"{out} is not empty", "give another folder")
+    for path, what in ((events, "events"), (subscriptions, "subscriptions")):
+        if isinstance(path, Path):
+            if not path.exists():
+                raise PipelineError(f"{path} does not exist", f"name a file or folder of {what}")
+            format_of(path)
+
+
 def _written(
     spark: SparkSession,
     events: Path,
@@ -128,7 +137,7 @@ def _written(
         tasks, some, columns, id_type = _row_groups(spark, events, stored, event_id)
         read_them = partial(read_row_groups, columns=some, event_id=event_id)
         return tasks.mapInArrow(partial(run, read=read_them), schema), columns, id_type
-    frame = read(spark, events, "events")
+    frame = read(spark, events)
     columns = [name for name in frame.columns if name != MALFORMED]
     if event_id is not None:
         column(frame, event_id, "events")

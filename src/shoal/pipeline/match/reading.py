@@ -22,11 +22,10 @@ FORMATS: Final = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".cs
 _PACKED: Final = (".gz", ".zst", ".bz2")
 
 
-def read(spark: SparkSession, path: Path, what: str) -> DataFrame:
+def read(spark: SparkSession, path: Path) -> DataFrame:
     """The lines of a file or folder; of text, with those that are no rows in :data:`MALFORMED`."""
     from pyspark.sql.types import StringType, StructField, StructType
 
-    existing(path, what)
     kind = format_of(path)
     literal = "".join(f"\\{c}" if c in "[]{}*?\\" else c for c in str(path.absolute()))
     if kind == "parquet":
@@ -55,12 +54,6 @@ def rows_of(lines: DataFrame) -> tuple[DataFrame, int]:
     kept = lines.persist()
     broken = F.col(MALFORMED).isNotNull()
     return kept.where(~broken).drop(MALFORMED), kept.where(broken).count()
-
-
-def existing(path: Path, what: str) -> None:
-    """An error if there is nothing at a path."""
-    if not path.exists():
-        raise PipelineError(f"{path} does not exist", f"name a file or folder of {what}")
 
 
 def format_of(path: Path) -> str:

@@ -53,6 +53,15 @@ class Measured:
     """The measures' values, those over time among them."""
 
 
+def check_asked(folders: Sequence[Path], names: Sequence[str]) -> None:
+    """An error if a folder holds no tables, or there is no such measure."""
+    for name in names:
+        check_defaults(name)
+    for folder in folders:
+        if not (folder / "tables").is_dir():
+            raise PipelineError(f"{folder} holds no tables", "name a folder given to --record")
+
+
 def measured(
     spark: SparkSession,
     folders: Sequence[Path],
@@ -65,13 +74,8 @@ def measured(
 
     The claims' checks speak of the experiment :data:`BESIDE`.
     """
-    for name in names:
-        check_defaults(name)  # refused before anything is read
     asked = [Question(name, {}, frozenset({BESIDE})) for name in names]
     asked += [question for question in questions(claims, ()) if question.measure not in names]
-    for folder in folders:
-        if not (folder / "tables").is_dir():
-            raise PipelineError(f"{folder} holds no tables", "name a folder given to --record")
     recordings = [folder for folder in folders if is_recording(folder)]
     found: list[tuple[Path, list[PlannedRun]]] = [
         (folder, _planned(folder)) for folder in folders if folder not in recordings
