@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from shoal.live.client import Connecting
+    from shoal.live.client import Bus
 
 BrokerOption = Annotated[
     str, typer.Option("--broker", help="A broker; several, with commas, are tried in turn.")
@@ -25,17 +25,28 @@ ExpectOption = Annotated[
 DEFAULT = "127.0.0.1:7464"
 
 
-def connecting(
+async def connected(
     broker: str,
     token: str,
     ca: Path | None,
     cert: Path | None,
     key: Path | None,
     expect: str,
+    patience: float = 5.0,
     **more: Any,
-) -> Connecting:
-    """The connection that these options ask for."""
+) -> Bus:
+    """The connection that these options ask for; a line says so if it takes more than a second."""
+    import asyncio
+
     from shoal.live.client import connect
 
-    more.setdefault("patience", 5.0)
-    return connect(broker, token=token, ca=ca, cert=cert, key=key, broker=expect, **more)
+    told = f"Waiting {patience:g} s for a broker at {broker} …"
+    late = asyncio.get_running_loop().call_later(1.0, lambda: typer.echo(told, err=True))
+    if patience <= 1.0:
+        late.cancel()
+    try:
+        return await connect(
+            broker, token=token, ca=ca, cert=cert, key=key, broker=expect, patience=patience, **more
+        )
+    finally:
+        late.cancel()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import access
-from shoal.cli.access import connecting
+from shoal.cli.access import connected
 
 if TYPE_CHECKING:
     from shoal.content import Value
@@ -51,7 +51,7 @@ def pub(
         raise LiveError("--cloudevents reads whole events, body included; give them as JSON lines")
 
     async def publish() -> int:
-        async with connecting(broker, token, ca, cert, key, expect) as bus:
+        async with await connected(broker, token, ca, cert, key, expect) as bus:
             if attributes:
                 await bus.publish(one, body=body.encode())
                 return 1

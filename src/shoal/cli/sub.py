@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli import access
-from shoal.cli.access import connecting
+from shoal.cli.access import connected
 
 if TYPE_CHECKING:
     from shoal.live.subscription import Received
@@ -51,7 +51,7 @@ def sub(
     async def show() -> None:
         left = count
         async with (
-            connecting(broker, token, ca, cert, key, expect, when_full=when_full) as bus,
+            await connected(broker, token, ca, cert, key, expect, when_full=when_full) as bus,
             bus.subscribe(wanted, gaps=True) as events,
         ):
             async for event in events:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from shoal.cli import access
-from shoal.cli.access import connecting
+from shoal.cli.access import connected
 from shoal.cli.output import JsonOption, console, print_json, table
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def top(
         buses: dict[str, Bus] = {}
         before: dict[int, Status] = {}
         looks = 0
-        buses[broker] = await connecting(broker, token, ca, cert, key, expect)
+        buses[broker] = await connected(broker, token, ca, cert, key, expect)
         out = console()
         with contextlib.ExitStack() as screen:
             live = None
@@ -75,7 +75,7 @@ def top(
                     address, name = waiting.popitem()
                     try:
                         if address not in buses:
-                            buses[address] = await connecting(
+                            buses[address] = await connected(
                                 address, token, ca, cert, key, name, patience=1.0
                             )
                         async with asyncio.timeout(1.0):

@@ -240,7 +240,11 @@ def check_server(certificate: dict[str, Any] | None, host: str, names: Sequence[
         raise ImpostorError(
             f"the certificate is for {' and '.join(found) or 'nobody'}, not for "
             f"{' or '.join(map(repr, names or [host]))}; "
-            + ("is this the broker you mean?" if names else "name the broker that you expect there")
+            + (
+                "is this the broker you mean?"
+                if names
+                else "say whom you expect: --expect, broker="
+            )
         )
 
 
