@@ -69,7 +69,7 @@ class Budget:
         return self._held.get(holder, 0) + self._pinned.get(pinner, 0)
 
     def _keep(self) -> None:
-        """Have things shed and given up until the rest fits."""
+        """Make holders shed, and connections close, until the rest fits the limit."""
         if self._shedding or self.used <= self.limit:
             return
         self._shedding = True

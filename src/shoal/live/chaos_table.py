@@ -54,7 +54,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
     @property
     def right(self) -> bool:
-        """Nothing twice, nothing to the wrong client, and no broker gave up by itself.
+        """Whether nothing came twice or to the wrong client, and no broker ended by itself.
 
         With the promise ``recovered``, also nothing lost without a gap, or while somebody holds it.
         """

@@ -70,7 +70,7 @@ class Held:
         self._broker.budget.hold(self, self._bytes)
 
     def end(self) -> list[Message]:
-        """Let go: the events that were kept."""
+        """Stop keeping events; return those that were kept."""
         self._bytes = 0
         self._broker.budget.hold(self, 0)
         return [message for message, _ in self.events]
@@ -113,7 +113,7 @@ class Departures:
         self._waiting.append(callback)
 
     def look_whole(self) -> None:
-        """Let clients in if the overlay is complete."""
+        """Accept clients if the overlay is complete."""
         broker = self._broker
         overlay = broker.layers.overlay
         alone = not broker.settings.contacts()

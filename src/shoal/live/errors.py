@@ -43,7 +43,7 @@ class DisconnectedError(LiveError):
 
 
 class UnreachableError(DisconnectedError):
-    """Nobody answers at an address; perhaps somebody will."""
+    """Nobody answers at an address; a later attempt may succeed."""
 
 
 class ProtocolError(LiveError):

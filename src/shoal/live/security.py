@@ -178,7 +178,7 @@ class Access:
         raise RefusedError("token", "this broker wants a token or a known certificate; use --token")
 
     def again(self, known: Principal) -> Principal:
-        """Somebody known before under these rules; who is no longer named may do nothing."""
+        """Somebody known before as a principal under these rules; one not named may do nothing."""
         if self._open:
             return Principal(known.name)
         nothing = Rule(known.name, publish="FALSE", subscribe="FALSE", inspect=False)

@@ -39,7 +39,7 @@ BORN: Final = 1_000_000
 FIRST_PORT: Final = 50_000
 """The first port that is given to a broker which asks for any."""
 END: Final = None
-"""In place of bytes: the connection's other end is gone."""
+"""Marks the end of a connection, in place of bytes: the other end is gone."""
 
 
 class Place:
@@ -58,7 +58,7 @@ class Place:
         self.lossy: Callable[[bytes], bytes] | None = None
         """What a bad wire leaves of the bytes between it and other brokers."""
         self.waiting: list[asyncio.Handle] = []
-        """What it would do if it were not stopped."""
+        """Callbacks that wait while the process is stopped."""
 
 
 class Door:
@@ -118,7 +118,7 @@ class End(asyncio.Transport):
             place.ends[self] = None
 
     def begin(self, protocol: asyncio.Protocol) -> None:
-        """From now on this protocol uses it."""
+        """Hand this end over to a protocol."""
         self.protocol = protocol
         self._context = contextvars.copy_context()
         protocol.connection_made(self)
@@ -225,7 +225,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.delay = delay
         """Seconds that bytes take from end to end."""
         self.places: dict[int, Place] = {}
-        """By the port that a broker listens on."""
+        """Places by the port that a broker listens on."""
         self.doors: dict[int, Door] = {}
         """Listening sockets by port."""
         self._ports = itertools.count(FIRST_PORT)

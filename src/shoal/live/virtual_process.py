@@ -55,7 +55,7 @@ class VirtualProcess:
         return {content.values["n"] for content in contents}
 
     def words(self) -> str:
-        """What it said last: nothing, as its log is this process's."""
+        """The broker's last words: none, as its log is that of this process."""
         return ""
 
     @property
@@ -108,7 +108,7 @@ class VirtualWire:
             end.cut()
 
     async def stop(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: a virtual process holds no resources."""
 
     def _leave(self, data: bytes) -> bytes:
         splitter, kept = Splitter(LARGEST), b""

@@ -31,7 +31,7 @@ class Beacon(RoutineUpkeep, frozen=True, tag="beacon"):
     heard: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=4096)]
 
     def size(self) -> int:
-        """By content."""
+        """Size by the nodes that it names."""
         return HEADER_BYTES + 4 * len(self.heard)
 
 

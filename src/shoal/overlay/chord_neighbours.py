@@ -27,7 +27,7 @@ class Neighbourhood:
         self.successors: list[RingPeer] = []
         self.predecessors: list[RingPeer] = []
         self.fingers: dict[int, RingPeer] = {}
-        """By how many times the ring is halved to get the distance."""
+        """Nodes about half the ring away, a quarter …; by the number of halvings."""
         self.gone: dict[NodeId, tuple[int, float]] = {}
         """Nodes not to be believed in on hearsay: which start of theirs, and until when."""
         self._drawn = 0

@@ -63,7 +63,7 @@ class Graph(Leaver):
         self._beaten = -1.0
         """When this node last sent beats."""
         self._excused = NEVER
-        """When it was last held up itself, so that it cannot have heard anybody before."""
+        """When this node was last held up: it cannot have heard anybody before."""
         self._look_at = 0.0
         """When somebody may have been silent for too long; not before."""
         self._hurry: Timer | None = None

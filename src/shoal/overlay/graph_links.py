@@ -61,7 +61,7 @@ class Links(Overlay):
     # Asking for links
 
     def _seek(self) -> None:
-        """With too few links, ask somebody for one; nobody is left to ask: perhaps later."""
+        """Ask a node for a link if there are too few; if there is nobody to ask, perhaps later."""
         if self.leaving or len(self.neighbours) + len(self.asking) >= self.degree:
             return
         contact = self.view.candidate({**self.peers, **self.asking}, self.pause)

@@ -89,7 +89,7 @@ class Member(Handover):
             self.hand_over()
 
     def _has_room(self) -> bool:
-        """Whether this node takes one more child."""
+        """Whether this node accepts one more child."""
         staying = [child for child in self.child_nodes() if child not in self.departing]
         return not self.most or len(staying) < self.most
 

@@ -23,7 +23,7 @@ class Wanted:
         self.replaces: tuple[NodeId, int] | None = None
         """The neighbour that was lost, and the number of the repair."""
         self.waiting: Timer | None = None
-        """Until the next attempt."""
+        """Timer of the next attempt."""
         self._first = first
         self._longest = longest
         self._pause = first
@@ -31,11 +31,11 @@ class Wanted:
 
     @property
     def contact(self) -> Contact:
-        """The one that is tried, or linked."""
+        """The contact that is tried, or linked."""
         return self.contacts[self.at]
 
     def leads_to(self, peer: Contact) -> bool:
-        """Whether this node is the one that is tried."""
+        """Whether a node is the one that is tried."""
         address = self.contact.address
         return address == peer.address if address else self.contact.node == peer.node
 

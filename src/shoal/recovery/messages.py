@@ -61,7 +61,7 @@ class Follow(RoutineUpkeep, frozen=True, tag="recovery-follow"):
 
 
 class Start(msgspec.Struct, frozen=True, array_like=True):
-    """From where on a filter's events are numbered."""
+    """How a publisher numbers a filter's events, and from where on."""
 
     filter: AnyFilter
     index: Number
@@ -107,10 +107,10 @@ class Again(RoutineUpkeep, frozen=True, tag="recovery-again"):
 
 
 class Tally(RoutineUpkeep, frozen=True, tag="recovery-tally"):
-    """From a publisher: (index, count, last sequence number) of its filters, as far as new.
+    """A publisher's numbers: (index, count, last sequence number) per filter, as far as new.
 
-    When it fell silent, and in answer to :class:`Again`. A filter that it does not know has the
-    count -1.
+    Sent when it has fallen silent, and in answer to :class:`Again`. A filter that it does not know
+    has the count -1.
     """
 
     numbers: Annotated[tuple[tuple[Number, Number, Number], ...], msgspec.Meta(max_length=LONGEST)]
@@ -204,7 +204,7 @@ class Request(Upkeep, frozen=True, tag="recovery-request"):
 
 
 class Hold(Upkeep, frozen=True, tag="recovery-hold"):
-    """From an event's publisher: keep this, and say so."""
+    """A publisher asks to keep one of its events, and to confirm that (:class:`Held`)."""
 
     event: Event
     age: Age

@@ -45,8 +45,8 @@ START = 3
 """Links to begin with: on a random graph so many reach 95% of the nodes, and subscribers next door
 are reached in any case."""
 FIRST, LATER = 0.1, 0.05
-"""By how much the threshold changes for each factor of e between losses and target: until they have
-crossed it once, and afterwards. Losses shrink exponentially with the links used, and are heard of
+"""Change of the threshold for each factor of e between losses and target: until losses have crossed
+the target once, and afterwards. Losses shrink exponentially with the links used, and are heard of
 late: with greater steps thresholds would swing."""
 STEEPEST = 4.0
 """Factors of e that count."""
@@ -109,7 +109,7 @@ class Adaptive(SemiProbabilistic):
         self.way = 0.0
         """Where the threshold goes as long as losses have not crossed the target: up or down."""
         self.found = False
-        """Whether they have."""
+        """Whether losses have crossed the target at least once."""
         self.credit = 0.0
         """(Un)subscriptions that may still be sent."""
         self._looked = (0, 0, 0, 0)
@@ -117,7 +117,7 @@ class Adaptive(SemiProbabilistic):
         self._costs: list[int] = [0]
 
     def expected(self) -> float | None:
-        """What it aims at, as far as its budget allows."""
+        """The share of deliveries that the target aims at, if the budget allows for it."""
         return 1.0 - self.target
 
     def handlers(self) -> dict[type[Message], Handler]:

@@ -302,7 +302,7 @@ class HorizonRouting(Routing):
         return near or list(self.neighbours)
 
     def link_up(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """From now on this neighbour takes part; if it did so already, it was away meanwhile."""
+        """A neighbour is new, or is back if it was there already."""
         if neighbour in self.neighbours:
             self.doubted[neighbour] = dict.fromkeys(self.table.filters_of(neighbour))
             self.allowance.forget(neighbour)

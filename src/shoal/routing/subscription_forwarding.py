@@ -230,7 +230,7 @@ class SubscriptionForwarding(Routing):
         self.cover_index.discard(filter)
 
     def withdraw(self, filter: Filter, source: NodeId) -> None:
-        """Tell those for whom nobody on this side wants the filter any more, except ``source``."""
+        """Retract a filter from neighbours for whom nobody here wants it now, except ``source``."""
         for neighbour in self.concerned(source, self.table.sources(filter)):
             self.retract(neighbour, filter)
 
@@ -268,7 +268,7 @@ class SubscriptionForwarding(Routing):
         self.host.send(neighbour, Unsubscribe(filter))  # type: ignore[arg-type]  # wire union
 
     def undelivered(self, to: NodeId, message: Any) -> None:
-        """Say again what did not arrive, if it is so still."""
+        """Send again what did not arrive, if it still holds."""
         told = self.announced.get(to)
         if told is None or not self.remembers or type(message) not in (Subscribe, Unsubscribe):
             return
@@ -300,7 +300,7 @@ class SubscriptionForwarding(Routing):
         return first + rest
 
     def uncover(self, neighbour: NodeId, gone: Filter) -> None:
-        """Tell what was not told over this link because ``gone`` covered it, widest first."""
+        """Announce over this link what ``gone`` covered until now, widest filters first."""
         told = self.announced[neighbour]
         hidden = [
             filter
@@ -355,7 +355,7 @@ class SubscriptionForwarding(Routing):
             self.delete(neighbour, filter)
 
     def add_neighbour(self, neighbour: NodeId) -> None:
-        """From now on this neighbour takes part; if it did so already, it was away meanwhile."""
+        """A neighbour is new, or is back if it was there already."""
         if neighbour in self.neighbours:
             self.doubted[neighbour] = dict.fromkeys(self.table.filters_of(neighbour))
             self.allowance.forget(neighbour)
@@ -363,7 +363,7 @@ class SubscriptionForwarding(Routing):
         self.announced[neighbour] = {}
 
     def drop_neighbour(self, neighbour: NodeId) -> None:
-        """From now on it does not; what was told over the link is forgotten."""
+        """A neighbour is gone; what was announced over the link is forgotten."""
         self.neighbours.pop(neighbour, None)
         self.allowance.forget(neighbour)
         self.doubted.pop(neighbour, None)
@@ -373,7 +373,7 @@ class SubscriptionForwarding(Routing):
                 self.forget(filter)
 
     def announce_table(self, neighbour: NodeId) -> None:
-        """Tell a new neighbour every filter that somebody other than itself wants."""
+        """Announce to a new neighbour every filter that somebody other than itself wants."""
         filters = [
             filter
             for filter in self.table.filters()

@@ -251,7 +251,7 @@ class _Process:
         return whole * (1 - self.chance.uniform(2, number))
 
     def changes(self) -> Iterator[Change]:
-        """For ever, in order of time."""
+        """Starts and ends of sessions in order of time, without end."""
         down = self.chance.sample(range(self.nodes), self.nodes, 3)
         first = min(round(self.up), self.nodes)
         step = self.joining / max(first - 1, 1)

@@ -376,4 +376,4 @@ WORKLOADS: Final[dict[str, ContentWorkload]] = {
     "dps2": dps(2),
     "dps3": dps(3),
 }
-"""By name: W1 to W4 are those of the benchmark."""
+"""Workloads by name; W1 to W4 are those of the benchmark."""

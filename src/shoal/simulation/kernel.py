@@ -258,7 +258,7 @@ class Kernel:
         return entries
 
     def handle(self, fan: Fan | None, skip: int, what: object) -> None:
-        """Let one thing happen: a timer fires, or a message arrives."""
+        """Handle one entry: a timer fires, or a message arrives."""
         if fan is None:
             assert isinstance(what, SimTimer)
             what.fire()
@@ -319,7 +319,7 @@ class Kernel:
                 self.lost += 1
 
     def instant(self) -> None:
-        """Let everything happen that is due at the next instant."""
+        """Handle all entries of the next instant."""
         at, after = self.next_instant(), self._place + 1
         if self._ready_at == at and not (self._instants and self._instants[0] == at):
             following: int = self._ready[after][0] if after < len(self._ready) else -1

@@ -98,7 +98,7 @@ class Oracle:
         self._number: dict[Filter, int] = {}
         """The filters ever subscribed to, numbered."""
         self._subscribers: list[int] = []
-        """By a filter's number: the nodes that want it."""
+        """Nodes that want a filter, as bits, by the filter's number."""
         self._table: FilterTable | None = None
         """Finds the numbers of the filters that match: they are its sources."""
         self.version = 0

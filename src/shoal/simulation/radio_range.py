@@ -43,16 +43,16 @@ PLACES_TRIED = 1000
 
 
 class Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """At a time, a node moves; to a place drawn at random if none is given."""
+    """Move of a node, at a time, to a given place or one drawn at random."""
 
     at: Seconds
     node: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """One that is drawn, and not the root, if not given."""
+    """The node; if not given, one drawn at random, not the root."""
     to: tuple[float, float] | None = None
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """At a time, a node fails; one that is drawn, and not the root, if none is given."""
+    """Failure of a node, at a time; if no node is given, of one drawn at random, not the root."""
 
     at: Seconds
     node: Annotated[int, msgspec.Meta(ge=0)] | None = None

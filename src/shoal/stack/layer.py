@@ -173,7 +173,7 @@ class Routing(Layer):
         """This node's application no longer publishes events that match."""
 
     def undelivered(self, to: NodeId, message: Any) -> None:
-        """Say again what did not arrive, except events, while there is a link."""
+        """Send again what did not arrive, except events, while there is a link."""
         if to in self.linked() and not message.events():
             self.host.send(to, message)
 
@@ -234,7 +234,7 @@ class Routing(Layer):
     def link_replaced(
         self, old: NodeId, near: NodeId, far: NodeId, reconfiguration: Reconfiguration
     ) -> None:
-        """At an end of an old link, after ``link_up`` at the ends of the new one.
+        """Called at an end of a lost link, after ``link_up`` at the ends of the new one.
 
         The link to ``old`` was replaced by ``near``-``far``; ``near`` is on this node's side.
         Routings that do not use the association ignore it.

@@ -52,7 +52,7 @@ class Label:
         self.group = group
         """The predicates that must all hold; none for a root."""
         self.order = _order(group, text)
-        """Among incomparable labels that include another, the smallest is its predecessor."""
+        """Rank: of incomparable labels that include another, the lowest is its predecessor."""
         self.interval = len(group) == 1 and isinstance(group[0], Number) and not group[0].holes
         self.low: int | float = -inf
         self.high: int | float = inf
@@ -63,12 +63,12 @@ class Label:
             or (isinstance(p, Truth) and p.value is None)
             for p in group
         )
-        """Whether it only asks for the attribute, or for its type."""
+        """Whether the label only asks for the attribute, or for its type."""
         self.single = len(group) == 1 and (
             (isinstance(group[0], Number) and group[0].low == group[0].high)
             or (isinstance(group[0], Text) and len(group[0].among or ()) == 1)
         )
-        """Whether it asks for one value, so that it includes no other label."""
+        """Whether the label asks for a single value, so that it includes no other label."""
         first = group[0] if group else None
         if self.interval and isinstance(first, Number):
             self.low, self.high = first.low, first.high

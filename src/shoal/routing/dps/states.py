@@ -53,7 +53,7 @@ class States:
         return (*near, *group.predview)[: self.node.view]
 
     def _beside(self, group: Group) -> tuple[Contact, ...]:
-        """Above a root there is nothing; its co-leaders are told if the owner is silent."""
+        """A root's co-leaders, whom groups below alert if the owner is silent; else nobody."""
         return group.coleaders if group.is_root() else ()
 
     def succview_of(self, group: Group) -> tuple[Pointer, ...]:

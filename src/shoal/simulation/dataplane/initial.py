@@ -142,7 +142,7 @@ def _sequences(workload: Workload) -> s.Ints:
 
 
 def _before(workload: Workload) -> s.Ints:
-    """For each event the last one of its publisher that has settled by then; -1: there is none."""
+    """Per event, the last one of its publisher that has settled by then; -1 if there is none."""
     before = np.full(len(workload.times), -1, np.int32)
     times = (workload.times / NANOSECONDS).tolist()
     own: dict[int, list[int]] = {}
