@@ -14,7 +14,7 @@ from pathlib import Path
 from shoal.experiments.costa_scenarios import MOVING, STATIC
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.measure.graphs import EVERYTHING
-from shoal.pipeline.paper import Figure, Panel, Paper, load_experiments
+from shoal.pipeline.paper import Figure, Panel, Paper, load_experiments, load_labels
 from shoal.pipeline.plan.experiment import Experiment
 
 _FILE = Path(__file__).with_name("adaptive.experiments.yaml")
@@ -63,11 +63,5 @@ PAPER = Paper(
         if claim.experiments() <= {e.name for e in EXPERIMENTS}
     ),
     figures=tuple(_figure(i, e) for i, e in enumerate(EXPERIMENTS, 1)),
-    variants={
-        "adaptive": "finds its parameters by itself",
-        "broadcast": "by radio, one message reaches all neighbours",
-        "φ=1": "subscriptions travel one hop",
-        "φ=2": "two hops",
-        "φ=3": "three hops",
-    },
+    variants=load_labels(_FILE),
 )

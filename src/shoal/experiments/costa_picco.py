@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments.costa_scenarios import EXPERIMENTS
+from shoal.experiments.costa_scenarios import EXPERIMENTS, FILE
 from shoal.pipeline.judge.claims import load_claims
-from shoal.pipeline.paper import Paper, load_figures
-
-LABELS = {
-    "FL": "flooding",
-    "φ=0": "purely probabilistic",
-    "φ=1": "subscriptions travel one hop",
-    "φ=2": "subscriptions travel two hops",
-    "φ=3": "subscriptions travel three hops",
-}
+from shoal.pipeline.paper import Paper, load_figures, load_labels
 
 PAPER = Paper(
     name="costa-picco",
@@ -26,5 +18,5 @@ PAPER = Paper(
     experiments=tuple(EXPERIMENTS.values()),
     claims=load_claims(Path(__file__).with_name("costa_picco.claims.yaml")),
     figures=load_figures(Path(__file__).with_name("costa_picco.figures.yaml")),
-    variants=LABELS,
+    variants=load_labels(FILE),
 )

@@ -9,7 +9,8 @@ from shoal.pipeline.paper import load_experiments
 
 START = 0.5
 """When publishing begins: subscriptions are laid by then."""
-EXPERIMENTS = load_experiments(Path(__file__).with_name("costa_picco.experiments.yaml"))
+FILE = Path(__file__).with_name("costa_picco.experiments.yaml")
+EXPERIMENTS = load_experiments(FILE)
 STATIC, MOVING = EXPERIMENTS["static"].base, EXPERIMENTS["dynamic"].base
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments.dps_scenarios import EXPERIMENTS
+from shoal.experiments.dps_scenarios import EXPERIMENTS, FILE
 from shoal.pipeline.judge.claims import Claim, load_claims
 from shoal.pipeline.judge.readings import Place, with_readings
-from shoal.pipeline.paper import Paper, load_figures
+from shoal.pipeline.paper import Paper, load_figures, load_labels
 
 
 def _place(suffix: str) -> Place:
@@ -28,17 +28,6 @@ def _read(claim: Claim) -> Claim:
     return with_readings(claim, READINGS) if asked & {"growth", "load"} else claim
 
 
-LABELS = {
-    name: "epidemic communication, k as given"
-    for name in EXPERIMENTS["crashes-0.1"].variants
-    if "k=" in name
-} | {
-    "root leader": "traversal from the root, leaders act for their groups",
-    "generic leader": "traversal from any node, leaders act for their groups",
-    "root epidemic": "traversal from the root, every member acts for its group",
-    "generic epidemic": "traversal from any node, every member acts for its group",
-}
-
 PAPER = Paper(
     name="dps",
     title="DPS: subscribers that organise themselves by what they want",
@@ -50,5 +39,5 @@ PAPER = Paper(
     experiments=tuple(EXPERIMENTS.values()),
     claims=tuple(map(_read, load_claims(Path(__file__).with_name("dps.claims.yaml")))),
     figures=load_figures(Path(__file__).with_name("dps.figures.yaml")),
-    variants=LABELS,
+    variants=load_labels(FILE),
 )

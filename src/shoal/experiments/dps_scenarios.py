@@ -11,7 +11,8 @@ from shoal.pipeline.paper import load_experiments
 from shoal.pipeline.plan.experiment import Experiment, merge
 from shoal.stack import Chance
 
-LISTED = load_experiments(Path(__file__).with_name("dps.experiments.yaml"))
+FILE = Path(__file__).with_name("dps.experiments.yaml")
+LISTED = load_experiments(FILE)
 """The scenarios by name; three lack what is computed here."""
 FOUR: Mapping[str, Any] = LISTED["load"].variants
 """The four systems: traversal from the root or generic, leaders or epidemic communication."""

@@ -23,15 +23,9 @@ from shoal.experiments import frey_p2p
 from shoal.experiments.frey_scenarios import THESIS
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.judge.readings import Place, with_readings
-from shoal.pipeline.paper import Figure, Paper, load_experiments, load_figures
+from shoal.pipeline.paper import Figure, Paper, load_experiments, load_figures, load_labels
 from shoal.pipeline.plan.experiment import Experiment, merge
 
-LABELS: Mapping[str, str] = {
-    **{label: frey_p2p.LABELS[label] for label in frey_p2p.ALL},
-    "FLOOD": "Flooding by broadcast, without structure",
-    "TDU-MAODV": "Timed Deferred Unsubscription on MAODV",
-    "SPR": "Semi-probabilistic routing by broadcast (horizon 1, threshold 0.5)",
-}
 CHAPTER = (*frey_p2p.ALL, "FLOOD")
 """Variants that the chapter compares."""
 
@@ -95,7 +89,8 @@ def _place(reading: Reading) -> Place:
     )
 
 
-LISTED = load_experiments(Path(__file__).with_name("frey_manet.experiments.yaml"))
+_FILE = Path(__file__).with_name("frey_manet.experiments.yaml")
+LISTED = load_experiments(_FILE)
 """The scenarios of the text, and those on recorded data, by name."""
 _P2P = frey_p2p.P2P["p2p"]
 LSTREE = replace(
@@ -129,5 +124,5 @@ PAPER = Paper(
         *(_figure(figure, reading) for reading in READINGS for figure in _FIGURES if figure.claims),
         *(f for f in _FIGURES if not f.claims and {p.experiment for p in f.panels} <= _NAMES),
     ),
-    variants=LABELS,
+    variants=load_labels(_FILE),
 )

@@ -7,27 +7,12 @@ from pathlib import Path
 from shoal.experiments.frey_scenarios import THESIS
 from shoal.pipeline.judge.claims import Claim, load_claims
 from shoal.pipeline.judge.readings import with_readings
-from shoal.pipeline.paper import Paper, load_experiments, load_figures
+from shoal.pipeline.paper import Paper, load_experiments, load_figures, load_labels
 
-LSTREE = load_experiments(Path(__file__).with_name("frey_overlays.experiments.yaml"))
+_FILE = Path(__file__).with_name("frey_overlays.experiments.yaml")
+LSTREE = load_experiments(_FILE)
 DHTREE = load_experiments(Path(__file__).with_name("frey_dhtree.experiments.yaml"))
 DHTREE_CLAIMS = load_claims(Path(__file__).with_name("frey_dhtree.claims.yaml"))
-LABELS = {
-    "RMG": "Regional, BreakMaxDegree, Global",
-    "RDGM": "Regional, Downstream, Global, BreakMaxDegree",
-    "DRGM": "Downstream, Regional, Global, BreakMaxDegree",
-    "RUmDGM": "Regional, Upstream, BreakMinDegree, Downstream, Global, BreakMaxDegree",
-    "DUmRGM": "Downstream, Upstream, BreakMinDegree, Regional, Global, BreakMaxDegree",
-    "RGDM": "Regional, Global, Downstream, BreakMaxDegree",
-    "Overcast": "ancestors only, no limit on degrees",
-    "Overcast+G": "ancestors, then Global, no limit on degrees",
-    "RMG integer": "RMG with hop counts for depths",
-    "DUmRGM integer": "DUmRGM with hop counts for depths",
-    "RG": "Regional, Global, no limit on degrees",
-    "RMG at rest": "RMG that never spreads depths again",
-    "RDGM corrupted": "RDGM whose caches are filled with random nodes every 30 s",
-    "DHTree": "DHTree, Timed Deferred Unsubscription",
-}
 
 
 def _stated(experiment: str, variant: str) -> tuple[str, str]:
@@ -57,5 +42,5 @@ PAPER = Paper(
         *DHTREE_CLAIMS,
     ),
     figures=load_figures(Path(__file__).with_name("frey_overlays.figures.yaml")),
-    variants=LABELS,
+    variants=load_labels(_FILE),
 )

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from shoal.experiments.frey_scenarios import EXPERIMENTS, THESIS
 from shoal.pipeline.judge.claims import load_claims
-from shoal.pipeline.paper import Paper, load_experiments, load_figures
+from shoal.pipeline.paper import Paper, load_experiments, load_figures, load_labels
 
-LABELS: Mapping[str, str] = {
-    "SM": "Strawman",
-    "TDU": "Timed Deferred Unsubscription",
-    "ILA": "Informed Link Activation, asymmetric",
-    "ILA-symmetric": "Informed Link Activation as in chapter 6",
-    "TDU-DHTree": "Timed Deferred Unsubscription on DHTree",
-}
 ALL = ("SM", "TDU", "ILA")
 
-P2P = load_experiments(Path(__file__).with_name("frey_p2p.experiments.yaml"))
+_FILE = Path(__file__).with_name("frey_p2p.experiments.yaml")
+P2P = load_experiments(_FILE)
 """Experiments by name."""
 
 _SCALE = EXPERIMENTS["scale"]
@@ -40,5 +33,5 @@ PAPER = Paper(
     experiments=(*P2P.values(), CHAPTER_7),
     claims=load_claims(Path(__file__).with_name("frey_p2p.claims.yaml")),
     figures=load_figures(Path(__file__).with_name("frey_p2p.figures.yaml")),
-    variants=LABELS,
+    variants=load_labels(_FILE),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.experiments.frey_scenarios import EXPERIMENTS, LABELS, THESIS
+from shoal.experiments.frey_scenarios import EXPERIMENTS, FILE, THESIS
 from shoal.pipeline.judge.claims import load_claims
-from shoal.pipeline.paper import Paper, load_figures
+from shoal.pipeline.paper import Paper, load_figures, load_labels
 
 PAPER = Paper(
     name="frey-routing",
@@ -15,5 +15,5 @@ PAPER = Paper(
     experiments=tuple(EXPERIMENTS.values()),
     claims=load_claims(Path(__file__).with_name("frey_routing.claims.yaml")),
     figures=load_figures(Path(__file__).with_name("frey_routing.figures.yaml")),
-    variants=LABELS,
+    variants=load_labels(FILE),
 )

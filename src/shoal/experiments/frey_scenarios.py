@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,19 +12,6 @@ THESIS = (
     "Davide Frey: Publish Subscribe on Large-Scale Dynamic Topologies: Routing and Overlay "
     "Management. PhD thesis, Politecnico di Milano, 2006."
 )
-LABELS: Mapping[str, str] = {
-    "EF": "Event Forwarding",
-    "SM": "Strawman",
-    "TDU": "Timed Deferred Unsubscription",
-    "NDU": "Notified Deferred Unsubscription",
-    "ILA": "Informed Link Activation",
-    "RP": "Reconfiguration Path",
-    "SM-literal": "Strawman as printed, without a memory of what was announced",
-    "SM-covering": "Strawman with covering",
-    "ILA-no-flush": "Informed Link Activation without FLUSH",
-    "ILA-late": "The same with a subscription timer of 10 s",
-    "HF": "Hierarchical Forwarding",
-}
 
 
 def _held_back(experiment: Experiment) -> Experiment:
@@ -44,6 +30,7 @@ def _held_back(experiment: Experiment) -> Experiment:
     )
 
 
-_LISTED = load_experiments(Path(__file__).with_name("frey_routing.experiments.yaml"))
+FILE = Path(__file__).with_name("frey_routing.experiments.yaml")
+_LISTED = load_experiments(FILE)
 EXPERIMENTS = {**_LISTED, "held-back": _held_back(_LISTED["figure-6.4b"])}
 """Experiments by name."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from shoal.pipeline.judge.claims import load_claims
 from shoal.pipeline.measure.recovery import DIGESTS
-from shoal.pipeline.paper import Figure, Panel, Paper, load_experiments
+from shoal.pipeline.paper import Figure, Panel, Paper, load_experiments, load_labels
 from shoal.pipeline.plan.experiment import Experiment
 
 _FILE = Path(__file__).with_name("recovery.experiments.yaml")
@@ -85,13 +85,5 @@ PAPER = Paper(
         )
         for number, experiment in enumerate(EXPERIMENTS, 1)
     ),
-    variants={
-        "none": "no recovery",
-        "push": "digests of what is held",
-        "subscriber": "pull among those who want the same",
-        "publisher": "pull back along the route from the publisher",
-        "combined": "pull in either direction, by chance",
-        "random": "pull over random links",
-        "ours": "combined pull with adaptive period, comparisons and bounded cost",
-    },
+    variants=load_labels(_FILE),
 )

@@ -7,26 +7,12 @@ from pathlib import Path
 
 from shoal.pipeline.judge.claims import Claim, load_claims
 from shoal.pipeline.judge.readings import Place, with_readings
-from shoal.pipeline.paper import Paper, load_experiments, load_figures
-
-LABELS = {
-    "RANDOM": "a random parent, one covering interval per node",
-    "NHOP": "SP-NHOP: fewest hops to the root",
-    "OVHD": "SP-OVHD: least overhead for the parent",
-    "COMBO": "SP-COMBO: the product of both",
-    "RANDOM ∪": "a random parent, interests as unions",
-    "NHOP ∪": "SP-NHOP, interests as unions",
-    "OVHD ∪": "SP-OVHD, interests as unions",
-    "COMBO ∪": "SP-COMBO, interests as unions",
-    "COMBOerr": "SP-COMBO with an error on each of the two overheads",
-    "COMBOerr shared": "SP-COMBO with one error for both",
-    "COMBOerr ∪": "SP-COMBO with two errors, interests as unions",
-    "COMBOerr shared ∪": "SP-COMBO with one error for both, interests as unions",
-}
+from shoal.pipeline.paper import Paper, load_experiments, load_figures, load_labels
 
 MERGES: Mapping[str, str] = {"hull": "", "union": " ∪"}
 """Readings of how interests add up, each with the end of its variants' labels."""
-STATIC = load_experiments(Path(__file__).with_name("shopparent.experiments.yaml"))
+_FILE = Path(__file__).with_name("shopparent.experiments.yaml")
+STATIC = load_experiments(_FILE)
 DYNAMIC = load_experiments(Path(__file__).with_name("shopparent_dynamics.experiments.yaml"))
 EXPERIMENTS = (*STATIC.values(), *DYNAMIC.values())
 _VARIANTS = {experiment.name: experiment.variants for experiment in EXPERIMENTS}
@@ -73,5 +59,5 @@ PAPER = Paper(
     experiments=EXPERIMENTS,
     claims=tuple(map(_readings, load_claims(Path(__file__).with_name("shopparent.claims.yaml")))),
     figures=load_figures(Path(__file__).with_name("shopparent.figures.yaml")),
-    variants=LABELS,
+    variants=load_labels(_FILE),
 )

@@ -61,6 +61,12 @@ def load_figures(path: Path) -> tuple[Figure, ...]:
     return msgspec.convert(read_yaml(path), tuple[Figure, ...])
 
 
+def load_labels(path: Path) -> dict[str, str]:
+    """The meaning of each variant's label, in a YAML file of experiments."""
+    labels: dict[str, str] = read_yaml(path)["labels"]
+    return labels
+
+
 def load_experiments(path: Path, **bases: Mapping[str, Any]) -> dict[str, Experiment]:
     """Experiments from a YAML file, by name: the fields of :class:`Experiment`, written shorter.
 

@@ -46,8 +46,8 @@ UNLIMITED = 1 << 30
 WHOLE = 1 << 16
 """Fanouts are counted in such parts of a link; a part of one is used by some events, by chance."""
 ROUNDING = 1
-"""Number of the draw that rounds a fanout. A draw among links has the distance of the subscribers as
-its number, or 0; at distance 1 all links are used without a draw, so that 1 is free."""
+"""Number of the draw that rounds a fanout. A draw among links has the subscribers' distance as its
+number, or 0; at distance 1 all links are used without a draw, so that 1 is free."""
 MEASURED: Final = ((0, 0.5, 0.991), (2, 0.25, 0.998), (1, 0.5, 0.998), (3, 0.5, 0.999))
 """Horizon, threshold, and the share of deliveries made at rest: 200 nodes of degree 5, each event
 wanted by one of them. Where none of 2,000 or 5,000 was missed, a bound that is 95% sure."""

@@ -85,7 +85,7 @@ class Creations:
         node.send(message.origin, Ceded(attribute, above, text, at, branches, names))
 
     def on_ceded(self, sender: NodeId, message: Ceded) -> None:
-        """A group has answered; when all have, the new group is created."""
+        """Note what a group has ceded; once all have answered, create the new group."""
         group = self.node.groups.get((message.attribute, message.at))
         creation = None if group is None else group.creations.get(message.text)
         if group is None or creation is None or not 0 < len(creation.asked) < ASKED:
@@ -117,7 +117,7 @@ class Creations:
         self.node.send(creation.origin, CreateGroup(attribute, text, view, adopted))
 
     def on_created(self, sender: NodeId, message: Created) -> None:
-        """The successor is there: what was held back goes on."""
+        """CREATED: add the new group as a successor, and handle what was held back."""
         group = self.node.groups.get((message.attribute, message.at))
         creation = None if group is None else group.creations.pop(message.text, None)
         if group is None or creation is None:
@@ -155,7 +155,7 @@ class Creations:
     # At the new group's leader, and at the groups that it adopts
 
     def on_create_group(self, sender: NodeId, message: CreateGroup) -> None:
-        """This node is the first of its group, and leads it."""
+        """CREATE_GROUP: lead a new group, if this node still looks for a place with this label."""
         key = (message.attribute, message.text)
         host = self.node.host
         if not message.predview:

@@ -112,7 +112,7 @@ class Trees:
             self.node.send(contact, self._shuffle(True))
 
     def meet(self, contact: Contact, age: float) -> None:
-        """A node lived some seconds ago."""
+        """Note that a node was alive some seconds ago."""
         number = contact.node
         if number == self.node.host.node or number < 0:
             return
@@ -126,7 +126,7 @@ class Trees:
             self.lost.pop(number, None)
 
     def forget(self, number: NodeId) -> None:
-        """A node did not answer."""
+        """Remove a node that did not answer; it is tried again from time to time."""
         known = self.peers.pop(number, None)
         if known is not None:
             self.lost[number] = known[0]
@@ -191,7 +191,7 @@ class Trees:
             self.node.send(message.sender, self._shuffle(False, TOLD_NEW if new else TOLD))
 
     def add_point(self, attribute: str, contact: Contact) -> None:
-        """A node is in a tree: a contact point for a generic traversal."""
+        """Remember a node of a tree as a contact point, where a generic traversal can start."""
         points = self.points.setdefault(attribute, {})
         _bound(self.points)
         remember(points, contact.node, contact, POINTS)
@@ -199,7 +199,7 @@ class Trees:
     # Owners
 
     def hear(self, root: Root) -> None:
-        """A tree has, or had, an owner."""
+        """Handle the news that a tree has, or had, an owner."""
         node = self.node
         attribute, mine = root.attribute, root.owner.node == node.host.node
         if later(root.term, self.terms.get(attribute, 0)):
@@ -223,14 +223,14 @@ class Trees:
             self._pass_on(root)
 
     def ask(self, root: Root) -> None:
-        """Probe the owner of a tree, one at a time."""
+        """Probe an owner of a tree, one per tree at a time."""
         if root.attribute not in self.probes:
             self.probes[root.attribute] = root
             self.node.send(root.owner, Probe(root.attribute, self.node.host.contact()))
             self.node.later(self.node.timeout, lambda: self._silent(root))
 
     def answered(self, attribute: str, sender: NodeId) -> None:
-        """A probed owner is there."""
+        """Note that a probed owner has answered."""
         asked = self.probes.get(attribute)
         if asked is not None and asked.owner.node == sender:
             del self.probes[attribute]
@@ -279,7 +279,7 @@ class Trees:
         self._pass_on(root)
 
     def doubt(self, attribute: str) -> None:
-        """The owner of a tree did not answer; somebody may know a later one."""
+        """Send a walk in search of a later owner of a tree, as the known one did not answer."""
         contact = self._next(attribute, self.node.host.node)
         if contact is not None:
             self.node.send(contact, Where(attribute, self.node.host.contact(), WALK))
@@ -292,7 +292,7 @@ class Trees:
         )
 
     def point(self, attribute: str) -> Contact | None:
-        """Some node of a tree."""
+        """A contact point of a tree, drawn at random; None if none is known."""
         points = self.points.get(attribute)
         if not points:
             return None
@@ -348,7 +348,7 @@ class Trees:
             self._walk(attribute)
 
     def _next(self, attribute: str, but: NodeId) -> Contact | None:
-        """Where a walk goes next: to an owner, or to any node."""
+        """The next node of a walk: an owner of any tree if one is known, else any node."""
         host = self.node.host
         owners = {
             root.owner.node: root.owner
@@ -363,7 +363,7 @@ class Trees:
         return chosen[(bits >> 8) % len(chosen)] if chosen else None
 
     def on_where(self, sender: NodeId, message: Where) -> None:
-        """A walk comes by."""
+        """Pass a walk on, or end it: the tree is known here, or the walk has been long enough."""
         attribute = message.attribute
         root = self.roots.get(attribute)
         if root is not None or message.steps <= 1:
@@ -382,7 +382,7 @@ class Trees:
             self.node.send(contact, Where(attribute, message.origin, steps))
 
     def on_here(self, sender: NodeId, message: Here) -> None:
-        """A walk has ended."""
+        """Handle the end of a walk: what it found, if anything."""
         if message.root is not None and message.root.attribute == message.attribute:
             self.hear(message.root)
         if message.point is not None:
