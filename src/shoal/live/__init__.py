@@ -1,11 +1,16 @@
-"""The live network: the protocols of :mod:`shoal.routing` on real sockets.
+"""The live network: brokers, which run the simulator's protocol stacks on sockets, and clients.
 
-* :mod:`~shoal.live.broker`: a node: its stack, its links to peers, its clients.
-* :mod:`~shoal.live.client` (:func:`shoal.connect`) and its synchronous face,
-  :mod:`~shoal.live.sync`.
-* :mod:`~shoal.live.wire`, :mod:`~shoal.live.messages`, :mod:`~shoal.live.connection`: frames, what
-  is said, and over what.
-* :mod:`~shoal.live.security`: TLS, tokens, access rules. :mod:`~shoal.live.recording`: the tables.
+* ``broker``: a node, with its ``settings``; ``host`` is what its stack sees of the world.
+* ``edge``, on ``edge_table``: the filters of a broker's clients. ``session``: one client;
+  ``outbox``: the events that wait for it.
+* ``peers``, ``peer``, ``dialling``, ``handshake``, ``out_of_band``: other brokers. ``departures``:
+  brokers that stop and come back; ``lives``: brokers that have started.
+* ``client`` (:func:`shoal.connect`), with ``reconnecting`` and ``moving``; ``sync`` has the same
+  without an event loop.
+* ``wire``, ``messages``, ``connection``: frames, messages, and what carries them. ``security``:
+  TLS, tokens, access rules.
+* ``recording``: the tables; ``metrics`` and ``status``: for operators.
+* ``chaos``: brokers under faults; ``virtual``: brokers in one process and in virtual time.
 
 Nothing here needs Spark or Java, and a broker starts in well under a second.
 """

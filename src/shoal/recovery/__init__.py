@@ -5,8 +5,9 @@
   :mod:`~shoal.recovery.combined_pull`, :mod:`~shoal.recovery.random_pull`: nodes tell what they
   lack.
 
-They share :mod:`~shoal.recovery.gossip` (rounds), which stands on :mod:`~shoal.recovery.counting`
-(numbers) and :mod:`~shoal.recovery.copies`, and these on parts of one concern each:
+They share :mod:`~shoal.recovery.gossip` (rounds), which stands on :mod:`~shoal.recovery.holding`
+(events that n nodes keep), :mod:`~shoal.recovery.counting` (numbers) and
+:mod:`~shoal.recovery.copies`, and these on parts of one concern each:
 :mod:`~shoal.recovery.buffer`, :mod:`~shoal.recovery.numbering` (of events, by their publisher),
 :mod:`~shoal.recovery.losses` (as their subscribers see them, with the records of
 :mod:`~shoal.recovery.streams`), :mod:`~shoal.recovery.delivered`, :mod:`~shoal.recovery.budget`.

@@ -2,6 +2,15 @@
 
 >>> from shoal.simulation import RunConfig, simulate
 >>> result = simulate(RunConfig(nodes=30, reconfiguration={"name": "strawman"}))
+
+* ``config``, ``run``: a run and its settings; ``summary``: its outcome in a few numbers.
+* ``kernel``: the queue of events; ``network``, ``host``, ``channels``, ``connections``: nodes, and
+  what their messages pass through.
+* Topologies: ``tree``, ``graph``, ``radio``, ``full_mesh`` (with ``churn`` and ``latency``),
+  ``static_tree``, ``radio_range``, ``reference``; the package ``air`` has radios on one channel.
+* ``workload``, ``publications``, ``contents``: what applications do; ``player`` lets them do it.
+* ``recorder``: the tables. ``oracle``, ``invariants``: what must hold.
+* The packages ``dataplane``, events on arrays, and ``chaos``, random trouble.
 """
 
 from shoal.simulation.config import RunConfig, parse_config, run_id

@@ -9,6 +9,7 @@
 * :mod:`~.leadership`: leaders and co-leaders, takeover, merging (sections 4.2.1 and 4.3).
 * :mod:`~.healing`, :mod:`~.departures`: signs of life, unsubscription (section 4.3).
 * :mod:`~.choice`: which attribute of a subscription is joined.
+* :mod:`~.promises`: what holds once the network has healed.
 """
 
 from shoal.routing.dps.dps import Dps

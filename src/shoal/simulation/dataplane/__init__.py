@@ -5,9 +5,11 @@ change, a subscription, a repair message) the tables they go by stand still. So 
 advance together in a compiled kernel up to the next control event. It follows the same rules as the
 routings' objects, in the same order and with the same draws of chance: recorded tables are equal.
 
-* :mod:`~shoal.simulation.dataplane.state`: the arrays.
-* :mod:`~shoal.simulation.dataplane.rules`: the choice of links.
-* :mod:`~shoal.simulation.dataplane.engine`: the queue and the loop.
-* :mod:`~shoal.simulation.dataplane.mirror`: keeps the arrays equal to the objects' tables.
-* :mod:`~shoal.simulation.dataplane.plane`: runs control and data plane in step.
+* ``state``: the arrays; ``initial`` makes them.
+* ``forwarding``: what a rule for the choice of links is. The rules: ``flooding``, ``tables``,
+  ``semiprobabilistic``.
+* ``engine``: the queue and the loop over events; ``rules``: helpers that it shares with the rules.
+* ``mirror``: notes changes of the objects' tables and links; ``changes`` carries them out on the
+  arrays, and ``reach`` works out who reaches whom.
+* ``plane``: runs control and data plane in step.
 """

@@ -1,4 +1,4 @@
-"""What the loop over events and the rules of forwarding share, compiled into whoever uses it.
+"""Helpers of the loop over events and of the rules of forwarding, compiled into their callers.
 
 Arrays are passed one by one and never as rows: every row would be an object of its own to count
 references to.

@@ -26,7 +26,7 @@ DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
 
 
 ALL_OF_THEM, UNPUBLISHED = -1, -2
-"""In place of an event's receivers: links lead to all of them; its publisher had crashed."""
+"""In place of how many of an event's receivers links lead to: all; its publisher had crashed."""
 
 
 class Rule(NamedTuple):
@@ -86,7 +86,7 @@ class Channels(NamedTuple):
     """One row per channel."""
 
     ends: Ints
-    """[channel, (source, target, whether it is up)]."""
+    """[channel, (source, target, whether it is up, unused)]."""
     times: Longs
     """[channel, (delay, when it is free)]."""
     quality: Reals
