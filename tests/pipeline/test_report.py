@@ -221,9 +221,12 @@ def test_a_bar_is_switched_off_as_a_curve_is(many: int) -> None:
 
 
 def test_commands_reproduce_and_replay(page: str) -> None:
-    assert "shoal reproduce p --quick --out out" in page
-    assert "shoal reproduce p --quick --claim P1-a --claim P1-b --out out" in page
-    assert "shoal simulate --replay abc" in page
+    shown = re.findall(r'<pre class="command"><code>(.*?)</code></pre>', page)
+    assert "<span>--out</span>" in shown[0], "a line does not break within an option"
+    commands = [re.sub("<.*?>", "", command) for command in shown]
+    assert "shoal reproduce p --quick --out out" in commands
+    assert "shoal reproduce p --quick --claim P1-a --claim P1-b --out out" in commands
+    assert any("shoal simulate --replay abc" in command for command in commands)
 
 
 def test_the_same_results_give_the_same_page(page: str) -> None:

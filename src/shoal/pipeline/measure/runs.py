@@ -56,7 +56,7 @@ def messages_per_rec(exclude: Sequence[str] = ()) -> Column:
 
 @over("traffic", unit="messages")
 def overhead() -> Column:
-    """Normalised overhead of a whole run."""
+    """Messages but events, by weight, and misrouted events, once the first link has changed."""
     return overhead_by("cost")
 
 
@@ -106,7 +106,7 @@ def breaks_per_link() -> Column:
 
 @over("traffic", unit="events")
 def misrouted(since: float = 0.0, until: float = EVER) -> Column:
-    """Events sent where nobody wants them, in a span of time; only on trees is that known."""
+    """Events sent over links beyond which nobody wants them; known on trees only."""
     found = total("misrouted", between(since, until))
     return F.when(F.max("diameter").isNotNull() | (found > 0), found)
 
@@ -184,7 +184,7 @@ def _owed(who: str) -> tuple[str, str]:
 
 @over("publications", unit="share")
 def delivery(since: float = 0.0, until: float = EVER, who: str = "all") -> Column:
-    """Deliveries made of those owed, for events published in a span of time."""
+    """Deliveries made of those owed."""
     owed, received = _owed(who)
     span = between(since, until)
     return F.try_divide(total(received, span), total(owed, span))
