@@ -34,7 +34,7 @@ def test_stages_are_named_once_where_there_is_no_terminal() -> None:
 
 def test_a_long_stage_says_now_and_then_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.pipeline.progress.EVERY", 0.001)
-    said = Lines("3 of 5 steps done, ")
+    said = Lines("3 of 5 steps done … (")
     progress = ConsoleProgress(Console(file=said, width=100))
     for step in range(4):
         progress.stage(f"Measuring: {step} of 5 steps done")

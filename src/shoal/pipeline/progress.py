@@ -146,7 +146,7 @@ class ConsoleProgress(Progress):
         """A line now and then while a stage lasts."""
         while not over.wait(EVERY):
             since = duration(time.monotonic() - self._stage_began)
-            self.note(f"{self._stage}, {since} so far")
+            self.note(f"{self._stage} … ({since} so far)")
 
     def finish(self) -> None:
         """Take the bar away and sum up."""
