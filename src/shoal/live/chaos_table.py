@@ -82,9 +82,9 @@ class Told:
     start: float
     end: float = float("inf")
     publisher: int | None = None
-    """The node at which they were published, where the gap names it."""
+    """Node at which the missing events were published, if the gap names it."""
     left: int | None = None
-    """How many more it may stand for, where it says how many."""
+    """Missing events that the gap still accounts for; None if it names no number."""
 
     def holds(self, event: Publication) -> bool:
         """Whether the event was certainly published meanwhile, and is one of those meant."""

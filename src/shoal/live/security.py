@@ -93,7 +93,7 @@ class Principal:
         return filter & allowed
 
     def refuse_publication(self) -> RefusedError:
-        """Why an event was not taken."""
+        """The error for an event that this rule does not let its owner publish."""
         return RefusedError(
             "forbidden", f"'{self.name}' may not publish this; allowed is: {self._publish}"
         )

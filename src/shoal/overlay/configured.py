@@ -120,7 +120,7 @@ class Configured(Overlay):
         return chance.uniform(self.host.node, self.host.epoch, self._draws)
 
     def opened(self, peer: Contact) -> None:
-        """Who wanted the connection asks for a link; it may be there already."""
+        """Ask for a link, if this node wanted the connection; the link may be there already."""
         node = peer.node
         self.connected.add(node)
         asks = False

@@ -308,7 +308,7 @@ class Searcher(Member):
         self._ask_next()
 
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
-        """Who answers under an address; one's own address is forgotten."""
+        """Note which node answers under an address; forget this node's own address."""
         search.asked[node] = None
         if self.unmet.pop(contact.address, contact) is None:
             self._met_until = self.host.now() + self.parameters.merge_period

@@ -144,7 +144,7 @@ class Counting(Copies):
         return numbers
 
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
-        """What matches and does not come is missed, also what was published ``age`` seconds ago."""
+        """Follow publishers for a filter, also for events published up to ``age`` seconds ago."""
         since = self.host.now() - age
         if filter in self.losses.wanted:
             have: dict[NodeId, list[int]] = {}

@@ -65,7 +65,7 @@ SPARING = 20
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Observed:
-    """What a node has seen so far; counts only ever grow."""
+    """What a node has observed so far; the counts only grow."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -264,7 +264,7 @@ class Adaptive(SemiProbabilistic):
             self.credit = 0.0
 
     def _look_around(self) -> None:
-        """What telling of subscribers at each distance costs, and how far to follow them."""
+        """Work out what announcing subscribers at each distance costs, and how far to do it."""
         layers = self.table.layers(self.farthest)
         self._costs = [filters * len(self.neighbours) for filters, _ in layers]
         self.follows = 1

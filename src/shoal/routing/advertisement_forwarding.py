@@ -116,7 +116,7 @@ class AdvertisementForwarding(SubscriptionForwarding):
                 self.host.send(neighbour, Advertise(filter))  # type: ignore[arg-type]  # wire union
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """What the lost neighbour advertised goes at once."""
+        """Remove at once what the lost neighbour advertised."""
         super().link_down(neighbour, reconfiguration)
         self.advertising.forget(neighbour)
         for filter in self.advertisements.filters_of(neighbour):

@@ -67,7 +67,7 @@ class Informed(Notified):
             self.routing.announce_table(neighbour)
 
     def link_down(self, neighbour: NodeId, reconfiguration: Reconfiguration | None) -> None:
-        """What was held back from a lost neighbour need not be told it any more."""
+        """Forget what was held back from a lost neighbour."""
         self.untag(neighbour)
         super().link_down(neighbour, reconfiguration)
 
