@@ -138,7 +138,7 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
         return cost(self.expression, size) if alone else 0
 
     def covers(self, other: Filter) -> bool:
-        """See :func:`shoal.content.covering.covers`; long conjunctions are compared by operand."""
+        """Whether this filter covers another; long conjunctions are compared operand by operand."""
         if self == other:
             return True
         if not isinstance(other, AttributeFilter):
@@ -153,7 +153,7 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
         )
 
     def overlaps(self, other: Filter) -> bool:
-        """See :func:`shoal.content.covering.overlaps`; long conjunctions as for covering."""
+        """Whether an event may match both filters; long conjunctions as for covering."""
         if not isinstance(other, AttributeFilter):
             return False
         if not covering.overlaps(self.normal, other.normal):
@@ -166,7 +166,7 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
         )
 
     def size(self) -> int:
-        """See :class:`~shoal.content.model.Filter`; of a short text that unfolds, more."""
+        """Bytes that the filter takes: those of its text, or more if a short text unfolds."""
         length = len(self.text)
         if "(" not in self.text and "XOR" not in self.text:
             return length

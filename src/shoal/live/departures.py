@@ -64,7 +64,7 @@ class Held:
         self._broker.unsent += 1
 
     def shed(self) -> None:
-        """See :class:`~shoal.live.budget.Holder`: the older half goes."""
+        """Drop the older half of the events: the broker's memory is full."""
         for _ in range((len(self.events) + 1) // 2):
             self._drop()
         self._broker.budget.hold(self, self._bytes)
@@ -206,7 +206,7 @@ class Departures:
     # Neighbours that are away
 
     def hold(self, node: NodeId) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
+        """Keep the events for a node that is about to be away, until :meth:`release`."""
         self.absent.setdefault(node, Held(self._broker))
 
     def keep(self, to: NodeId, message: Message) -> bool:
@@ -218,7 +218,7 @@ class Departures:
         return True
 
     def release(self, node: NodeId) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
+        """Send what was kept for a node, or drop it if there is no link."""
         held = self.absent.pop(node, None)
         if held is None:
             return

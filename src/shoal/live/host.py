@@ -127,11 +127,11 @@ class LiveHost(Host):
             peer.send(message)
 
     def broadcast(self, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`. A wire has no frame that all hear."""
+        """Send to every neighbour in turn: a wire has no frame that all hear."""
         self.send_all(tuple(self._broker.links), message)
 
     def heard(self, node: NodeId) -> float:
-        """See :class:`~shoal.stack.host.Host`. Whatever comes is a sign of life."""
+        """When a broker last sent anything: whatever arrives is a sign of life."""
         peer = self._broker.peers.connected.get(node)
         if peer is None:
             return NEVER
@@ -169,7 +169,7 @@ class LiveHost(Host):
         broker.edge.deliver(event, raw)
 
     def gap(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
-        """See :class:`~shoal.stack.host.Host`; without a filter anybody may be concerned."""
+        """Tell the clients with this filter, or without one all, that events will not come."""
         broker = self._broker
         broker.given_up += count
         reason = LOST.format(publisher)
@@ -201,7 +201,7 @@ class LiveHost(Host):
             self._broker.recording.stopped(why, hops, deterministic)
 
     def note(self, what: str, peer: NodeId, value: str) -> None:
-        """See :class:`~shoal.stack.host.Host`. A warning is logged, once while it holds."""
+        """Record a note; a warning is also logged, once while it holds."""
         if self._broker.recording is not None:
             self._broker.recording.noted(what, peer, value)
         if what == "warning" and (peer, value) not in self._warned:

@@ -95,7 +95,7 @@ class Outbox(User, Subscriber, Holder):
         publisher: int = -1,
         ago: float = 0.0,
     ) -> None:
-        """See :class:`~shoal.live.entries.Subscriber`; ``ago``: of :class:`Missed`."""
+        """Tell the client of lost events; ``ago``: seconds since the last of them, at least."""
         if self._congested:  # one word for all that it misses meanwhile
             self._lost = reason
         else:
@@ -142,7 +142,7 @@ class Outbox(User, Subscriber, Holder):
         self.broker.budget.hold(self, self._queued_bytes)
 
     def shed(self) -> None:
-        """See :class:`~shoal.live.budget.Holder`: the older half goes, or the client."""
+        """Drop the older half of the queue, or the client if that is its policy: memory is full."""
         if self.policy == "disconnect":
             self._forget()
             self.connection.close("the broker's memory is full, and this client is the slowest")

@@ -72,7 +72,7 @@ class Peers:
     # Opening
 
     def open(self, contact: Contact) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
+        """Open a connection to a broker, unless there is one; tell the bottom layer the outcome."""
         if contact.node in self.connected:
             return
         address = self.address_of(contact)
@@ -204,7 +204,7 @@ class Peers:
     # Closing
 
     def close(self, node: NodeId) -> None:
-        """See :class:`~shoal.stack.host.Host`."""
+        """Close the connection to a broker, with a goodbye behind what was sent before."""
         peer = self.connected.pop(node, None)
         if peer is not None:
             self._forget(peer)

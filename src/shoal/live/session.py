@@ -89,7 +89,7 @@ class Session(Outbox):
     # From the client
 
     def received(self, frames: list[memoryview]) -> None:
-        """See :class:`~shoal.live.connection.User`. Others have their turn if that takes long."""
+        """Handle frames of the client; if that takes long, leave the rest for the next turn."""
         decode, time = _decoder.decode, self.connection.loop.time
         accepted = -1
         turn_ends = time() + TURN

@@ -133,7 +133,7 @@ class SyncBus:
         promise: Promise = "best effort",
         ordered: bool = False,
     ) -> SyncSubscription:
-        """See :meth:`shoal.live.client.Bus.subscribe`."""
+        """Subscribe, as :meth:`shoal.live.client.Bus.subscribe`; iterate over the result."""
 
         async def make() -> Subscription:
             return self.bus.subscribe(filter, gaps=gaps, promise=promise, ordered=ordered)

@@ -155,7 +155,7 @@ class End(asyncio.Transport):
         return self._closing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """See :class:`asyncio.Transport`. Nothing is ever too much."""
+        """Ignore the limits: a write buffer in memory is never too full."""
 
     def get_write_buffer_size(self) -> int:
         return 0

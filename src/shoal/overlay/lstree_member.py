@@ -360,7 +360,7 @@ class Member(Handover):
             self.host.send_all(tuple(self.heard), Beat())
 
     def on_beat(self, sender: NodeId, message: Message) -> None:
-        """See :meth:`LSTree.receive`."""
+        """Do nothing: :meth:`LSTree.receive` has noted the sign of life."""
 
     def closed(self, peer: NodeId) -> None:
         """The connection broke, or its other end closed it."""

@@ -202,7 +202,7 @@ class MAODV(Searcher):
     # For those who watch
 
     def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """See :class:`~shoal.stack.layer.Layer`: one tree, whose two ends of each link agree."""
+        """That there is one tree, and that both ends of each link agree."""
         if self.parent == LOCAL:
             others = [n for n, layer in running.items() if cast("Member", layer).leading]
             return None if others == [self.node] else f"it is a root; leaders are {others}"

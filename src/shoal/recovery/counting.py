@@ -174,9 +174,9 @@ class Counting(Copies):
     # Lives of others
 
     def life(self, contact: Contact, age: float, ended: bool | None) -> None:
-        """See :class:`~shoal.stack.layer.Recovery`: what an earlier life published may be lost.
+        """A node has started: what its earlier life published may be lost, unless that ended well.
 
-        A life before a node's first one, as far as known, is possible only before this node began.
+        A life of which nothing was heard (None) is possible only before this node began.
         """
         now, node = self.host.now(), contact.node
         born = now - age
@@ -194,7 +194,7 @@ class Counting(Copies):
         self.hear_of(contact)
 
     def doubtful(self, filter: Filter, age: float) -> list[tuple[NodeId, float]]:
-        """See :class:`~shoal.stack.layer.Recovery`: those with a new life, or a gap since."""
+        """Publishers with a new life or a reported gap in the last ``age`` seconds, and when."""
         now = self.host.now()
         found = {node: born for node, born in self._born.items() if born > now - age}
         for (publisher, concerned), time in self._reported.items():

@@ -123,7 +123,7 @@ class SimHost(Host):
         self.kernel.post(at + network.delay, fan, skip, message)
 
     def broadcast(self, message: Message) -> None:
-        """See :class:`~shoal.stack.host.Host`. Counted as one message."""
+        """Send one frame to all nodes in range; it counts as one message."""
         connections = self.network.connections
         audience = None if connections is None else connections.audience(self.node)
         if audience is not None:

@@ -65,4 +65,4 @@ def _bury(segment: int, handle: int) -> int:
 
 
 bury: Final[Callable[[int, int], int]] = _extension.bury if _extension else _bury
-"""See :func:`shoal.content.index.kernels.bury`."""
+"""Clears the live bits of a handle's lanes: in C, or :func:`shoal.content.index.kernels.bury`."""

@@ -104,7 +104,7 @@ class AirLinks(Connections):
         super().crash(node)
 
     def link_end(self, a: NodeId, b: NodeId, up: bool, repair: int) -> None:
-        """See :class:`Connections`; an end without the other has yet to notice that."""
+        """Note that a link is up or down at one end; an end without the other has yet to notice."""
         held = b in self._links.get(a, ())
         super().link_end(a, b, up, repair)
         if held != up:
