@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from patience import CONDITION
-from shoal.pipeline.progress import ConsoleProgress, Pace, duration
+from shoal.pipeline.progress import ConsoleProgress, Pace, duration, lasting
 
 
 def test_time_left_is_the_work_left_and_counts_down_until_a_run_is_over() -> None:
@@ -93,3 +93,12 @@ def test_on_a_terminal_a_bar_that_goes_away() -> None:
     assert "0/2 runs, about 2 s" in text
     assert "removed the remains of [1] run" in text
     assert "2 of 2 runs simulated in " in text.rstrip().splitlines()[-1]
+
+
+def test_where_there_is_no_terminal_what_lasts_is_named_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with lasting(60.0, "Trouble") as tell:
+        assert capsys.readouterr().err == "Trouble …\n"
+        tell(30.0, "7 histories")
+    assert capsys.readouterr() == ("", "")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from shoal.cli.output import console, table
+from shoal.pipeline.progress import lasting
 
 if TYPE_CHECKING:
     from shoal.simulation.chaos import History
@@ -118,23 +118,22 @@ def chaos(
         raise typer.BadParameter(f"no stack with {names}; see `shoal protocols` for what there is")
     histories = 0
     started = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(), transient=True) as progress:
-        bar = progress.add_task("", total=minutes * 60)
+    failed: tuple[History, str] | None = None
+    with lasting(minutes * 60, f"Trouble on {len(subjects)} stacks") as tell:
         for number in itertools.count(seed):
             for subject in subjects:
                 history, found = trouble.trial(subject, number, steps)
                 histories += 1
                 if found is not None:
-                    progress.stop()
-                    _report(history, number, found, module or [])
-                    raise typer.Exit(1)
+                    failed = history, found
+                    break
             spent = time.monotonic() - started
-            progress.update(
-                bar, completed=spent, description=f"{histories:,} histories, seed {number}"
-            )
-            if spent >= minutes * 60:
+            tell(spent, f"{histories:,} histories, seed {number}")
+            if failed is not None or spent >= minutes * 60:
                 break
+    if failed is not None:
+        _report(failed[0], number, failed[1], module or [])
+        raise typer.Exit(1)
     console().print(
         f"[green]{histories:,} histories[/] of {steps} steps on {len(subjects)} stacks, "
         f"seeds {seed} to {number}: all as the oracle says."
@@ -202,16 +201,14 @@ def _live(
     run = LiveChaos(
         brokers=brokers, seed=seed, every=every, promise=promise, overlay=overlay or OVERLAY
     )
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(f"starting {brokers} brokers", total=minutes * 60)
+    with lasting(minutes * 60, f"Trouble for {brokers} brokers") as tell:
 
         def show(now: LiveChaos) -> None:
             got = sum(sum(listener.got.values()) for listener in now.listeners)
             text = (
                 f"{len(now.publications):,} events, {got:,} deliveries, {now.faults.total()} faults"
             )
-            progress.update(bar, completed=now.seconds(), description=text)
+            tell(now.seconds(), text)
 
         trouble = run.run(minutes * 60, show)
         if virtual:

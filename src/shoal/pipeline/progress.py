@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.status import Status
 
@@ -178,6 +178,21 @@ def stage(progress: Progress, text: str) -> Iterator[None]:
         yield
     finally:
         progress.stage("")
+
+
+@contextmanager
+def lasting(seconds: float, text: str) -> Iterator[Callable[[float, str], None]]:
+    """Say how far something is that lasts a known time; call the result to tell."""
+    console = Console(file=sys.stderr, highlight=False)
+    if not console.is_terminal:
+        progress = ConsoleProgress(console)
+        with stage(progress, text):
+            yield lambda done, words: progress.stage(f"{text}: {words}")
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=seconds)
+        yield lambda done, words: bar.update(task, completed=done, description=words)
 
 
 def duration(seconds: float) -> str:
