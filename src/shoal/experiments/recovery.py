@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.pipeline.judge.claims import load_claims
+from shoal.pipeline.judge.claims import load_claims, read_yaml
 from shoal.pipeline.measure.recovery import DIGESTS
 from shoal.pipeline.paper import Figure, Panel, Paper, load_experiments, load_labels
 from shoal.pipeline.plan.experiment import Experiment
@@ -45,24 +45,7 @@ def _figure(number: int, experiment: Experiment, says: str, claims: tuple[str, .
     )
 
 
-SAYS = {
-    "loss": "Every algorithm delivers more than none. Digests towards a publisher are cheapest.",
-    "buffer": "What is no longer in any buffer cannot be recovered.",
-    "period": "The longer the period, the fewer rounds before buffers forget.",
-    "probability": "P_f decides how far a digest gets.",
-    "patterns": "More patterns per subscriber mean more to choose among in each round.",
-    "subscribers": "Where few want the same, subscribers have less to give each other.",
-    "size": "Longer ways lose more, and buffers of the same size hold it for less time.",
-    "reconfigured": "What is lost while links are replaced is recovered as what links lose.",
-    "eviction": "Small buffers: keeping what is least spread against keeping what is newest.",
-    "lossless": "With nothing lost, pulls ask for nothing; push still talks.",
-    "quiet": "Once events stop, an adaptive period lets gossip fall nearly silent.",
-    "adapting": "With losses, an adaptive period costs no delivery.",
-    "givers": "Who sends the copies: publishers, or others that hold them.",
-    "paper": "The setting of ICDCS 2004 under high load, as remembered, with T = 0.03 s.",
-    "mesh": "Losses as measured on the links of a community mesh.",
-    "aircraft": "Losses of links between aircraft that move out of reach.",
-}
+SAYS: dict[str, str] = read_yaml(_FILE)["says"]
 CLAIMS = tuple(
     claim
     for claim in load_claims(Path(__file__).with_name("recovery.claims.yaml"))
