@@ -7,6 +7,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import shoal
+from shoal.simulation import parse_config
 from shoal.testing import Network
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +110,17 @@ def test_the_thermostat_runs() -> None:
     assert "lab2 is the warmest lab" in done.stdout
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/concepts.md", "docs/command-line.md"])
+@pytest.mark.parametrize("page", ["churn", "dhtree", "radio", "semi-probabilistic"])
+def test_configurations_of_runs_are_valid(page: str) -> None:
+    shown = [b for b in blocks(ROOT / "docs" / f"{page}.md") if b.language == "toml"]
+    for block in shown:
+        assert parse_config(tomllib.loads(block.text)).duration > 0
+    assert shown
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/concepts.md", "docs/command-line.md", "docs/recovery.md"]
+)
 def test_commands_do_what_is_shown(document: str, tmp_path: Path) -> None:
     shown = [c for b in blocks(ROOT / document) if b.language == "console" for c in commands(b)]
     assert shown
