@@ -420,8 +420,26 @@ def test_the_global_cache_replaces_its_oldest_and_remembers_whom_it_purges() -> 
     assert {contact.node for contact in cache.contacts} == {3, 4, 5}
     assert [contact.node for contact in cache.to_ping(2)] == [4, 5]
     cache.answered(Contact(4))
-    assert [contact.node for contact in cache.to_ping(2)] == [4, 3, 5]  # 5 is remembered
+    assert [contact.node for contact in cache.to_ping(2)] == [4, 5]  # 5 is remembered
     assert {contact.node for contact in cache.contacts} == {3, 4}
+
+
+@pytest.mark.parametrize("pings", [1, 2, 4, 10])
+def test_no_more_are_pinged_than_configured_and_all_in_the_end(pings: int) -> None:
+    cache = GlobalCache(0, 10)
+    for node in range(1, 11):
+        cache.insert(Contact(node))
+    for node in range(20, 24):
+        cache.remember(Contact(node))
+    pinged = set()
+    for _ in range(20):
+        chosen = cache.to_ping(pings)
+        assert len(chosen) == pings
+        for contact in chosen:
+            pinged.add(contact.node)
+            if contact.node < 20:
+                cache.answered(contact)
+    assert pinged == {*range(1, 11), *range(20, 24)}
 
 
 # What cannot be

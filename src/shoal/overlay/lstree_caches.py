@@ -69,6 +69,9 @@ class GlobalCache:
         self.remembered: dict[Any, Contact] = {}
         """Contacts to begin with, and entries that were purged."""
         self._turn = 0
+        """How often entries were pinged."""
+        self._next = 0
+        """Where in the cache to go on pinging."""
 
     def insert(self, contact: Contact) -> None:
         """A node is, or was lately, part of the overlay."""
@@ -122,16 +125,18 @@ class GlobalCache:
         self.insert(contact)
 
     def to_ping(self, count: int) -> list[Contact]:
-        """The next entries in turn, and one of those remembered."""
+        """So many nodes: the next entries in turn and, in place of one, one of those remembered."""
         for key in list(self.unanswered):
             self.purge(key)
-        chosen = self.some(count, self._turn)
-        self._turn += count
+        self._turn += 1
+        kept = list(self.remembered.values()) if count > 1 or self._turn % 2 else []
+        chosen = self.some(count - 1 if kept else count, self._next)
+        self._next += len(chosen)
         for contact in chosen:
             self.unanswered[key_of(contact)] = None
-        if self.remembered:
-            kept = list(self.remembered.values())
-            chosen.append(kept[self._turn % len(kept)])
+        if kept:
+            turn = self._turn if count > 1 else self._turn // 2
+            chosen.append(kept[turn % len(kept)])
         return chosen
 
     def some(self, count: int, start: int) -> list[Contact]:

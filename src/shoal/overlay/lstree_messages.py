@@ -43,8 +43,9 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often an update is passed on."""
     references: Annotated[int, msgspec.Meta(ge=0, le=64)] = 3
     """Nodes named in an update, or by a full candidate."""
-    pings: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
-    """Entries of the Global cache that are pinged in a period, in turn."""
+    pings: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 4
+    """Nodes that are pinged in a period: entries of the Global cache in turn, and in place of one
+    of them a node that no longer answered, if there is one."""
     busy_retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 3
     """How often a busy candidate is asked again."""
     busy_wait: Seconds = 0.1

@@ -34,8 +34,9 @@ class OvercastParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Entries of the Global cache, where there is one."""
     global_period: Seconds = 30.0
     """Seconds between updates of the Global cache."""
-    pings: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
-    """Entries of the Global cache that are pinged in a period, in turn."""
+    pings: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 4
+    """Nodes that are pinged in a period: entries of the Global cache in turn, and in place of one
+    of them a node that no longer answered, if there is one."""
     early_merge: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 1.0
     """Seconds after which a new root looks for another tree once, early; 0 for not at all."""
     merge_period: Seconds = 10.0
