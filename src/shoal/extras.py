@@ -47,16 +47,21 @@ def require(extra: str, purpose: str, *modules: str) -> None:
     lacking = missing(extra)
     lacking = [name for name in modules if name in lacking] if modules else lacking
     if lacking:
-        wanted = f"{extra},simulate" if "numba" in lacking and extra == "broker" else extra
         raise MissingExtraError(
             f"{purpose} needs {' and '.join(_few(lacking))}, not installed here; install with: "
-            f"{install_line(wanted)}"
+            f"{install_line(extra)}"
         )
 
 
 def install_line(extra: str) -> str:
-    """The command that adds an extra to this installation."""
-    return f"{_pip()} install '{_source()}[{extra}]'"
+    """The command that adds an extra to this installation; ``simulate`` brings a broker's numba."""
+    wanted = f"{extra},simulate" if extra == "broker" and "numba" in missing(extra) else extra
+    return f"{_pip()} install '{_source()}[{wanted}]'"
+
+
+def build_line() -> str:
+    """The command that builds this installation again."""
+    return f"{_pip()} install --force-reinstall --no-deps '{_source()}'"
 
 
 def _few(names: list[str]) -> list[str]:

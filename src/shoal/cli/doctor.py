@@ -92,7 +92,7 @@ def _compiled() -> Finding:
         return Finding("compiled modules", "good", "in use")
     if os.environ.get("SHOAL_PURE"):
         return Finding("compiled modules", "poor", "SHOAL_PURE is set", "unset it to use them")
-    cure = "with a C compiler, install again: make setup (same results, about twice as fast)"
+    cure = f"with a C compiler: {extras.build_line()} (same results, about twice as fast)"
     return Finding("compiled modules", "poor", "not built: running pure Python", cure)
 
 
