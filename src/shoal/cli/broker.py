@@ -220,14 +220,19 @@ def _logging(verbose: bool) -> None:
     import logging
     import warnings
 
+    from shoal.cli.output import shown
     from shoal.content import FilterWarning
 
+    class Plain(logging.Formatter):
+        """Names and reasons come from strangers."""
+
+        def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # of logging
+            return shown(super().formatMessage(record))
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(Plain("%(asctime)s %(message)s"))
     warnings.simplefilter("ignore", FilterWarning)  # about filters of clients, who were told
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(message)s",
-        stream=sys.stderr,
-    )
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
 
 
 def _runner() -> Any:

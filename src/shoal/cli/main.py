@@ -32,7 +32,7 @@ from shoal.cli.doctor import doctor
 from shoal.cli.filter import filter_app
 from shoal.cli.match import match
 from shoal.cli.measures import measures
-from shoal.cli.output import warn
+from shoal.cli.output import shown, warn
 from shoal.cli.protocols import protocols
 from shoal.cli.pub import pub
 from shoal.cli.report import report
@@ -211,7 +211,7 @@ def _unforeseen(error: Exception) -> int:
 def _complain(message: str, code: int) -> int:
     """One line on standard error."""
     typer.secho("shoal: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-    typer.echo(" ".join(message.split()), err=True)
+    typer.echo(shown(message), err=True)
     return code
 
 

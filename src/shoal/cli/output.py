@@ -43,10 +43,15 @@ def table(
     return found
 
 
+def shown(text: str) -> str:
+    """What somebody else wrote, on one line and without signs that would steer a terminal."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in " ".join(text.split()))
+
+
 def warn(text: str) -> None:
     """One line on standard error about what is allowed, and probably not meant."""
     typer.secho("shoal: warning: ", fg=typer.colors.YELLOW, bold=True, nl=False, err=True)
-    typer.echo(" ".join(text.split()), err=True)
+    typer.echo(shown(text), err=True)
 
 
 def print_json(value: object) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from shoal.cli import access
 from shoal.cli.access import connected
-from shoal.cli.output import JsonOption, console, print_json, table
+from shoal.cli.output import JsonOption, console, print_json, shown, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -139,8 +139,9 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             return f"{(now - then) / span:,.0f}" if span > 0 else "–"
 
         same = old or state
+        name, address = _told(state.name), _told(state.address)
         brokers.add_row(
-            f"{state.name}\n[dim]{state.address}[/]" if boxed else f"{state.name} {state.address}",
+            f"{name}\n[dim]{address}[/]" if boxed else f"{name} {address}",
             str(len(state.links)),
             str(len(state.clients)),
             rate(state.published, same.published),
@@ -154,14 +155,14 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             f"{100 * (state.cpu - same.cpu) / span:.0f}" if span > 0 else "–",
             f"{state.memory / 1e6:.0f}",
             *([_lost(state.recovery)] if recovering else []),
-            *([state.recording] if recording else []),
+            *([_told(state.recording)] if recording else []),
         )
-        overlays.add_row(state.name, _overlay(state))
+        overlays.add_row(name, _overlay(state))
         for link in state.links:
             if node < link.node or link.node not in found:
                 links.add_row(
-                    state.name,
-                    link.name,
+                    name,
+                    _told(link.name),
                     f"{link.since:,.0f} s",
                     f"{link.sent:,}",
                     f"{link.received:,}",
@@ -176,13 +177,18 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
 
 def _overlay(state: Status) -> str:
     """The overlay's state in a line; of a list, its length."""
-    from rich.markup import escape
-
     told = {
         name: len(value) if isinstance(value, list) else value
         for name, value in state.overlay.items()
     }
-    return escape("; ".join(f"{name}: {value}" for name, value in told.items()))
+    return _told("; ".join(f"{name}: {value}" for name, value in told.items()))
+
+
+def _told(text: str) -> str:
+    """What a broker says, as a cell of a table."""
+    from rich.markup import escape
+
+    return escape(shown(text))
 
 
 def _lost(told: dict[str, float]) -> str:

@@ -245,6 +245,8 @@ def _operands(one: AttributeFilter, kind: type[And] | type[Or]) -> tuple[Express
 
 def _read(text: str) -> tuple[Expression, str]:
     """A filter's expression and its one spelling."""
+    if not isinstance(text, str):
+        raise TypeError(f"a filter is text, such as 'temperature > 30', and not {text!r:.80}")
     return _remembered(text) if len(text) <= REMEMBERED else _parsed(text)
 
 

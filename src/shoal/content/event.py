@@ -25,8 +25,8 @@ AnyFilter: TypeAlias = Pattern | AttributeFilter
 class Event(msgspec.Struct, frozen=True, dict=True, array_like=True):
     """Something that happened: who published it, its content, and an opaque body."""
 
-    publisher: int
-    sequence: int
+    publisher: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    sequence: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
     content: AnyContent
     body: bytes = b""
     marks: Marks = b""

@@ -279,8 +279,12 @@ class _Proving(User):
         self._timer = connection.loop.call_later(
             connection.limits.handshake, connection.close, "no proof of the token in time"
         )
+        self._answered = False
 
     def received(self, frames: list[memoryview]) -> None:
+        if self._answered:
+            return  # it may be admitted a moment later, and then once
+        self._answered = True
         answer = _proof.decode(frames.pop(0))
         self._timer.cancel()
         try:

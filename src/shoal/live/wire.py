@@ -6,6 +6,7 @@ message in MessagePack, encoded from the very structs that protocols exchange in
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any, Final
 
@@ -79,9 +80,18 @@ class Splitter:
 def parse_address(text: str, what: str = "address") -> tuple[str, int]:
     """``HOST:PORT`` as a pair; ``:PORT`` is on loopback, ``[::1]:PORT`` IPv6."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
-        raise LiveError(f"{what} '{text}' is not HOST:PORT; write it like 127.0.0.1:7464")
+    number = re.fullmatch("[0-9]{1,5}", port)
+    if not colon or number is None or int(port) > 65_535 or not _is_host(host):
+        raise LiveError(f"{what} {text!r:.300} is not HOST:PORT; write it like 127.0.0.1:7464")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _is_host(text: str) -> bool:
+    """Whether the system can be asked for a host of this name."""
+    try:
+        return b"\0" not in text.encode("idna")
+    except UnicodeError:
+        return False
 
 
 def show_address(host: str, port: int) -> str:

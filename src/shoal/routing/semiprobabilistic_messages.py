@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
 
@@ -10,6 +10,9 @@ from shoal.content import AnyFilter, Event
 from shoal.routing.messages import Carrier
 from shoal.stack import Message
 from shoal.stack.message import Hops
+
+Weighted: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+"""A weighted count of events; an infinite one would make every threshold NaN."""
 
 
 class Spread(Carrier, frozen=True, tag="event"):
@@ -68,8 +71,8 @@ class Feedback(Message, frozen=True, tag="feedback"):
     And the sender's threshold.
     """
 
-    missed: Annotated[float, msgspec.Meta(ge=0)]
-    wanted: Annotated[float, msgspec.Meta(ge=0)]
+    missed: Weighted
+    wanted: Weighted
     threshold: Annotated[float, msgspec.Meta(gt=0, le=1)]
 
     def involves(self) -> bool:

@@ -57,6 +57,10 @@ def tokens(source: str) -> list[Token]:
         raise FilterError(
             f"{len(source)} characters are too many", MAX_LENGTH, f"at most {MAX_LENGTH}"
         )
+    try:
+        source.encode()
+    except UnicodeEncodeError as error:
+        raise FilterError("half a surrogate pair", error.start, "give valid Unicode") from None
     found: list[Token] = []
     at = 0
     while at < len(source):
