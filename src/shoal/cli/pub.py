@@ -53,7 +53,7 @@ def pub(
     async def publish() -> int:
         async with await connected(broker, token, ca, cert, key, expect) as bus:
             if attributes:
-                await bus.publish(one, body=body.encode())
+                await bus.publish(one, body=body.encode(errors="surrogateescape"))
                 return 1
             if cloudevents:
                 count = 0
@@ -61,7 +61,7 @@ def pub(
                     await bus.publish(values, body=data)
                     count += 1
                 return count
-            return await bus.publish_many(lines(), body=body.encode())
+            return await bus.publish_many(lines(), body=body.encode(errors="surrogateescape"))
 
     count = asyncio.run(publish())
     if not attributes:
@@ -85,7 +85,7 @@ def scalar(text: str) -> Any:
     """A number, boolean or null where the text is one in JSON; text otherwise."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if isinstance(value, dict | list) else value
 
@@ -95,7 +95,7 @@ def cloud_lines() -> Iterator[tuple[dict[str, Value | None], bytes]]:
     from shoal.live.cloudevents import from_structured
     from shoal.live.errors import LiveError
 
-    for number, line in enumerate(sys.stdin, 1):
+    for number, line in enumerate(sys.stdin.buffer, 1):
         if line.strip():
             try:
                 event = from_structured(line)
@@ -108,12 +108,12 @@ def lines() -> Iterator[dict[str, Any]]:
     """JSON objects from standard input."""
     from shoal.live.errors import LiveError
 
-    for number, line in enumerate(sys.stdin, 1):
+    for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
             continue
         try:
             event = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise LiveError(f"line {number} of the input is not JSON: {error}") from None
         if not isinstance(event, dict):
             raise LiveError(f"line {number} of the input is no JSON object")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from shoal.cli import access
 from shoal.cli.access import connected
+from shoal.cli.output import shown
 
 if TYPE_CHECKING:
     from shoal.live.subscription import Received
@@ -57,12 +59,17 @@ def sub(
             async for event in events:
                 if isinstance(event, Gap):
                     many = "events" if event.count is None else f"{event.count} events"
-                    typer.echo(f"shoal: {many} may be missing here: {event.reason}", err=True)
+                    why = shown(event.reason)
+                    typer.echo(f"shoal: {many} may be missing here: {why}", err=True)
                     continue
-                line = _cloud(event) if cloudevents else _plain(event)
-                if line is None:
+                found = _cloud(event) if cloudevents else _plain(event)
+                if found is None:
                     continue
-                print(json.dumps(line, ensure_ascii=False), flush=True)
+                # JSON has neither NaN nor infinities.
+                for name, value in found.items():
+                    if isinstance(value, float) and not math.isfinite(value):
+                        found[name] = None
+                print(json.dumps(found, ensure_ascii=False), flush=True)
                 if left is not None:
                     left -= 1
                     if not left:

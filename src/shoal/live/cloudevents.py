@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import string
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,36 +21,40 @@ REQUIRED: Final = ("specversion", "id", "source", "type")
 _PREFIX: Final = "ce-"
 _PLAIN: Final = string.punctuation.translate({ord('"'): None, ord("%"): None})
 """What a header shows as it is, beside letters and digits: all ASCII but space, quote, percent."""
+_TOKEN: Final = "!#$&'*+-.^_`|~"
+"""What its name may hold, likewise."""
 
 
 def from_structured(text: str | bytes) -> tuple[dict[str, Value | None], bytes]:
     """Attributes and body of a CloudEvent in JSON."""
     try:
-        raw = json.loads(text)
-    except ValueError as error:
+        raw = json.loads(text, parse_constant=_finite)
+    except (ValueError, RecursionError) as error:
         raise LiveError(f"no CloudEvent: not JSON ({error})") from None
     if not isinstance(raw, dict):
         raise LiveError("no CloudEvent: a JSON object is wanted")
-    values: dict[str, Value | None] = {}
-    body = b""
-    for name, value in raw.items():
-        if name == "data":
-            body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
-            if not isinstance(value, str):
-                values.setdefault("datacontenttype", "application/json")
-        elif name == "data_base64":
-            try:
-                body = base64.b64decode(value, validate=True)
-            except (ValueError, TypeError):
-                raise LiveError("no CloudEvent: data_base64 is not base 64") from None
-        elif value is None or isinstance(value, bool | int | float | str):
-            values[name] = value
-        else:
+    values = {name: value for name, value in raw.items() if name not in ("data", "data_base64")}
+    for name, value in values.items():
+        if not (value is None or isinstance(value, bool | int | float | str)):
             raise LiveError(
                 f"no CloudEvent: attribute '{name}' is neither text, number nor boolean"
             )
     _check(values)
-    return values, body
+    if "data_base64" in raw:
+        try:
+            return values, base64.b64decode(raw["data_base64"], validate=True)
+        except (ValueError, TypeError):
+            raise LiveError("no CloudEvent: data_base64 is not base 64") from None
+    if "data" not in raw:
+        return values, b""
+    data = raw["data"]
+    if isinstance(data, str) and not _is_json(values):
+        try:
+            return values, data.encode()
+        except UnicodeEncodeError:
+            raise LiveError("no CloudEvent: data has half a surrogate pair") from None
+    values.setdefault("datacontenttype", "application/json")
+    return values, json.dumps(data).encode()
 
 
 def to_structured(values: Mapping[str, Value | None], body: bytes) -> dict[str, Any]:
@@ -58,11 +63,14 @@ def to_structured(values: Mapping[str, Value | None], body: bytes) -> dict[str, 
     found: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     if not body:
         return found
-    kind = str(values.get("datacontenttype") or "application/json")
     try:
         text = body.decode()
-        found["data"] = json.loads(text) if kind.partition(";")[0].endswith("json") else text
-    except ValueError:
+        found["data"] = (
+            text
+            if not _is_json(values)
+            else json.loads(text, parse_constant=_finite, parse_float=_finite)
+        )
+    except (ValueError, RecursionError):
         found["data_base64"] = base64.b64encode(body).decode()
     return found
 
@@ -73,7 +81,7 @@ def from_binary(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Valu
     for name, text in headers.items():
         lower = name.lower()
         if lower.startswith(_PREFIX):
-            values[lower.removeprefix(_PREFIX)] = unquote(text)
+            values[unquote(lower.removeprefix(_PREFIX))] = unquote(text)
         elif lower == "content-type":
             values["datacontenttype"] = text
     _check(values)
@@ -88,11 +96,27 @@ def to_binary(values: Mapping[str, Value | None], body: bytes) -> tuple[dict[str
         if value is None:
             continue
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if name == "datacontenttype":
+        if name != "datacontenttype":
+            headers[_PREFIX + quote(name, _TOKEN)] = quote(text, _PLAIN)
+        elif text.isascii() and text.isprintable():
             headers["content-type"] = text
         else:
-            headers[_PREFIX + name] = quote(text, _PLAIN)
+            raise LiveError(f"no CloudEvent: datacontenttype {text!a:.80} is no type of content")
     return headers, body
+
+
+def _is_json(values: Mapping[str, Value | None]) -> bool:
+    """Whether the data is JSON, as it also is where nothing else is said."""
+    kind = str(values.get("datacontenttype") or "application/json")
+    return kind.partition(";")[0].strip().lower().endswith("json")
+
+
+def _finite(text: str) -> float:
+    """A number that JSON can hold."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no JSON")
+    return number
 
 
 def _check(values: Mapping[str, Value | None]) -> None:
