@@ -27,13 +27,14 @@ from shoal.content import AttributeFilter, Event, Value
 from shoal.live import messages, security
 from shoal.live.connection import Connection
 from shoal.live.errors import LiveError, RefusedError
-from shoal.live.greeting import Greeter, decoder
+from shoal.live.greeting import Greeter, Options, decoder
 from shoal.live.inbox import Inbox
 from shoal.live.moving import Moving
 from shoal.live.status import Status
 from shoal.live.subscription import Gap, Received, Subscription
 from shoal.live.values import checked
-from shoal.live.wire import encode, parse_address
+from shoal.live.wire import content_of, encode, parse_address
+from shoal.stack.registry import plain
 
 WINDOW: Final = 1024
 """Publications under way at a time in :meth:`Bus.publish_many`."""
@@ -183,7 +184,7 @@ class Bus(Moving):
         if ordered and promise != "recovered":
             raise LiveError("ordered=True needs promise='recovered': else nobody waits for losses")
         read = filter if isinstance(filter, AttributeFilter) else AttributeFilter(filter)
-        return Subscription(self, read, gaps, promise, ordered)
+        return Subscription(self, read, bool(gaps), promise, bool(ordered))
 
     async def _subscribe(self, subscription: Subscription) -> None:
         number = subscription.number
@@ -236,7 +237,7 @@ class Bus(Moving):
     def _consumed(self) -> None:
         """Let the broker send more, half a window at a time."""
         self._taken += 1
-        if 2 * self._taken >= self._greeter.window and self._connection is not None:
+        if 2 * self._taken >= self._greeter.options.window and self._connection is not None:
             self._connection.send(encode(messages.Consumed(self._taken)))
             self._taken = 0
 
@@ -343,19 +344,19 @@ class Connecting:
 
     def __init__(self, make: Callable[[], Bus]) -> None:
         self._make = make
-        self._bus: Bus | None = None
+        self._buses: list[Bus] = []
 
     def __await__(self) -> Generator[Any, None, Bus]:
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Bus:
-        bus = self._bus = self._make()
+        bus = self._make()
         await bus._start()
+        self._buses.append(bus)
         return bus
 
     async def __aexit__(self, *error: object) -> None:
-        if self._bus is not None:
-            await self._bus.close()
+        await self._buses.pop().close()
 
 
 def connect(
@@ -384,30 +385,27 @@ def connect(
     ``token`` or ``cert`` say who this client is; a token is proven, never sent, and only to a
     broker that knows it.
     """
-    addresses = [part.strip() for part in address.split(",")]
-    for one in addresses:
-        parse_address(one)
-    if when_full not in ("drop oldest", "block", "disconnect"):
-        raise LiveError(
-            f"when_full = '{when_full}' is none of 'drop oldest', 'block' and 'disconnect'"
-        )
+    given = {
+        "address": address, "name": name or f"client-{secrets.token_hex(4)}", "token": token,
+        "broker": broker, "window": window, "queue": queue, "when_full": when_full,
+        "patience": patience, "reconnect": reconnect,
+    }  # fmt: skip
+    try:
+        options = msgspec.convert(given, Options)
+        content_of(options)
+    except msgspec.ValidationError as error:
+        raise LiveError(plain(error, Options)) from None
+    except UnicodeEncodeError as error:
+        raise LiveError(f"{error.object!a:.80} has half a surrogate pair") from None
+    for one in address.split(","):
+        parse_address(one.strip())
 
     def make() -> Bus:
         tls = None
         if ca is not None or cert is not None:
             files = [None if path is None else Path(path) for path in (cert, key, ca)]
             tls = security.client_context(*files)
-        greeter = Greeter(
-            addresses,
-            name=name or f"client-{secrets.token_hex(4)}",
-            token=token,
-            tls=tls,
-            broker=broker,
-            window=window,
-            queue=queue,
-            when_full=when_full,
-        )
-        return Bus(greeter, patience, reconnect)
+        return Bus(Greeter(options, tls))
 
     return Connecting(make)
 

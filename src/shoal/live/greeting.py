@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -26,44 +26,49 @@ from shoal.live.messages import (
     Challenge,
     Hello,
     Known,
+    Name,
     Policy,
+    Queue,
     Refused,
     ToClient,
     Welcome,
+    Window,
 )
 from shoal.live.proof import Caller
 from shoal.live.settings import Limits
 from shoal.live.wire import ENVELOPE, FROM_BROKER, encode, parse_address
 
 decoder = msgspec.msgpack.Decoder(ToClient)
+Pause: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Receive: TypeAlias = "Callable[[list[memoryview], Greeting], None]"
 """Called with the frames that come after a broker's welcome."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's wishes, as :func:`~shoal.live.client.connect` describes them."""
+
+    address: str
+    name: Name
+    token: str
+    broker: str
+    window: Window
+    queue: Queue
+    when_full: Policy
+    patience: Annotated[float, msgspec.Meta(ge=0)]
+    reconnect: tuple[Pause, Pause]
 
 
 class Greeter:
     """The brokers that a client may use, and how it introduces itself to them."""
 
-    def __init__(
-        self,
-        addresses: list[str],
-        *,
-        name: str,
-        token: str,
-        tls: ssl.SSLContext | None,
-        broker: str,
-        window: int,
-        queue: int,
-        when_full: Policy,
-    ) -> None:
-        self.given = addresses
+    def __init__(self, options: Options, tls: ssl.SSLContext | None) -> None:
+        self.options = options
+        self.given = [part.strip() for part in options.address.split(",")]
         """Addresses that the user gave."""
         self.others: dict[str, str] = {}
         """Names of further brokers, by address, as the last one told."""
-        self._name = name
-        self._token = token
         self._tls = tls
-        self._broker_names = [name.strip() for name in broker.split(",") if name.strip()]
-        self.window, self._queue, self._policy = window, queue, when_full
+        self._broker_names = [name.strip() for name in options.broker.split(",") if name.strip()]
         self.limits = Limits()
 
     def addresses(self) -> list[str]:
@@ -92,10 +97,11 @@ class Greeter:
         except ImpostorError as error:
             connection.close("its certificate is for another", polite=False)
             raise ImpostorError(f"{address}: {error}") from None
-        caller = Caller(self._token, connection)
+        options = self.options
+        caller = Caller(options.token, connection)
         greeting = Greeting(receive, connection, address, caller, names)
         connection.taken_by(greeting, self.limits.frame + ENVELOPE)
-        me = Known(-1, self._name, "", 0)
+        me = Known(-1, options.name, "", 0)
         hello = Hello(
             VERSIONS,
             "client",
@@ -105,9 +111,9 @@ class Greeter:
             capabilities=(MOVES,),
             token_id=caller.token_id,
             nonce=caller.nonce,
-            window=self.window,
-            queue=self._queue,
-            policy=self._policy,
+            window=options.window,
+            queue=options.queue,
+            policy=options.when_full,
         )
         caller.introduced(hello)
         connection.send(encode(hello))

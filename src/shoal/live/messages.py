@@ -22,6 +22,8 @@ LONGEST: Final = 86_400.0
 """Seconds that a client may have been away for to be given what was published meanwhile."""
 LAST_EPOCH: Final = 2**43
 """The last epoch that a life may have: in the year 2302."""
+LAST_SUBSCRIPTION: Final = 2**31
+"""The greatest number of a subscription: brokers keep four bytes for each."""
 MOVES: Final = "moves"
 """The capability of a client to move when its broker is about to stop."""
 
@@ -33,6 +35,8 @@ Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=32)]
 Promise: TypeAlias = Literal["best effort", "recovered"]
 """Promise of a subscription: see ``docs/recovery.md``."""
 Policy: TypeAlias = Literal["drop oldest", "block", "disconnect"]
+Window: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+Queue: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
@@ -63,9 +67,9 @@ class Hello(Message, frozen=True, tag="hello"):
     capabilities: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)] = ()
     token_id: Annotated[bytes, msgspec.Meta(max_length=16)] = b""
     """Which token the sender will prove to hold; the token itself is never sent."""
-    window: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1024
+    window: Window = 1024
     """Deliveries that a client takes before it has said that it consumed some."""
-    queue: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 10_000
+    queue: Queue = 10_000
     policy: Policy = "drop oldest"
     nonce: Nonce = b""
 
@@ -162,7 +166,7 @@ class Life(Message, frozen=True, tag="life"):
 class Subscribe(Message, frozen=True, tag="want"):
     """Events that match this are to be delivered under this number."""
 
-    subscription: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+    subscription: Annotated[int, msgspec.Meta(ge=1, le=LAST_SUBSCRIPTION)]
     filter: Annotated[str, msgspec.Meta(max_length=32_768)]
     promise: Promise = "best effort"
     age: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 0.0
@@ -174,7 +178,7 @@ class Subscribe(Message, frozen=True, tag="want"):
 class Unsubscribe(Message, frozen=True, tag="unwant"):
     """The client no longer wants the subscription of this number."""
 
-    subscription: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+    subscription: Annotated[int, msgspec.Meta(ge=1, le=LAST_SUBSCRIPTION)]
 
 
 class Publish(Message, frozen=True, tag="pub"):

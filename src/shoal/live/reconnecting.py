@@ -50,12 +50,12 @@ class Backoff:
 class Reconnecting:
     """Stays connected to one of some brokers, with all subscriptions."""
 
-    def __init__(self, greeter: Greeter, patience: float, reconnect: tuple[float, float]) -> None:
+    def __init__(self, greeter: Greeter) -> None:
         self._greeter = greeter
         self._why = ""
         """Why the last attempt to connect failed."""
-        self.patience = patience
-        self._backoff = Backoff(*reconnect)
+        self.patience = greeter.options.patience
+        self._backoff = Backoff(*greeter.options.reconnect)
         self._requests = Requests()
         self._subscriptions: WeakValueDictionary[int, Subscription] = WeakValueDictionary()
         self._connection: Connection | None = None

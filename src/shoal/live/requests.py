@@ -7,13 +7,15 @@ import itertools
 from typing import Any
 
 from shoal.live.errors import DisconnectedError, RefusedError
+from shoal.live.messages import LAST_SUBSCRIPTION
 
 
 class Requests:
     """Who waits for which answer. Numbers are unique among requests of all kinds."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(LAST_SUBSCRIPTION + 1)
+        self._subscription_numbers = itertools.count(1)
         self._in_order: dict[int, asyncio.Future[Any]] = {}
         """Publications (of which the broker accepts several at a time) and inspections."""
         self._alone: dict[int, asyncio.Future[Any]] = {}
@@ -22,8 +24,12 @@ class Requests:
         """Subscriptions; these are asked for again after a reconnection."""
 
     def number(self) -> int:
-        """A number for the next request."""
+        """A number for the next request, unless it is a subscription."""
         return next(self._numbers)
+
+    def subscription_number(self) -> int:
+        """A number for the next subscription: brokers keep few bytes of it."""
+        return next(self._subscription_numbers)
 
     def expect(self, request: int, in_order: bool = True) -> asyncio.Future[Any]:
         """Future of the answer to a request."""

@@ -68,7 +68,7 @@ class Subscription:
         """Per publisher, when an unknown number of its events was last reported missing."""
         self.since: float | None = None
         """Time at which a broker was first asked for it."""
-        self.number = bus._requests.number()
+        self.number = bus._requests.subscription_number()
         self.missed = 0
         """Events known to be missing."""
         self.gaps = 0

@@ -14,16 +14,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from shoal.content import AttributeFilter, Value
 from shoal.live.client import Bus
 from shoal.live.client import connect as connect_async
-from shoal.live.errors import LiveError
+from shoal.live.errors import DisconnectedError, LiveError
 from shoal.live.messages import Promise
 from shoal.live.subscription import Gap, Received, Subscription
 
+LAST_WORDS: Final = 1.0
+"""Seconds in which threads that still wait for a connection are to learn that it is closed."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -33,23 +37,46 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._over = False
         self._thread = threading.Thread(target=self.loop.run_forever, name="shoal", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it there, wait here."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        with self._lock:
+            if self._over:
+                work.close()
+                raise DisconnectedError("the connection is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
+        except CancelledError:
+            raise DisconnectedError("the connection was closed meanwhile") from None
         except KeyboardInterrupt:
             future.cancel()
             raise
 
     def stop(self) -> None:
-        """End the loop and its thread."""
+        """End the loop and its thread; what others still wait for ends with it."""
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
+        self.loop.run_until_complete(_end_all())
         self.loop.close()
+
+
+async def _end_all() -> None:
+    """Give the other tasks of this loop a moment to end, and cancel those that do not."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        _, late = await asyncio.wait(others, timeout=LAST_WORDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 class SyncSubscription:
@@ -92,7 +119,8 @@ class SyncSubscription:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._thread.run(self._subscription.stop())
+        with suppress(DisconnectedError):  # closed with its connection
+            self._thread.run(self._subscription.stop())
 
 
 def _blocking(
@@ -142,7 +170,8 @@ class SyncBus:
 
     def close(self) -> None:
         """Leave."""
-        self._thread.run(self.bus.close())
+        with suppress(DisconnectedError):  # once is enough
+            self._thread.run(self.bus.close())
         self._thread.stop()
 
     def __enter__(self) -> SyncBus:
