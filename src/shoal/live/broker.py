@@ -152,26 +152,31 @@ class Broker:
         self.peers.own |= {self.address, told}
         self.me = Known(self.node, self.name, told, self.epoch)
         self.lives = Lives(self)
-        if settings.metrics:
-            from shoal.live.metrics import serve_metrics
-
-            try:
-                self._metrics = await serve_metrics(self, settings.metrics)
-            except LiveError:
-                self.lobby.close()
-                raise
-        if settings.record is not None:
-            from shoal.live.recording import Recording
-
-            self.recording = Recording(settings.record, self)
-            self.host.watched = True
-            self.spawn(self.recording.run())
+        try:
+            await self._watch()
+        except BaseException:
+            await self.stop()
+            raise
         self.spawn(keep_alive(self))
         self.layers.start(tuple(Contact(-1, link) for link in (*settings.links, *settings.join)))
         self.departures.started()
         say_expected(self)
         log.info("broker '%s' (node %d) listens on %s", self.name, self.node, self.address)
         return self
+
+    async def _watch(self) -> None:
+        """Begin to answer Prometheus and to record, as far as that is asked for."""
+        settings = self.settings
+        if settings.metrics:
+            from shoal.live.metrics import serve_metrics
+
+            self._metrics = await serve_metrics(self, settings.metrics)
+        if settings.record is not None:
+            from shoal.live.recording import Recording
+
+            self.recording = Recording(settings.record, self)
+            self.host.watched = True
+            self.spawn(self.recording.run())
 
     @property
     def metrics_address(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from contextlib import suppress
@@ -31,6 +32,8 @@ BIN: Final = 0.1
 """Width of the time bins of the traffic table, in seconds."""
 MANY: Final = 200_000
 """Rows that wait no longer for their turn."""
+MOST: Final = 5 * MANY
+"""Rows that wait at most, for a disk that does not answer."""
 _json = msgspec.json.Encoder()
 
 
@@ -65,6 +68,8 @@ class Recording:
         self._soon = asyncio.Event()
         self._writing = threading.Lock()
         extras.require("simulate", "recording", "pyarrow")
+        if not re.fullmatch(r"(?!part-)[\w-]+", self._run):  # it becomes the name of a file
+            raise LiveError(f"run {self._run!a:.80} cannot be used; take letters, digits, - and _")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -78,6 +83,9 @@ class Recording:
         return self._start + self._loop.time()
 
     def _add(self, table: str, row: tuple[Any, ...]) -> None:
+        if self._count >= MOST:
+            self._failed(OSError("the disk does not keep up"), 1)
+            return
         self._rows.setdefault(table, []).append(row)
         self._count += 1
         if self._count >= MANY:

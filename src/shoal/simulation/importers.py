@@ -224,13 +224,12 @@ def _position(
     try:
         at = _seconds(str(row[time]))
         x, y = float(row[across]), float(row[along])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         bad_line(path, number, ",".join(str(v) for v in row.values()), expected)
     inside = across == "x" or (-180 <= x <= 180 and -90 <= y <= 90)
-    if not (math.isfinite(x) and math.isfinite(y) and inside):
-        bad_line(
-            path, number, f"{row[across]}, {row[along]}", "a position on the globe, in degrees"
-        )
+    if not (math.isfinite(at) and math.isfinite(x) and math.isfinite(y) and inside):
+        shown = f"{row[time]}, {row[across]}, {row[along]}"
+        bad_line(path, number, shown, "a position on the globe, in degrees, and when")
     return at, x, y
 
 
@@ -278,8 +277,8 @@ def read_mesh(path: Path) -> tuple[list[MeshLink], int]:
     """A community mesh: its links, and how many nodes they join; unlinked ones are left out."""
     expected = 'JSON with "nodes" and "links" of source, target, source_tq, target_tq'
     try:
-        raw = json.loads(read_text(path))["links"]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raw = list(json.loads(read_text(path))["links"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
         raise StackError(f"{path}, line {line}: expected {expected}") from None
     names: dict[str, int] = {}

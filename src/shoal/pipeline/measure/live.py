@@ -81,7 +81,7 @@ def measured(
         (folder, _planned(folder)) for folder in folders if folder not in recordings
     ]
     if recordings:
-        found.append((out, gather(recordings, out)))
+        found.append((out, gather(recordings, out, progress)))
     rows: list[Measured] = []
     for folder, runs in found:
         named = [_beside(run, {row.planned.variant for row in rows}) for run in runs]

@@ -23,6 +23,7 @@ from shoal.content import AnyContent, AnyFilter, Filter, FilterTable, NaiveTable
 from shoal.live.recording import BIN
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.plan.experiment import PlannedRun
+from shoal.pipeline.progress import Progress
 from shoal.pipeline.tables.store import Store
 from shoal.record import SCHEMAS
 
@@ -57,10 +58,14 @@ def is_recording(folder: Path) -> bool:
     return any((folder / "tables" / "notes").glob("*-*-*.parquet"))
 
 
-def gather(folders: Sequence[Path], out: Path) -> list[PlannedRun]:
+def gather(
+    folders: Sequence[Path], out: Path, progress: Progress | None = None
+) -> list[PlannedRun]:
     """Put recordings together, one run for each name given to ``--run``, into an output folder."""
     rows: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for folder in folders:
+    written: dict[str, set[int]] = defaultdict(set)
+    """Per session, the files of notes: each time that a broker wrote, it left one."""
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
         for table in SCHEMAS:
             for path in sorted((folder / "tables" / table).glob("[!.]*.parquet")):
                 try:
@@ -69,14 +74,20 @@ def gather(folders: Sequence[Path], out: Path) -> list[PlannedRun]:
                     raise PipelineError(
                         f"{path} cannot be read: {error}", "remove it, or copy it again"
                     ) from None
+                session, _, number = path.stem.rpartition("-")
+                if table == "notes" and number.isdigit():
+                    written[session].add(int(number))
                 for row in found:
-                    row["session"] = path.stem.rpartition("-")[0]
+                    row["session"] = session
                     rows[row["run_id"]][table].append(row)
     if not rows:
         raise PipelineError(
             f"nothing is recorded in {', '.join(map(str, folders))}",
             "start brokers with --record, or name the folder they record in",
         )
+    holes = sum(len(numbers) < max(numbers) for numbers in written.values())
+    if holes and progress is not None:
+        progress.note(f"{holes} recordings have holes: what was lost there counts in no figure")
     store = Store(out)
     store.prepare()
     return [_keep(store, run, tables) for run, tables in sorted(rows.items())]
@@ -84,6 +95,8 @@ def gather(folders: Sequence[Path], out: Path) -> list[PlannedRun]:
 
 def _keep(store: Store, run: str, rows: dict[str, list[dict[str, Any]]]) -> PlannedRun:
     sessions = _sessions(rows["notes"])
+    if not sessions:
+        raise PipelineError(f"no notes of run '{run}' are there", "copy the recordings again")
     start = min(s.notes[0]["time"] for s in sessions)
     publications = _publications(rows, sessions)
     closing = _closing(sessions)
@@ -97,7 +110,8 @@ def _keep(store: Store, run: str, rows: dict[str, list[dict[str, Any]]]) -> Plan
         "links": links,
         "notes": [*notes, *_lives(sessions, links)],
     }
-    facts = json.loads(sessions[0].notes[0]["value"])
+    told = (n["value"] for s in sessions for n in s.notes if n["what"] == "started")
+    facts = json.loads(next(told, '{"stack": "not recorded"}'))
     configuration = json.dumps({"bin": BIN, "live": True, "nodes": len(_nodes(sessions)), **facts})
     kept = {
         name: pa.Table.from_pylist(
