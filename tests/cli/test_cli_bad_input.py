@@ -326,3 +326,29 @@ def test_report_refuses_folders_and_measures_before_spark_has_started(
     assert "holds no tables" in refuse(capsys, "report", tmp_path)
     (tmp_path / "tables").mkdir()
     assert "unknown measure" in refuse(capsys, "report", tmp_path, "--measure", "delivry")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("nodes=" + "9" * 5000, "nodes: expected `int`"),
+        ("nodes=" + "[" * 5000, "nodes: expected `int`"),
+        ("topology.rate=\udcff", "this is no UTF-8"),
+        ("link.bandwidth=5e-324", "link: bandwidth must be at least 1 bit/s"),
+    ],
+)
+def test_values_that_python_cannot_read(
+    setting: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in refuse(capsys, "simulate", "--nodes", "3", "--set", setting)
+
+
+@pytest.mark.parametrize("command", ["simulate", "sweep", "broker"])
+@pytest.mark.parametrize("text", ["seed = " + "9" * 5000, "x = " + "[" * 5000])
+def test_toml_that_python_cannot_read(
+    command: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(text)
+    words: list[str | Path] = [command, *(["--config"] if command == "broker" else []), file]
+    assert "odd.toml is not TOML" in refuse(capsys, *words)

@@ -209,7 +209,7 @@ def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
     if config is not None:
         try:
             raw = beside(tomllib.loads(config.read_text()), config.parent)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise LiveError(f"{config} is not TOML: {error}") from None
     for setting in settings:
         assign(raw, setting)

@@ -21,8 +21,11 @@ def assign(
     if not equals or not key.strip():
         raise StackError(f"--set {setting}: no value; write it as KEY=VALUE, e.g. topology.rate=10")
     try:
+        setting.encode()
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except UnicodeEncodeError:
+        raise StackError(f"--set {setting!a}: this is no UTF-8; check its characters") from None
+    except (ValueError, RecursionError):
         value = text
     *path, last = key.strip().split(".")
     section = raw

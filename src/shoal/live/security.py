@@ -117,10 +117,10 @@ class Access:
             entries = msgspec.convert(raw, _File).allow
         except OSError as error:
             raise LiveError(f"access file {path}: {error.strerror}; check the path") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise LiveError(f"access file {path}: {error}") from None
         except msgspec.ValidationError as error:
             raise LiveError(f"access file {path}: {plain(error, _File)}") from None
+        except (ValueError, RecursionError) as error:
+            raise LiveError(f"access file {path}: {error}") from None
         for rule in entries:
             try:
                 for filter in Principal(rule.name, rule).filters:

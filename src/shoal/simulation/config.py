@@ -31,6 +31,10 @@ class LinkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The share of events that each link loses; all other messages are repeated until they arrive.
     Links with a quality of their own lose these as well."""
 
+    def __post_init__(self) -> None:
+        if 0 < self.bandwidth < 1:  # a message would be under way for ever
+            raise ValueError("bandwidth must be at least 1 bit/s, or 0 for unlimited")
+
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One run.

@@ -64,7 +64,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise PipelineError(
             f"cannot read {path}: {error.strerror or error}", "give the path of a TOML file"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise PipelineError(f"{path} is not TOML: {error}", "correct that line") from None
 
 
