@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy.special import stdtrit
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -79,14 +79,17 @@ def jackknife(statistic: Callable[[Mask], float], seeds: int) -> Estimate:
 def half_width(values: Floats) -> float:
     """Half the 95% interval of the mean of a sample of at least two."""
     n = len(values)
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    student = stdtrit(n - 1, (1 + CONFIDENCE) / 2)  # the quantile of Student's t
+    return float(student * values.std(ddof=1) / np.sqrt(n))
 
 
 def rank_correlation(x: Floats, y: Floats) -> float:
     """Spearman's correlation; 0 where all values are equal."""
     if len(x) < 2 or np.ptp(y) == 0:
         return 0.0
-    return float(stats.spearmanr(x, y).statistic)
+    from scipy.stats import spearmanr  # half a second to import, and seldom needed
+
+    return float(spearmanr(x, y).statistic)
 
 
 def linear_correlation(x: Floats, y: Floats) -> float:
