@@ -267,6 +267,13 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert done.stderr == ""
 
 
+def test_a_terminal_without_a_sign_gets_another() -> None:
+    words = [sys.executable, "-m", "shoal", "filter", "explain", "room = 'grün'"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, env=ascii_only, capture_output=True, text=True, check=True)
+    assert "room = 'gr?n'" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

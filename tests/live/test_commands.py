@@ -220,3 +220,20 @@ def test_top_finds_the_brokers_of_a_routing_without_links() -> None:
                 break
         assert {one["name"] for one in found} == {"anna", "bert", "carl"}
         assert all(one["reached"] and not one["links"] for one in found)
+
+
+def test_an_event_that_the_output_cannot_show_ends_nothing() -> None:
+    with (
+        broker() as (address, _),
+        subprocess.Popen(
+            [*SHOAL, "sub", "--broker", address, "--count", "1"],
+            env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as subscriber,
+    ):
+        assert subscriber.stdout is not None
+        while subscriber.poll() is None:
+            assert shoal("pub", "--broker", address, "room=grün", "x=NaN").returncode == 0
+        assert subscriber.returncode == 0
+        assert json.loads(subscriber.stdout.read()) == {"room": "grün", "x": None}

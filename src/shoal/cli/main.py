@@ -6,6 +6,7 @@ Spark master cannot be reached, 4 a claim that was to be checked is not reproduc
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
@@ -111,6 +112,8 @@ app.add_typer(filter_app, rich_help_panel="Content")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error becomes one line and an exit code."""
     signal.signal(signal.SIGINT, _interrupt)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not every encoding has every sign
+        sys.stdout.reconfigure(errors="replace")
     logging.getLogger().addFilter(_worth_saying)
     sys.exit(run(arguments))
 

@@ -50,6 +50,8 @@ def sub(
 
     wanted = AttributeFilter(filter)  # better refused before a connection is made
 
+    anything = sys.stdout.encoding.lower().startswith("utf")  # else an event may not be shown
+
     async def show() -> None:
         left = count
         async with (
@@ -69,7 +71,7 @@ def sub(
                 for name, value in found.items():
                     if isinstance(value, float) and not math.isfinite(value):
                         found[name] = None
-                print(json.dumps(found, ensure_ascii=False), flush=True)
+                print(json.dumps(found, ensure_ascii=not anything), flush=True)
                 if left is not None:
                     left -= 1
                     if not left:
