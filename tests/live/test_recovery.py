@@ -18,7 +18,7 @@ from shoal.content import Attributes
 from shoal.live.broker import Broker
 from shoal.live.errors import RefusedError
 from shoal.live.messages import Delivery, Subscribe, ToClient, Welcome
-from shoal.live.processes import BrokerProcess
+from shoal.live.processes import BrokerProcess, free_port
 from shoal.live.proxy import Proxy
 from shoal.live.settings import Settings
 from shoal.live.subscription import Gap, Received
@@ -350,30 +350,43 @@ def test_what_a_broker_gets_while_a_subscription_is_on_its_way_is_delivered() ->
 
 @pytest.mark.parametrize("held", [1, 2])
 def test_an_event_that_two_brokers_hold_outlives_the_one_that_accepted_it(held: int) -> None:
-    """With kill -9; a subscriber is cut off meanwhile, and comes back at the other broker."""
-    tree = ["--overlay=links", "--routing=subscription-forwarding"]
-    recovery = ["--recovery=combined-pull", "--set=recovery.compare=0.5"]
-    a = BrokerProcess("a", [*tree, *recovery])
-    a.listens()
-    b = BrokerProcess("b", [*tree, *recovery, f"--link={a.address}"])
-    b.listens()
+    """With kill -9; a subscriber is cut off meanwhile, and comes back at the other broker.
 
-    async def story() -> None:
+    That one is known by the address of a proxy only, so that the subscriber is not back too early.
+    """
+    options = ["--overlay=links", "--routing=subscription-forwarding"]
+    options += ["--recovery=combined-pull", "--set=recovery.compare=0.5"]
+
+    async def story(brokers: contextlib.ExitStack) -> None:
+        a = BrokerProcess("a", options)
+        brokers.callback(a.close)
+        await a.listening()
+        address = f"127.0.0.1:{free_port()}"
         wire = await Proxy(a.address).start()
-        way_back = await Proxy(b.address).start()
+        way_back = await Proxy(address).start()
         way_back.refuses = True
+        linked = [f"--link={a.address}", f"--advertise={way_back.address}"]
+        b = BrokerProcess("b", [*options, *linked], address=address)
+        brokers.callback(b.close)
+        await b.listening()
         both = f"{wire.address},{way_back.address}"
         async with (
             shoal.connect(a.address) as publisher,
             shoal.connect(both, reconnect=(0.05, 0.1)) as subscriber,
             subscriber.subscribe("n >= 0", gaps=True, promise="recovered") as events,
         ):
+
+            async def are_linked() -> bool:
+                return bool((await publisher.inspect()).links)
+
+            await until(are_linked, "the brokers are linked")
             await subscriber.settled()
             wire.refuses = True
             wire.cut()
             await until(lambda: subscriber._connection is None, "the subscriber is cut off")
             for n in range(20):
                 await publisher.publish(n=n, held=held)
+            assert subscriber._connection is None
             a.signal(signal.SIGKILL)
             way_back.refuses = False
             found: set[object] = set()
@@ -387,11 +400,8 @@ def test_an_event_that_two_brokers_hold_outlives_the_one_that_accepted_it(held: 
         await wire.stop()
         await way_back.stop()
 
-    try:
-        run(story())
-    finally:
-        a.close()
-        b.close()
+    with contextlib.ExitStack() as brokers:
+        run(story(brokers))
 
 
 def test_a_holder_delivers_what_its_own_clients_want() -> None:

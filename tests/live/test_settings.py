@@ -220,6 +220,7 @@ def test_mixed_defaults_are_refused_and_the_reason_is_said(
             "overlay: lstree here, overcast there",
         ),
         ({"overlay": {"name": "lstree", "max_degree": 9}}, {"overlay": {"name": "lstree"}}, ""),
+        ({"recovery": {"name": "push"}}, {}, "recovery: push (format 2) here, none there"),
     ],
 )
 def test_brokers_agree_on_what_must_be_the_same_everywhere(
@@ -227,6 +228,15 @@ def test_brokers_agree_on_what_must_be_the_same_everywhere(
 ) -> None:
     here, there = settings_from(ours), settings_from(theirs)
     assert differences(here.described(here.stack()), there.described(there.stack())) == said
+
+
+def test_brokers_with_other_marks_are_refused_by_name() -> None:
+    """An earlier version named the recovery only, and read marks otherwise."""
+    with_recovery = settings_from({"recovery": {"name": "push"}})
+    now = with_recovery.described(with_recovery.stack())
+    earlier = now.replace(" (format 2)", "")
+    said = "recovery: push here, push (format 2) there"
+    assert differences(earlier, now) == said
 
 
 def test_a_broker_with_another_overlay_parameter_is_refused_by_name(

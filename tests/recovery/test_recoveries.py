@@ -74,6 +74,20 @@ def test_what_links_lose_is_recovered(name: str) -> None:
     )
 
 
+def test_what_the_bound_on_gossip_withholds_does_not_count_as_told() -> None:
+    script = [
+        {"at": 0.0, "node": 1, "do": "subscribe", "patterns": [1]},
+        *({"at": at, "node": 0, "do": "publish", "patterns": [1]} for at in (1.0, 2.0)),
+    ]
+    push = {"name": "push", "rate": 1, "share": 0.0, "compare": 0.0}
+    raw = config(push, nodes=2, duration=5.0, workload={"script": script})
+    raw["topology"] = {"name": "abstract-tree"}
+    raw["routing"] = {"name": "subscription-forwarding"}
+    recovery = recovery_of(run(raw), 0)
+    assert recovery.withheld > 10
+    assert recovery.buffer.untold(1)
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "push"])
 def test_a_pull_without_losses_asks_for_nothing(name: str) -> None:
     simulation = run(config({"name": name}, link={"loss": 0.0}))

@@ -15,6 +15,7 @@ from shoal.content.normal import NormalForm
 from shoal.live.errors import LiveError, RefusedError
 from shoal.live.identity import check_name, node_id
 from shoal.modules import load_module
+from shoal.recovery.numbering import FORMAT
 from shoal.stack import StackError
 from shoal.stack.registry import Stack, build, choice, find, plain, protocols, suggestion
 
@@ -235,8 +236,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The broker's stack as one text: neighbours must agree on it."""
         routed = stack.routing.name
         parts = [routed if stack.overlay is None else f"{stack.overlay.name}/{routed}"]
-        above = (stack.reconfiguration, stack.recovery)
-        parts += [f"{protocol.kind}={protocol.name}" for protocol in above if protocol is not None]
+        if stack.reconfiguration is not None:
+            parts.append(f"reconfiguration={stack.reconfiguration.name}")
+        if stack.recovery is not None:
+            parts.append(f"recovery={stack.recovery.name} (format {FORMAT})")
         limits = self.limits
         parts.append(f"frame={limits.frame} text={limits.text} cost={limits.cost}")
         parts.append(f"heartbeat={self.heartbeat:g}")

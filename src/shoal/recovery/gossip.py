@@ -144,12 +144,17 @@ class Gossip(Holding):
         origin: NodeId,
         number: int,
         message: Message,
-    ) -> None:
-        """Send a node's message of this number to each neighbour but one with probability P_f."""
+    ) -> bool:
+        """Send a node's message of this number to each neighbour but one with probability P_f.
+
+        Whether it was sent to any.
+        """
+        sent = False
         for neighbour in neighbours:
             draw = self.chance.uniform(self.host.node, neighbour, origin, number, 9)
             if neighbour != sender and draw < self.parameters.probability:
-                self.gossip(neighbour, message)
+                sent = self.gossip(neighbour, message) or sent
+        return sent
 
     def drawn(self, entries: list[Kept]) -> list[Kept]:
         """As many of the events as a digest holds, chosen at random, in the order they came."""

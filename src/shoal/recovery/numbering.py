@@ -54,6 +54,8 @@ MOST_FOLLOWERS = 4096
 
 MARK: Final = Struct("<Iq")
 """A mark: the filter's index, and the misses (the event's sequence number less the count)."""
+FORMAT: Final = 2
+"""Number of this form of marks. Brokers that know another one only are not linked."""
 LIFE = 16
 """Bits of an index that number the filter; the bits above are the publisher's epoch."""
 LOWER = (1 << LIFE) - 1

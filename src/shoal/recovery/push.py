@@ -81,10 +81,10 @@ class Push(Gossip):
     def _tell(self, filter: Filter, held: list[Kept]) -> None:
         """Send a digest towards those who want what matches a filter."""
         digest = self._digest(filter, held, 1)
-        for publisher, sequence, _ in digest.held:
-            self.buffer.named((publisher, sequence))
         hops = self.routing.next_hops(filter)
-        self.spread(hops, LOCAL, self.host.node, self.rounds, digest)
+        if not hops or self.spread(hops, LOCAL, self.host.node, self.rounds, digest):
+            for publisher, sequence, _ in digest.held:
+                self.buffer.named((publisher, sequence))
 
     def unhurried(self) -> float:
         """Rounds come also where nothing is missing."""
