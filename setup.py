@@ -70,6 +70,7 @@ COMPILED = [
     "src/shoal/recovery/budget.py",
     "src/shoal/recovery/buffer.py",
     "src/shoal/recovery/delivered.py",
+    "src/shoal/recovery/interests.py",
     "src/shoal/recovery/losses.py",
     "src/shoal/recovery/streams.py",
     "src/shoal/recovery/numbering.py",

@@ -326,7 +326,7 @@ def test_lives_that_a_neighbour_makes_up_take_bounded_memory_and_cut_no_link() -
             recovery = hub.layers.recovery
             assert isinstance(recovery, CombinedPull)
             assert len(hub.lives._known) == len(b.lives._known) == MOST
-            streams = recovery.losses.streams
+            streams = recovery.streams.by_publisher
             assert max(len(recovery.unsure), len(recovery.back), len(streams)) <= 1000
             assert -1 not in streams
         assert changes == (hub.link_changes, b.link_changes)

@@ -147,7 +147,7 @@ def forget(broker: Broker) -> None:
 
 def followed(follower: Broker, publisher: Broker) -> bool:
     recovery: Any = follower.layers.recovery
-    streams = recovery.losses.streams.get(publisher.node, {})
+    streams = recovery.streams.by_publisher.get(publisher.node, {})
     return bool(streams) and all(stream.index >= 0 for stream in streams.values())
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from shoal.content import AnyFilter, AttributeFilter, Attributes, Event, Pattern, Patterns
 from shoal.content.event import MARK_BYTES
 from shoal.recovery.counting import Counting
-from shoal.recovery.losses import MOST_LOSSES, Losses
+from shoal.recovery.losses import MOST_LOSSES, Lost
 from shoal.recovery.messages import Start
 from shoal.recovery.numbering import LIFE, MARK, MOST_BYTES, MOST_FILTERS, Numbering, read_marks
-from shoal.recovery.streams import Lost
+from shoal.recovery.streams import Streams
 from shoal.simulation.config import parse_config
 from shoal.simulation.run import Simulation
 
@@ -27,19 +27,19 @@ def content(values: list[int], words: bool) -> Patterns | Attributes:
     return Attributes({"x": values[0]}) if words else Patterns(tuple(values))
 
 
-def begin(numbering: Numbering, losses: Losses, filters: Sequence[AnyFilter]) -> None:
+def begin(numbering: Numbering, streams: Streams, filters: Sequence[AnyFilter]) -> None:
     """The follower wants these filters, and the publisher numbers them."""
     for filter in filters:
-        losses.want(filter, 0.0)
-    losses.streams[PUBLISHER] = {}
+        streams.want(filter, 0.0)
+    streams.by_publisher[PUBLISHER] = {}
     for filter in filters:
-        after = losses.ask(PUBLISHER, filter, 0.0)
+        after = streams.ask(PUBLISHER, filter, 0.0)
         followed = numbering.follow(filter, FOLLOWER, 0.0)
         assert followed is not None
         count, last = followed.count, numbering.sequence
         assert after == -1
         start = Start(filter, followed.index, last, count, last, count)
-        assert not losses.started(PUBLISHER, start, 100.0, 0.0)
+        assert not streams.started(PUBLISHER, start, 100.0, 0.0)
 
 
 HISTORY = st.lists(
@@ -53,144 +53,148 @@ def test_after_the_last_number_exactly_what_is_missing_is_known_to_be(
     history: list[tuple[list[int], bool, bool]], most: int, words: bool, data: st.DataObject
 ) -> None:
     filters = WORDS if words else FILTERS
-    numbering, losses = Numbering(1, most), Losses()
-    begin(numbering, losses, filters)
+    numbering, streams = Numbering(1, most), Streams()
+    begin(numbering, streams, filters)
     late: list[Event] = []
     missing: list[Event] = []
     for sequence, (values, lost, delayed) in enumerate(history):
         made = Event(PUBLISHER, sequence, content(values, words))
         made = Event(PUBLISHER, sequence, made.content, b"", numbering.marks(made, 1.0))
         assert len(made.marks) <= most * MARK_BYTES
-        numbers = losses.matching(made)
+        numbers = streams.interests.matching(made)
         if not numbers:
             continue
         if lost:
             missing.append(made)
         elif delayed:
             late.append(made)
-        elif not losses.next_came(made, PUBLISHER, made.sequence, most, 1.0):
-            losses.arrived(made, numbers, 1.0, len(made.marks) < most * MARK_BYTES)
+        elif not streams.next_came(made, PUBLISHER, made.sequence, most, 1.0):
+            streams.arrived(made, numbers, 1.0, len(made.marks) < most * MARK_BYTES)
     for made in data.draw(st.permutations(late)):
-        if not losses.next_came(made, PUBLISHER, made.sequence, most, 1.0):
-            losses.arrived(made, losses.matching(made), 1.0, len(made.marks) < most * MARK_BYTES)
-    for index, count, sequence in numbering.tails(2.0).get(FOLLOWER, []):
-        losses.told(PUBLISHER, index, count, sequence, 2.0)
+        if not streams.next_came(made, PUBLISHER, made.sequence, most, 1.0):
+            streams.arrived(
+                made, streams.interests.matching(made), 1.0, len(made.marks) < most * MARK_BYTES
+            )
+    for last in numbering.tails(2.0).get(FOLLOWER, []):
+        streams.told(PUBLISHER, last, 2.0)
     for filter in filters:
         lacked = [made.sequence for made in missing if filter.matches(made.content)]
-        believed = [one for one in losses.all() if one.wanted.filter == filter]
+        believed = [one for one in streams.losses.all() if one.wanted.filter == filter]
         assert sum(one.count for one in believed) == len(lacked)
         for one in believed:
             inside = [s for s in lacked if one.after < s < one.before and s not in one.have]
             assert len(inside) == one.count
     for made in data.draw(st.permutations(missing)):  # any arrival strikes
-        assert losses.lacks(made)
-        losses.arrived(made, losses.matching(made), 3.0, False)
-        assert not losses.lacks(made)
-    assert not len(losses)
+        assert streams.lacks(made)
+        streams.arrived(made, streams.interests.matching(made), 3.0, False)
+        assert not streams.lacks(made)
+    assert not len(streams.losses)
 
 
 def test_other_filters_of_a_publisher_make_no_gaps() -> None:
-    numbering, losses = Numbering(0, 16), Losses()
-    begin(numbering, losses, [Pattern(1)])
+    numbering, streams = Numbering(0, 16), Streams()
+    begin(numbering, streams, [Pattern(1)])
     numbering.follow(Pattern(2), 99, 0.0)
     for sequence in range(100):
         made = Event(PUBLISHER, sequence, Patterns((1,) if sequence % 10 == 0 else (2,)))
         marks = numbering.marks(made, 0.0)
         if sequence % 10 == 0:
-            losses.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], 0.0, True)
-    assert losses.noticed == 0
+            streams.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], 0.0, True)
+    assert streams.losses.noticed == 0
 
 
 def test_a_publisher_that_starts_again_is_asked_again() -> None:
-    numbering, losses = Numbering(0, 16), Losses()
-    begin(numbering, losses, [Pattern(1)])
+    numbering, streams = Numbering(0, 16), Streams()
+    begin(numbering, streams, [Pattern(1)])
     first = Event(PUBLISHER, 0, Patterns((1,)))
-    losses.arrived(
+    streams.arrived(
         Event(PUBLISHER, 0, first.content, b"", numbering.marks(first, 0.0)), [0], 0, True
     )
-    assert losses.unfollowed(PUBLISHER, 100.0) == []
-    assert losses.arrived(Event(PUBLISHER, 1000, first.content), [0], 0.0, True)
-    assert losses.unfollowed(PUBLISHER, 100.0) == [Pattern(1)]
+    assert streams.unfollowed(PUBLISHER, 100.0) == []
+    assert streams.arrived(Event(PUBLISHER, 1000, first.content), [0], 0.0, True)
+    assert streams.unfollowed(PUBLISHER, 100.0) == [Pattern(1)]
 
 
 def test_a_publisher_that_ended_without_a_word_may_have_lost_events() -> None:
     for final in (False, True):
-        numbering, losses = Numbering(0, 16), Losses()
-        begin(numbering, losses, [Pattern(1)])
+        numbering, streams = Numbering(0, 16), Streams()
+        begin(numbering, streams, [Pattern(1)])
         made = Event(PUBLISHER, 0, Patterns((1,)))
         marks = numbering.marks(made, 1.0)
-        losses.arrived(Event(PUBLISHER, 0, made.content, b"", marks), [0], 1.0, True)
+        streams.arrived(Event(PUBLISHER, 0, made.content, b"", marks), [0], 1.0, True)
         if final:
-            for index, count, sequence in numbering.last_words()[FOLLOWER]:
-                losses.told(PUBLISHER, index, count, sequence, 2.0, True)
+            for last in numbering.last_words()[FOLLOWER]:
+                streams.told(PUBLISHER, last, 2.0, True)
         again = Numbering(1, 16).follow(Pattern(1), FOLLOWER, 9.0)
         assert again is not None
         start = Start(Pattern(1), again.index, 5, 0, 5, 0)
-        assert losses.started(PUBLISHER, start, 2.0, 10.0) != final
-        assert not losses.started(PUBLISHER, start, 3.0, 11.0)  # once is enough
+        assert streams.started(PUBLISHER, start, 2.0, 10.0) != final
+        assert not streams.started(PUBLISHER, start, 3.0, 11.0)  # once is enough
 
 
 def test_a_forged_number_makes_one_false_loss_and_no_more() -> None:
-    numbering, losses = Numbering(0, 16), Losses()
-    begin(numbering, losses, [Pattern(1)])
+    numbering, streams = Numbering(0, 16), Streams()
+    begin(numbering, streams, [Pattern(1)])
     index, _ = MARK.unpack(numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0))
-    losses.arrived(
+    streams.arrived(
         Event(PUBLISHER, 10, Patterns((1,)), b"", MARK.pack(index, 10 - 2**40)), [0], 0.0, True
     )
-    assert [one.count for one in losses.all()] == [10]  # no more than there are sequence numbers
+    assert [one.count for one in streams.losses.all()] == [
+        10
+    ]  # no more than there are sequence numbers
     for sequence in range(11, 30):
         made = Event(PUBLISHER, sequence, Patterns((1,)))
         marks = numbering.marks(made, 0.0)
         if sequence != 20:
-            losses.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], 0.0, True)
-    assert [(one.after, one.before, one.count) for one in losses.all()][1:] == [(19, 22, 1)]
+            streams.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], 0.0, True)
+    assert [(one.after, one.before, one.count) for one in streams.losses.all()][1:] == [(19, 22, 1)]
 
 
-def test_what_is_no_mark_numbers_nothing() -> None:
-    numbering, losses = Numbering(0, 16), Losses()
-    begin(numbering, losses, [Pattern(1)])
+def test_what_is_no_mark_lastnothing() -> None:
+    numbering, streams = Numbering(0, 16), Streams()
+    begin(numbering, streams, [Pattern(1)])
     for junk in (b"x", b"x" * 13, b"\xff" * MARK_BYTES):
         event = Event(PUBLISHER, 3, Patterns((1,)), b"", junk)
-        assert not losses.next_came(event, PUBLISHER, event.sequence, 16, 1.0)
-        losses.arrived(event, [0], 0.0, True)
-        assert not list(losses.all())
+        assert not streams.next_came(event, PUBLISHER, event.sequence, 16, 1.0)
+        streams.arrived(event, [0], 0.0, True)
+        assert not list(streams.losses.all())
 
 
 def test_a_forged_sequence_number_costs_no_memory() -> None:
-    numbering, losses = Numbering(0, 16), Losses()
-    begin(numbering, losses, [Pattern(1)])
+    numbering, streams = Numbering(0, 16), Streams()
+    begin(numbering, streams, [Pattern(1)])
     index, _ = MARK.unpack(numbering.marks(Event(PUBLISHER, 0, Patterns((1,))), 0.0))
     far = Event(PUBLISHER, 2**61, Patterns((1,)), b"", MARK.pack(index, 2**60))
-    losses.arrived(far, [0], 0.0, True)
-    assert len(losses) == 1
+    streams.arrived(far, [0], 0.0, True)
+    assert len(streams.losses) == 1
 
 
 def test_too_many_losses_are_given_up_the_oldest_first() -> None:
-    losses = Losses()
+    streams = Streams()
     numbering = Numbering(0, 16)
-    begin(numbering, losses, [Pattern(1)])
+    begin(numbering, streams, [Pattern(1)])
     for sequence in range(2 * MOST_LOSSES + 10):
         made = Event(PUBLISHER, sequence, Patterns((1,)))
         marks = numbering.marks(made, 0.0)
         if sequence % 2:
             now = float(sequence)
-            losses.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], now, True)
-    given_up = losses.give_up(-1.0)
+            streams.arrived(Event(PUBLISHER, sequence, made.content, b"", marks), [0], now, True)
+    given_up = streams.losses.give_up(-1.0)
     assert len(given_up) == 5
-    assert max(one.noticed for one in given_up) < min(one.noticed for one in losses.all())
+    assert max(one.noticed for one in given_up) < min(one.noticed for one in streams.losses.all())
 
 
 def test_of_too_many_losses_of_two_publishers_the_oldest_are_given_up() -> None:
-    losses = Losses()
-    losses.want(Pattern(1), 0.0)
-    wanted = losses.wanted[Pattern(1)]
+    streams = Streams()
+    streams.want(Pattern(1), 0.0)
+    wanted = streams.interests.filters[Pattern(1)]
     for publisher in (1, 2):
         for turn in range(MOST_LOSSES // 2 + 5):
             lost = Lost(publisher, wanted, turn, turn + 2, 1, float(2 * turn + publisher))
-            losses.lost.setdefault(publisher, []).append(lost)
-    given_up = losses.give_up(-1.0)
+            streams.losses.add(lost)
+    given_up = streams.losses.give_up(-1.0)
     assert len(given_up) == 10
-    assert max(one.noticed for one in given_up) < min(one.noticed for one in losses.all())
+    assert max(one.noticed for one in given_up) < min(one.noticed for one in streams.losses.all())
 
 
 def test_a_node_with_many_filters_goes_on_following_all_of_them() -> None:
@@ -218,7 +222,7 @@ def test_a_node_with_many_filters_goes_on_following_all_of_them() -> None:
     assert len(numbering.last_words()[1]) == len(patterns)
 
 
-def test_a_publisher_numbers_so_many_filters_and_forgets_followers() -> None:
+def test_a_publisher_lastso_many_filters_and_forgets_followers() -> None:
     numbering = Numbering(0, 16)
     for number in range(MOST_FILTERS):
         assert numbering.follow(Pattern(number), FOLLOWER, 0.0) is not None
@@ -233,21 +237,21 @@ def test_a_publisher_numbers_so_many_filters_and_forgets_followers() -> None:
 
 def test_a_publisher_that_starts_again_and_knows_one_filter_only_loses_no_count() -> None:
     """Its marks then say nothing of the other filter, which its events match all the same."""
-    losses, first = Losses(), Numbering(1, 16)
-    begin(first, losses, WORDS[:2])
+    streams, first = Streams(), Numbering(1, 16)
+    begin(first, streams, WORDS[:2])
     again = Numbering(2, 16)
     known, other = WORDS[0], WORDS[1]
     followed = again.follow(known, FOLLOWER, 0.0)
     assert followed is not None
-    losses.started(PUBLISHER, Start(known, followed.index, -1, 0, -1, 0), 0.0, 0.0)
+    streams.started(PUBLISHER, Start(known, followed.index, -1, 0, -1, 0), 0.0, 0.0)
     made = Event(PUBLISHER, 0, Attributes({"x": 2}))
     made = Event(PUBLISHER, 0, made.content, b"", again.marks(made, 1.0))
-    assert not losses.next_came(made, PUBLISHER, made.sequence, 16, 1.0)
-    losses.arrived(made, losses.matching(made), 1.0, room=True)
+    assert not streams.next_came(made, PUBLISHER, made.sequence, 16, 1.0)
+    streams.arrived(made, streams.interests.matching(made), 1.0, room=True)
     later = again.follow(other, FOLLOWER, 2.0)
     assert later is not None
-    losses.started(PUBLISHER, Start(other, later.index, -1, -1, 0, 0), 0.0, 2.0)
-    assert len(losses) == 0
+    streams.started(PUBLISHER, Start(other, later.index, -1, -1, 0, 0), 0.0, 2.0)
+    assert len(streams.losses) == 0
 
 
 def test_a_publisher_does_not_run_out_of_indices() -> None:
@@ -282,19 +286,19 @@ def test_long_filters_of_strangers_are_numbered_up_to_a_bound() -> None:
 
 def test_a_filter_that_the_publisher_forgot_is_followed_anew() -> None:
     """A follower asks again by the publisher's name for its filter, which may be unknown then."""
-    numbering, losses = Numbering(0, 16), Losses()
-    begin(numbering, losses, [Pattern(1)])
+    numbering, streams = Numbering(0, 16), Streams()
+    begin(numbering, streams, [Pattern(1)])
     made = Event(PUBLISHER, 0, Patterns((1,)))
     made = Event(PUBLISHER, 0, made.content, b"", numbering.marks(made, 0.0))
-    assert losses.next_came(made, PUBLISHER, 0, 16, 1.0)
-    [(index, sequence)] = losses.named(PUBLISHER)
+    assert streams.next_came(made, PUBLISHER, 0, 16, 1.0)
+    [(index, sequence)] = streams.named(PUBLISHER)
     assert sequence == 0, "what came in order is counted"
     assert numbering.still(index, FOLLOWER, 1.0) == 1
     assert numbering.still(index, 99, 1.0) == -1, "others are told nothing"
     numbering.forget(2.0)
     assert numbering.still(index, FOLLOWER, 3.0) == -1
-    losses.forgotten(PUBLISHER, index)
-    assert losses.unfollowed(PUBLISHER, 3.0) == [Pattern(1)]
+    streams.forgotten(PUBLISHER, index)
+    assert streams.unfollowed(PUBLISHER, 3.0) == [Pattern(1)]
 
 
 def test_events_one_after_the_other_carry_the_same_bytes() -> None:

@@ -133,7 +133,7 @@ def test_what_nobody_has_is_a_gap_within_the_patience() -> None:
     assert sum(lacking.values()) > 20
     for (node, publisher), count in lacking.items():
         told = simulation.recorder.gaps_told.get((node, publisher), [])
-        heard = publisher in recovery_of(simulation, node).losses.streams
+        heard = publisher in recovery_of(simulation, node).streams.by_publisher
         assert sum(told) >= count or 0 in told or not heard
     assert simulation.recorder.gaps > 20
     assert not any(len(recovery_of(simulation, node).losses) for node in range(20))

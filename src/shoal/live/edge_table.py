@@ -261,7 +261,10 @@ class EdgeTable(ReadableTable):
             return None
         asked = self._asked
         asked.content = content
-        places = [place for place, filter in plain.items() if filter.matches(content)]
+        places: list[int] = []
+        for place, filter in plain.items():  # faster than a comprehension
+            if filter.matches(content):
+                places.append(place)
         if places != asked.places:
             asked.matched = Matched(asked.matched.state, [plain[place] for place in places])
             asked.places, asked.answer = places, None

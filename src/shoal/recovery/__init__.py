@@ -9,8 +9,9 @@ They share :mod:`~shoal.recovery.gossip` (rounds), which stands on :mod:`~shoal.
 (events that n nodes keep), :mod:`~shoal.recovery.counting` (numbers) and
 :mod:`~shoal.recovery.copies`, and these on parts of one concern each:
 :mod:`~shoal.recovery.buffer`, :mod:`~shoal.recovery.numbering` (of events, by their publisher),
-:mod:`~shoal.recovery.losses` (as their subscribers see them, with the records of
-:mod:`~shoal.recovery.streams`), :mod:`~shoal.recovery.delivered`, :mod:`~shoal.recovery.budget`.
+:mod:`~shoal.recovery.streams` (as their subscribers see them, who have
+:mod:`~shoal.recovery.interests` and :mod:`~shoal.recovery.losses`),
+:mod:`~shoal.recovery.delivered`, :mod:`~shoal.recovery.budget`.
 Importing the package registers them all.
 """
 

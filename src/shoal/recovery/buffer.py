@@ -96,8 +96,10 @@ class EventBuffer:
         self.least_spread_first = least_spread_first
         self.own = own
         """This node, as a publisher."""
-        self.dropped = (-1, float("-inf"))
-        """Sequence number and time of the latest event of this node that has left the buffer."""
+        self.dropped = -1
+        """Sequence number of the latest event of this node that has left the buffer."""
+        self.dropped_time = float("-inf")
+        """When that was published."""
         self.bytes = 0
         self.evicted = 0
         """Events that left for want of room."""
@@ -291,8 +293,8 @@ class EventBuffer:
         self._ring[place & self._mask] = None
         self._count -= 1
         self.bytes -= kept.size
-        if kept.publisher == self.own and kept.sequence > self.dropped[0]:
-            self.dropped = (kept.sequence, kept.time)
+        if kept.publisher == self.own and kept.sequence > self.dropped:
+            self.dropped, self.dropped_time = kept.sequence, kept.time
         if self._named:
             self._named.pop(place, None)
         if self.least_spread_first:

@@ -7,13 +7,13 @@ charged to its :class:`~shoal.recovery.budget.Budget`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shoal.recovery.budget import Budget, Pace
 from shoal.recovery.buffer import EventBuffer, Kept
 from shoal.recovery.delivered import Delivered
-from shoal.recovery.losses import Losses
 from shoal.recovery.messages import BATCH, Digest, Reply, Request
+from shoal.recovery.streams import Streams
 from shoal.stack import Contact, Host, Message, NodeId, Recovery, Routing
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class Copies(Recovery):
             parameters.eviction == "least spread first",
             host.node,
         )
-        self.losses = Losses()
+        self.streams = Streams()
+        self.interests = self.streams.interests
+        self.losses = self.streams.losses
         self.delivered = Delivered()
         self.asked: dict[EventId, float] = {}
         """Events that were requested by id, and when."""
@@ -121,9 +123,9 @@ class Copies(Recovery):
         return [kept.event for kept in self.buffer.matching(filter) if kept.time >= since]
 
     def awaits(self, filter: Filter, publisher: NodeId, sequence: int) -> bool:
-        return self.losses.awaits(filter, publisher, sequence, self.host.now())
+        return self.streams.awaits(filter, publisher, sequence, self.host.now())
 
-    def came(self, event: Event, publisher: NodeId, sequence: int, now: float) -> None:
+    def came(self, event: Event, publisher: object, sequence: int, now: float) -> None:
         """The routing brought an event that is wanted: strike it from what is missing."""
         raise NotImplementedError
 
@@ -134,7 +136,9 @@ class Copies(Recovery):
     def arrived(self, event: Event, hops: int) -> None:
         """Deliver it unless a copy was faster, and look whether something is missing before it."""
         now = self.host.now()
-        publisher, sequence = event.publisher, event.sequence
+        bare: Any = event
+        publisher: object = bare.publisher  # as a number of C, it would be made a key thrice
+        sequence = event.sequence
         self.came(event, publisher, sequence, now)
         if self.delivered.first(publisher, sequence):
             self.host.deliver(event, hops)
@@ -144,7 +148,7 @@ class Copies(Recovery):
         """A copy that was asked for: deliver it, if it is wanted and was not delivered."""
         now = self.host.now()
         numbers = self.count(event, now)
-        if not self.losses.since(numbers, now - age) or not self.delivered.first(*event.id):
+        if not self.interests.since(numbers, now - age) or not self.delivered.first(*event.id):
             return
         self.recovered += 1
         if self.host.watched:
@@ -158,7 +162,7 @@ class Copies(Recovery):
     def request(self, message: Digest, filters: tuple[AnyFilter, ...]) -> bool:
         """Ask a gossiper for what it has and we lack; whether there is any of that."""
         now = self.host.now()
-        since = self.losses.earliest(filters)
+        since = self.interests.earliest(filters)
         ids: list[EventId] = []
         for publisher, sequence, age in message.held:
             key = (publisher, sequence)
@@ -221,7 +225,7 @@ class Copies(Recovery):
                     del self.declined[next(iter(self.declined))]
                 self.declined[key] = None
         for event, age in message.copies:
-            if self.asked.pop(event.id, None) is not None or self.losses.lacks(event):
+            if self.asked.pop(event.id, None) is not None or self.streams.lacks(event):
                 self.recover(event, age, sender)
             else:
                 self.unasked += 1

@@ -1,7 +1,7 @@
 """Counting: how a node and the publishers it hears of come to agree on numbers.
 
 A node asks each publisher it hears of to number events per filter of the node
-(:mod:`~shoal.recovery.numbering`), and so knows what it lacks (:mod:`~shoal.recovery.losses`). It
+(:mod:`~shoal.recovery.numbering`), and so knows what it lacks (:mod:`~shoal.recovery.streams`). It
 asks again once a minute, which tells it the latest numbers as well. A publisher that falls silent
 tells its followers the last number, once; one that stops in good order tells all of them.
 
@@ -47,6 +47,8 @@ class Counting(Copies):
         self.numbering = Numbering(host.epoch, parameters.marks, host.floor, host)
         self.began = 0.0
         """When this node started."""
+        self._me: object = host.node
+        """This node, as events name it."""
         self._most = parameters.marks
         """Marks that an event carries at most."""
         self._transit = parameters.transit
@@ -121,22 +123,22 @@ class Counting(Copies):
         if self._transit:
             self.keep(event, self.host.now())
 
-    def came(self, event: Event, publisher: NodeId, sequence: int, now: float) -> None:
+    def came(self, event: Event, publisher: object, sequence: int, now: float) -> None:
         """Strike an event from what is missing; nearly always it is just the next one."""
         most = self._most
-        if publisher == self.host.node or not most:
+        if publisher == self._me or not most:
             return  # own events, and those without numbers, tell of no others
-        if not self.losses.next_came(event, publisher, sequence, most, now):
+        if not self.streams.next_came(event, publisher, sequence, most, now):
             self.count(event, now)
 
     def count(self, event: Event, now: float) -> list[int]:
         """Strike an event from what is missing, and find out what else is."""
-        numbers = self.losses.matching(event)
+        numbers = self.interests.matching(event)
         publisher, most = event.publisher, self._most
         if publisher != self.host.node and most:
-            self.losses.hear(publisher, now)
+            self.streams.hear(publisher, now)
             before = self.losses.noticed
-            if self.losses.arrived(event, numbers, now, len(event.marks) < most * MARK_BYTES):
+            if self.streams.arrived(event, numbers, now, len(event.marks) < most * MARK_BYTES):
                 self._to_follow[publisher] = None
                 self.wake()
             if self.losses.noticed > before:
@@ -146,23 +148,23 @@ class Counting(Copies):
     def subscribed(self, filter: Filter, age: float = 0.0) -> None:
         """Follow publishers for a filter, also for events published up to ``age`` seconds ago."""
         since = self.host.now() - age
-        if filter in self.losses.wanted:
+        if filter in self.interests.filters:
             have: dict[NodeId, list[int]] = {}
             for kept in self.buffer.matching(filter):
                 if (kept.publisher, kept.sequence) in self.delivered:
                     have.setdefault(kept.publisher, []).append(kept.sequence)
-            self.losses.widen(filter, since, have)
+            self.streams.widen(filter, since, have)
         else:
-            self.losses.want(filter, since)
+            self.streams.want(filter, since)
         for contact in self._publishers.values():
             self.hear_of(contact)
-        for publisher in self.losses.streams:
+        for publisher in self.streams.by_publisher:
             self._to_follow[publisher] = None
         self.wake()
 
     def unsubscribed(self, filter: Filter) -> None:
         """The application no longer wants what matches: nothing of it is missing any more."""
-        self.losses.unwant(filter)
+        self.streams.unwant(filter)
 
     def tell_numbers(self, now: float) -> None:
         """Ask for numbers, and tell those that nobody would hear of otherwise."""
@@ -181,8 +183,8 @@ class Counting(Copies):
         now, node = self.host.now(), contact.node
         born = now - age
         remember(self._born, node, born, MOST_PUBLISHERS)
-        unsure = self.losses.restart(node, born, now)
-        for filter, wanted in list(self.losses.wanted.items()):
+        unsure = self.streams.restart(node, born, now)
+        for filter, wanted in list(self.interests.filters.items()):
             unknown = wanted.since < self.began if ended is None else not ended
             if wanted.since < born and (unknown or wanted.number in unsure):
                 self._unsure(node, filter)
@@ -217,9 +219,9 @@ class Counting(Copies):
     def hear_of(self, contact: Contact) -> None:
         """There is such a publisher: its first event may be one of those that were lost."""
         self._met(contact)
-        streams, publisher = self.losses.streams, contact.node
+        streams, publisher = self.streams.by_publisher, contact.node
         if (
-            self.losses.wanted
+            self.interests.filters
             and publisher not in streams
             and publisher != self.host.node
             and len(streams) < MOST_PUBLISHERS
@@ -230,23 +232,23 @@ class Counting(Copies):
 
     def _ask_for_numbers(self, now: float) -> None:
         """Ask publishers to number filters: newly heard ones, and all of them once a minute."""
-        losses = self.losses
-        for publisher in list(losses.streams):
+        streams = self.streams
+        for publisher in list(streams.by_publisher):
             if self._answered.setdefault(publisher, now) + 2.5 * REFRESH < now:
                 self._gone(publisher)
             elif self._followed.get(publisher, now) + REFRESH <= now or self._silent(
                 publisher, now
             ):
                 self._followed[publisher] = now
-                known = losses.named(publisher)
+                known = streams.named(publisher)
                 for first in range(0, len(known), LONGEST):
                     some = tuple(known[first : first + LONGEST])
                     self.send_direct(publisher, Again(self.host.contact(), some))
-                unnamed = losses.unfollowed(publisher, now)
+                unnamed = streams.unfollowed(publisher, now)
                 self._follow(publisher, unnamed, now, again=True)
         for publisher in list(self._to_follow):
             del self._to_follow[publisher]
-            unfollowed = losses.unfollowed(publisher, now - REFRESH / 10)
+            unfollowed = streams.unfollowed(publisher, now - REFRESH / 10)
             if unfollowed:
                 again = self._followed.setdefault(publisher, now) != now
                 self._follow(publisher, unfollowed, now, again)
@@ -255,7 +257,7 @@ class Counting(Copies):
 
     def _silent(self, publisher: NodeId, now: float) -> bool:
         """Whether a publisher has been silent for unusually long, and did not say that it is."""
-        heard = self.losses.heard.get(publisher)
+        heard = self.streams.heard.get(publisher)
         if heard is None:
             return False
         unusual = heard.last + 2 * self.parameters.tail + SILENCE * heard.usual
@@ -266,7 +268,7 @@ class Counting(Copies):
         """A publisher no longer answers: its last events may be missing, nobody knows."""
         del self._answered[publisher]
         self._followed.pop(publisher, None)
-        streams = self.losses.forget(publisher)
+        streams = self.streams.forget(publisher)
         told = self._publishers.pop(publisher, None) is not None
         if any(not s.final and (told or s.index >= 0) for s in streams.values()):
             self._unsure(publisher)
@@ -276,8 +278,8 @@ class Counting(Copies):
     ) -> None:
         for first in range(0, len(filters), FILTERS):
             some = filters[first : first + FILTERS]
-            ages = tuple([now - self.losses.wanted[filter].since for filter in some])
-            after = tuple([self.losses.ask(publisher, filter, now) for filter in some])
+            ages = tuple([now - self.interests.filters[filter].since for filter in some])
+            after = tuple([self.streams.ask(publisher, filter, now) for filter in some])
             me = self.host.contact()
             message = Follow(me, publisher, tuple(some), ages, after, 1)  # type: ignore[arg-type]  # wire union
             self._to_publisher(message, again)
@@ -321,13 +323,9 @@ class Counting(Copies):
                     break
                 first = kept.sequence - 1
                 owed += filter.matches(kept.event.content)
-            dropped, time = self.buffer.dropped
-            starts.append(
-                Start(
-                    *(filter, followed.index, first, followed.count - owed, last, followed.count),
-                    dropped > after and now - time <= age,
-                )
-            )
+            unsure = self.buffer.dropped > after and now - self.buffer.dropped_time <= age
+            counts = (followed.count - owed, last, followed.count)
+            starts.append(Start(filter, followed.index, first, *counts, unsure))
         uptime = now - self.began
         self.send_direct(follower, Following(self.host.contact(), tuple(starts), uptime))
 
@@ -340,7 +338,7 @@ class Counting(Copies):
         now = self.host.now()
         before = self.losses.noticed
         for start in message.starts:
-            if self.losses.started(sender, start, message.uptime, now):
+            if self.streams.started(sender, start, message.uptime, now):
                 self._unsure(sender, start.filter)
         if self.losses.noticed > before:
             self.hurry()
@@ -358,17 +356,17 @@ class Counting(Copies):
 
     def on_tally(self, sender: NodeId, message: Tally) -> None:
         """A publisher tells its last numbers."""
-        if sender not in self.losses.streams:
+        if sender not in self.streams.by_publisher:
             return
         now = self.host.now()
         self._answered[sender] = now
         before = self.losses.noticed
-        for index, count, sequence in message.numbers:
-            if count < 0:
-                self.losses.forgotten(sender, index)
+        for numbers in message.numbers:
+            if numbers[1] < 0:
+                self.streams.forgotten(sender, numbers[0])
                 self._to_follow[sender] = None
                 self.wake()
             else:
-                self.losses.told(sender, index, count, sequence, now, message.final)
+                self.streams.told(sender, numbers, now, message.final)
         if self.losses.noticed > before:
             self.hurry()

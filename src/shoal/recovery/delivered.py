@@ -56,14 +56,14 @@ class Delivered:
         self._generation = generation
         self._refusing = refusing
         """Whether what may have been delivered counts as delivered."""
-        self._now: dict[int, Had] = {}
-        """Per publisher."""
+        self._now: dict[object, Had] = {}
+        """Per publisher, which is an object lest its number be made anew for each look-up."""
         self._count = 0
         """Words in there."""
-        self._before: dict[int, Had] = {}
-        self._floor: dict[int, int] = {}
+        self._before: dict[object, Had] = {}
+        self._floor: dict[object, int] = {}
 
-    def first(self, publisher: int, sequence: int) -> bool:
+    def first(self, publisher: object, sequence: int) -> bool:
         """Remember an event; False if it was delivered, or may have been."""
         word, bit = sequence >> 5, 1 << (sequence & 31)
         had = self._now.get(publisher)
@@ -84,7 +84,7 @@ class Delivered:
         had.bits |= bit
         return True
 
-    def _had_before(self, publisher: int, sequence: int) -> bool:
+    def _had_before(self, publisher: object, sequence: int) -> bool:
         """Whether an event is in the older generation, or below the floor."""
         had = self._before.get(publisher)
         if had is not None and had.bits_of(sequence >> 5) & (1 << (sequence & 31)):

@@ -120,7 +120,7 @@ class Gossip(Holding):
             self.compare()
         if self.pace.comes(now):
             self.round(now)
-        if self.parameters.adaptive and not (self.losses.lost or self.asked or self._securing):
+        if self.parameters.adaptive and not (self.losses or self.asked or self._securing):
             seconds = self.unhurried()
             if seconds != self._every:
                 self._tick_every(seconds)
@@ -169,11 +169,11 @@ class Gossip(Holding):
     def compare(self) -> None:
         """Begin a walk with some of our filters; it also says which publishers there are."""
         lately = self.host.now() - self.parameters.buffer_age  # nobody holds what is older
-        if not self.losses.wanted and self.numbering.time <= lately:
+        if not self.interests.filters and self.numbering.time <= lately:
             return
         self.rounds += 1
-        losses, now, node = self.losses, self.host.now(), self.host.node
-        filters = list(losses.wanted)
+        now, node, wanted = self.host.now(), self.host.node, self.interests.filters
+        filters = list(wanted)
         if len(filters) > FILTERS:
             filters = self.chance.sample(filters, FILTERS, node, self.rounds, 3)
         self.compared = tuple(filters)  # type: ignore[arg-type]  # wire union
@@ -181,20 +181,20 @@ class Gossip(Holding):
         if self.numbering.time > lately:
             own = self.numbering
             complete.append((self.host.contact(), own.before, own.sequence))
-        for publisher, heard in losses.heard.items():
+        for publisher, heard in self.streams.heard.items():
             if heard.last > lately and len(complete) < LONGEST:
-                first, last = losses.complete(publisher)
+                first, last = self.streams.complete(publisher)
                 if first < last:
                     complete.append((self.contact_of(publisher), first, last))
         message = Compare(
             self.host.contact(),
             self.rounds,
             self.compared,
-            tuple([now - losses.wanted[filter].since for filter in filters]),
+            tuple([now - wanted[filter].since for filter in filters]),
             tuple(complete),
             STEPS,
         )
-        if not losses.lost:
+        if not self.losses:
             self.comparing.in_vain()  # unless an answer says otherwise
         self._walk(message, LOCAL)
 
@@ -260,7 +260,7 @@ class Gossip(Holding):
             if self.compared and self.request(message, self.compared):
                 self.comparing.busy(self.host.now())
             return
-        if message.filter in self.losses.wanted:
+        if message.filter in self.interests.filters:
             self.request(message, (message.filter,))
 
 

@@ -83,7 +83,7 @@ class Holding(Counting):
             self.keep(event, self.host.now() - message.age)
             if event.id in self.buffer:
                 self.host.send_direct(self.contact_of(sender), Held(event.sequence))
-            if event.id not in self.delivered and self.losses.matching(event):
+            if event.id not in self.delivered and self.interests.matching(event):
                 self.recover(event, message.age, sender)  # the publisher may not live to route it
 
     def on_held(self, sender: NodeId, message: Held) -> None:

@@ -27,7 +27,8 @@ from shoal.stack import LOCAL, Message, NodeId
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
     from shoal.recovery.buffer import Kept
-    from shoal.recovery.streams import Lost, Wanted
+    from shoal.recovery.interests import Wanted
+    from shoal.recovery.losses import Lost
     from shoal.stack.layer import Handler
 
 

@@ -13,7 +13,7 @@ from shoal.recovery.pull import Pull
 from shoal.stack import LOCAL, register
 
 if TYPE_CHECKING:
-    from shoal.recovery.streams import Lost
+    from shoal.recovery.losses import Lost
 
 
 class RandomPull(Pull):

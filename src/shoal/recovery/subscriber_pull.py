@@ -14,7 +14,7 @@ from shoal.recovery.pull import Pull
 from shoal.stack import register
 
 if TYPE_CHECKING:
-    from shoal.recovery.streams import Lost
+    from shoal.recovery.losses import Lost
 
 
 class SubscriberPull(Pull):

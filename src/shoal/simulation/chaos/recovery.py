@@ -243,7 +243,9 @@ class RecoveryHistory(History):
             for key in missing.get(node, {}):
                 publisher = key[0]
                 recovery = self._recovery(node)
-                heard = publisher in recovery.losses.streams and publisher not in recovery.unsure
+                heard = (
+                    publisher in recovery.streams.by_publisher and publisher not in recovery.unsure
+                )
                 if heard and self.born[publisher] < times[key] and key not in known:
                     raise InvariantViolation(
                         f"node {node} lacks event {publisher}/{key[1]} and does not know it"
