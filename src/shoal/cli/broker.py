@@ -227,6 +227,7 @@ def _logging(verbose: bool) -> None:
         """Names and reasons come from strangers."""
 
         def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # of logging
+            """The line, without control characters."""
             return shown(super().formatMessage(record))
 
     handler = logging.StreamHandler()
