@@ -85,15 +85,19 @@ def test_every_statement_on_trees_that_build_themselves_is_there() -> None:
     assert not [claim.id for claim in claims if claim.pending]
 
 
-def test_every_statement_on_routing_on_the_air_is_there_and_read_in_four_ways() -> None:
+def test_every_statement_on_routing_on_the_air_is_there_and_read_in_five_ways() -> None:
+    """The list of statements lacks four of the chapter's sentences."""
     path = shared("claims/thesis.yaml")
     if path is None:
         pytest.skip("the list of statements is not here")
     stated = yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]
     wanted = [c["id"] for c in stated if c["id"].startswith("T16.")]
-    assert [c.id for c in MANET.claims] == wanted
+    found = {claim.id for claim in MANET.claims}
+    assert found - set(wanted) == {"T16.2-c", "T16.2-j", "T16.2-n", "T16.3-j"}
+    assert found >= set(wanted)
     assert len(wanted) == 25
     text, *others = (reading.words for reading in frey_manet.READINGS)
+    assert len(others) == 4
     for claim in MANET.claims:
         if not claim.experiments() & set(frey_manet.READ):
             assert (claim.readings, claim.others) == ((ANY,), ())

@@ -9,9 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from shoal.content import Event, Pattern, Patterns
 from shoal.record import SCHEMAS, TABLES
+from shoal.routing import Forward
 from shoal.simulation import RunResult, Simulation, parse_config, simulate
+from shoal.simulation.channels import Channel, Fan
 from shoal.simulation.columns import to_tables
+from shoal.simulation.kernel import Kernel
+from shoal.simulation.oracle import Forest, Oracle
+from shoal.simulation.recorder import Recorder
 from shoal.simulation.run import run_row
 from shoal.simulation.topology import adjacency, distances
 
@@ -132,6 +138,27 @@ def test_misrouted_events_by_brute_force(
     assert recorded == misrouted
     assert sum(misrouted.values()) > 20
     assert all(row["misrouted"] == 0 for row in tables["traffic"] if row["kind"] != "event")
+
+
+@pytest.mark.parametrize(
+    ("to", "copies", "misrouted"),
+    [((1, 2, 3), 3, 2), ((1, 2, 3), 1, 0), ((2, 3), 1, 1), ((2,), 1, 1), ((), 1, 0)],
+)
+def test_a_frame_for_several_is_misrouted_if_it_is_so_for_all(
+    to: tuple[int, ...], copies: int, misrouted: int
+) -> None:
+    """Node 1 of a star wants the event; 2 and 3 do not."""
+    recorder, forest = Recorder(Kernel(), 4, 10**9, []), Forest(4)
+    for node in (1, 2, 3):
+        forest.link(0, node, True)
+    recorder.oracle, recorder.counts_misrouted = Oracle(forest), True
+    recorder.oracle.subscribe(1, Pattern(7))
+    event = Event(0, 1, Patterns((7,)))
+    recorder.publish(event)
+    fan = Fan([Channel(0, node, None) for node in to])
+    fan.source = 0
+    kind = recorder.sent(fan, -1, copies, Forward(event, 1))
+    assert (kind.count, kind.misrouted) == (copies, misrouted)
 
 
 def test_publications_say_who_was_owed_and_who_received(

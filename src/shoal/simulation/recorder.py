@@ -175,7 +175,7 @@ class Recorder:
             count.bytes += copies * message.size()
         if count.is_event:
             if self.counts_misrouted and self.oracle is not None:
-                count.misrouted += self._in_vain(self.oracle, fan, skip, message)
+                count.misrouted += self._in_vain(self.oracle, fan, skip, copies, message)
         elif count.involves:
             repair = self._repair
             if repair is not None:
@@ -288,8 +288,13 @@ class Recorder:
         fan.uncounted = skip if fan.counted_bin is not current else NONE
         fan.counted_bin = current
 
-    def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, message: Message) -> int:
-        """Misrouted: over how many of the channels, at this instant, nobody wants the event."""
+    def _in_vain(
+        self, oracle: Oracle, fan: Fan, skip: int, copies: int, message: Message
+    ) -> int:
+        """Misrouted: how many copies go, at this instant, where nobody wants the event.
+
+        A single copy for several neighbours, as on the air, is in vain if it is so for all of them.
+        """
         publication = self._record_of(message)
         if publication.version != oracle.version:
             publication.version = oracle.version
@@ -297,11 +302,13 @@ class Recorder:
         oracle.forest.refresh()
         wanted = publication.wanted
         beyond = oracle.forest.links[fan.source]
-        misrouted = 0
+        misrouted = receivers = 0
         for place, target in enumerate(fan.targets):
-            if place != skip and not wanted & beyond.get(target, -1):
-                misrouted += 1
-        return misrouted
+            if place != skip:
+                receivers += 1
+                if not wanted & beyond.get(target, -1):
+                    misrouted += 1
+        return misrouted * copies // max(receivers, 1)
 
     def close_bin(self) -> None:
         """Write down the traffic of the current bin and go to the one that holds the present."""

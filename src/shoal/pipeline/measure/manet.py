@@ -36,6 +36,12 @@ def _overlay_kinds(beacons: bool) -> Column:
     return ~of_kind(others)
 
 
+def _routing_bytes() -> Column:
+    """Bytes of a row that repair tables; those of misrouted events are among them."""
+    wasted = F.when(F.col("kind") == "event", F.col("bytes") * F.col("misrouted") / F.col("count"))
+    return wasted.when(of_kind(ROUTING), F.col("bytes"))
+
+
 @over("traffic", unit="messages")
 def transmissions() -> Column:
     """Messages of all kinds in the measured interval."""
@@ -51,18 +57,18 @@ def overlay_share(kinds: Sequence[str], beacons: bool = True) -> Column:
 
 @over("traffic", unit="ratio")
 def overlay_to_routing(beacons: bool = True) -> Column:
-    """The overlay's bytes against those that repair tables."""
+    """The overlay's bytes against those that repair tables, misrouted events included."""
     overlay = total("bytes", measured_traffic() & _overlay_kinds(beacons))
-    return F.try_divide(overlay, total("bytes", measured_traffic() & of_kind(ROUTING)))
+    return F.try_divide(overlay, total(_routing_bytes(), measured_traffic()))
 
 
 @measure(unit="bytes")
 def unit_bytes(
     plan: DataFrame, tables: Tables, part: str = "overlay", beacons: bool = True
 ) -> DataFrame:
-    """Bytes of the overlay, or of routing, per overlay reconfiguration."""
-    kinds = _overlay_kinds(beacons) if part == "overlay" else of_kind(ROUTING)
-    return per_reconfiguration(plan, tables, F.when(kinds, F.col("bytes")))
+    """Bytes of the overlay, or of routing as in :func:`overlay_to_routing`, per reconfiguration."""
+    overlay = F.when(_overlay_kinds(beacons), F.col("bytes"))
+    return per_reconfiguration(plan, tables, overlay if part == "overlay" else _routing_bytes())
 
 
 @measure(unit="points")
