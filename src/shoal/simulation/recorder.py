@@ -288,9 +288,7 @@ class Recorder:
         fan.uncounted = skip if fan.counted_bin is not current else NONE
         fan.counted_bin = current
 
-    def _in_vain(
-        self, oracle: Oracle, fan: Fan, skip: int, copies: int, message: Message
-    ) -> int:
+    def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, copies: int, message: Message) -> int:
         """Misrouted: how many copies go, at this instant, where nobody wants the event.
 
         A single copy for several neighbours, as on the air, is in vain if it is so for all of them.
