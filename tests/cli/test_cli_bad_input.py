@@ -359,3 +359,22 @@ def test_toml_that_python_cannot_read(
     file.write_text(text)
     words: list[str | Path] = [command, *(["--config"] if command == "broker" else []), file]
     assert "odd.toml is not TOML" in refuse(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        ("modules = 5", ["simulate", "FILE"], "modules: expected `list`"),
+        ("modules = 5", ["simulate", "FILE", "--module=x.py"], "modules: expected `list`"),
+        ("modules = 5", ["broker", "--config", "FILE"], "modules: expected `list`"),
+        ("overlay = 'x'", ["broker", "--config", "FILE", "--root=a"], "overlay: expected `table`"),
+        ("topology = 5", ["simulate", "FILE", "--picture=x.svg"], "topology: expected `table`"),
+        ("routing = 5\nnodes = 0", ["simulate", "FILE", "--routing=flooding"], "nodes: expected"),
+    ],
+)
+def test_options_beside_a_file_with_wrong_types(
+    text: str, words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(text)
+    assert said in refuse(capsys, *(str(file) if word == "FILE" else word for word in words))

@@ -151,7 +151,8 @@ def broker(
         return
     raw = _raw(config, set_ or [])
     raw.setdefault("listen", LISTEN)
-    raw["modules"] = [*raw.get("modules", ()), *(module or ())]
+    if isinstance(raw.setdefault("modules", []), list):  # else it is refused below
+        raw["modules"] = [*raw["modules"], *(module or ())]
     given = {
         "listen": listen,
         "advertise": advertise,
@@ -194,7 +195,8 @@ def broker(
 
         if len(root) > 1:
             raise LiveError("a tree has one root: give --root once; others may be its heirs")
-        raw["overlay"] = {**raw.get("overlay", {}), "root": root[0]}
+        if isinstance(raw.setdefault("overlay", {}), dict):
+            raw["overlay"] = {**raw["overlay"], "root": root[0]}
     _logging(verbose)
     _runner()(_serve(raw))
 

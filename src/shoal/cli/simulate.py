@@ -121,12 +121,15 @@ def simulate(
         "recovery": recovery,
     }
     for kind, name in choices.items():
-        if name is not None and raw.get(kind, {}).get("name") != name:
+        was = raw.get(kind)
+        if name is not None and not (isinstance(was, dict) and was.get("name") == name):
             raw[kind] = {"name": name}
     for setting in set_ or ():
         assign(raw, setting, _default_section)
-    raw["modules"] = [*raw.get("modules", ()), *(module or ())]
+    if isinstance(raw.setdefault("modules", []), list):  # else it is refused below
+        raw["modules"] = [*raw["modules"], *(module or ())]
     if picture is not None:
+        parse_config(raw)
         _picture_settings(raw)
     for file, endings in ((picture, (".svg",)), (animate, (".html", ".svg"))):
         if file is not None and file.suffix not in endings:
