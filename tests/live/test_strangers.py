@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import json
 import math
@@ -195,6 +196,39 @@ def test_a_recording_with_holes_is_measured_and_said_to_have_some(
     min((tmp_path / "logs" / "tables" / "notes").iterdir()).unlink()
     (holed,) = gather(twice, tmp_path / "holed", Notes())
     assert json.loads(holed.configuration)["stack"] == "not recorded"
+    assert said == ["1 recordings have holes: what was lost there counts in no figure"]
+
+
+def test_a_recording_that_has_lost_rows_of_one_table_is_said_to_have_holes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from shoal.pipeline.progress import Progress
+
+    class Notes(Progress):
+        def note(self, text: str) -> None:
+            said.append(text)
+
+    said: list[str] = []
+    write = pq.write_table
+
+    def writing(table: Any, path: Path) -> None:
+        if "publications" in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(table, path)
+
+    monkeypatch.setattr(pq, "write_table", writing)
+
+    async def story() -> None:
+        async with Network(1, record=tmp_path / "logs", rotate=0.1) as network:
+            broker = network.brokers[0]
+            broker.publish({"x": 1})
+            recording = broker.recording
+            assert recording is not None
+            await until(lambda: recording.dropped == 1, "the row is lost")
+
+    run(story())
+    monkeypatch.undo()
+    gather([tmp_path / "logs"], tmp_path / "out", Notes())
     assert said == ["1 recordings have holes: what was lost there counts in no figure"]
 
 

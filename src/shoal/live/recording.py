@@ -154,12 +154,12 @@ class Recording:
             except TimeoutError:
                 pass
             self._soon.clear()
-            self.noted("alive", -1, "")
+            self.noted("alive", -1, str(self.dropped or ""))
             await asyncio.to_thread(self._write, self._take())
 
     def close(self) -> None:
         """Write the rest."""
-        self.noted("stopped", -1, "")
+        self.noted("stopped", -1, str(self.dropped or ""))
         self._write(self._take())
 
     def _take(self) -> dict[str, list[tuple[Any, ...]]]:

@@ -85,9 +85,14 @@ def gather(
             f"nothing is recorded in {', '.join(map(str, folders))}",
             "start brokers with --record, or name the folder they record in",
         )
-    holes = sum(len(numbers) < max(numbers) for numbers in written.values())
-    if holes and progress is not None:
-        progress.note(f"{holes} recordings have holes: what was lost there counts in no figure")
+    holed = {session for session, numbers in written.items() if len(numbers) < max(numbers)}
+    for tables in rows.values():  # rows of another table may be all that was lost
+        notes = (note for note in tables["notes"] if note["what"] in ("alive", "stopped"))
+        holed |= {note["session"] for note in notes if note["value"]}
+    if holed and progress is not None:
+        progress.note(
+            f"{len(holed)} recordings have holes: what was lost there counts in no figure"
+        )
     store = Store(out)
     store.prepare()
     return [_keep(store, run, tables) for run, tables in sorted(rows.items())]
