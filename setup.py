@@ -146,6 +146,8 @@ def extensions() -> list[object]:
             # Nobody reads warnings on generated C. One of them takes gcc three quarters of its
             # time, also under -w, which prints none but looks for all the same.
             module.extra_compile_args += ["-w", "-Wno-misleading-indentation"]
+            # All lies in one library: calls within it need no table that others could redirect.
+            module.extra_compile_args.append("-fvisibility=hidden")
     return [*modules, *in_c]
 
 
