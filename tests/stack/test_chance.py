@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import shoal.stack.chance as chance_module
 from shoal.simulation.draws import below_array, bits_array, uniform_array
 from shoal.stack import Chance
-from shoal.stack.chance import mix, purpose_word, python_bits
+from shoal.stack.chance import mix, purpose_word, python_below, python_bits
 
 words = st.integers(0, 2**64 - 1)
 seeds = st.integers(-(2**63), 2**64)
@@ -164,9 +164,13 @@ def in_c(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 @given(key=words, counters=st.lists(st.integers(-(2**70), 2**70), max_size=6))
 def test_c_draws_the_same_bits(in_c: ModuleType, key: int, counters: list[int]) -> None:
     assert in_c.bits(key, *counters) == python_bits(key, *counters)
+    for limit in (0, 1, 3, 750, 2**63, 2**64 - 1):
+        assert in_c.below(limit, key, *counters) == python_below(limit, key, *counters)
 
 
 def test_c_refuses_what_is_no_number(in_c: ModuleType) -> None:
     for wrong in ((), (1, "x"), (None,)):
         with pytest.raises(TypeError):
             in_c.bits(*wrong)
+        with pytest.raises(TypeError):
+            in_c.below(1, *wrong)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from shoal.overlay.graph_messages import Known
-from shoal.stack.chance import Chance, hashed_bits
+from shoal.stack.chance import Chance, hashed_below
 from shoal.stack.host import NEVER, Host, NodeId
 from shoal.stack.message import Contact
 
@@ -168,8 +168,8 @@ class View:
     def below(self, limit: int) -> int:
         """A random number in [0, limit)."""
         self._draws += 1
-        bits = hashed_bits(self._chance.key, self.host.node, self.host.epoch, self._draws)
-        return (bits * limit) >> 64  # as Chance.below, without a call of Python
+        # As Chance.below, without a call of Python.
+        return hashed_below(limit, self._chance.key, self.host.node, self.host.epoch, self._draws)
 
     def draw(self, nodes: list[NodeId]) -> NodeId:
         """One of the nodes, at random."""

@@ -48,9 +48,15 @@ def python_bits(key: int, *counters: int) -> int:
     return mix(word)
 
 
+def python_below(limit: int, key: int, *counters: int) -> int:
+    """A whole number in [0, limit), of a key and counters."""
+    return (python_bits(key, *counters) * limit) >> 64
+
+
 _native = extension("stack._chance")
 hashed_bits: Callable[..., int] = python_bits if _native is None else _native.bits
-"""The hash in C (``chance.c``) where that was built, else in Python."""
+hashed_below: Callable[..., int] = python_below if _native is None else _native.below
+"""Both in C (``chance.c``) where that was built, else in Python."""
 
 
 class Chance:
@@ -71,7 +77,7 @@ class Chance:
 
     def below(self, limit: int, *counters: int) -> int:
         """A whole number in [0, limit); the bias of the multiply-shift is below limit / 2^64."""
-        return (hashed_bits(self.key, *counters) * limit) >> 64
+        return hashed_below(limit, self.key, *counters)
 
     def choice(self, items: Sequence[T], *counters: int) -> T:
         """One of the items."""
@@ -83,6 +89,6 @@ class Chance:
         if count > len(pool):
             raise ValueError(f"{count} distinct items cannot be drawn from {len(pool)}")
         for i in range(count):
-            j = i + ((hashed_bits(self.key, *counters, i) * (len(pool) - i)) >> 64)
+            j = i + hashed_below(len(pool) - i, self.key, *counters, i)
             pool[i], pool[j] = pool[j], pool[i]
         return pool[:count]
