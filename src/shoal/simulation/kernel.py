@@ -5,7 +5,7 @@ per instant, in the order in which its entries were scheduled, and a heap of the
 whole nanoseconds, so that instants compare exactly and a run is the same on every machine.
 
 Only instants before the *horizon* have buckets. What happens later lies in one unsorted list per
-*slot* of two milliseconds, or beyond the present *round* of two seconds in one list per round. When
+*slot* of two milliseconds, or beyond the present *round* of a second in one list per round. When
 the horizon reaches a slot, its list is sorted. Otherwise the timers of many nodes would make a
 large heap, which is slow to search because it lies all over the memory.
 """
@@ -30,9 +30,10 @@ NANOSECONDS: Final = 1_000_000_000
 
 SLOT: Final = 21
 """A slot of time is 2**21 ns."""
-ROUND: Final = 31
-"""A round of slots is 2**31 ns."""
+ROUND: Final = 30
+"""A round of slots is 2**30 ns."""
 LAST_SLOT: Final = (1 << (ROUND - SLOT)) - 1
+IN_ROUND: Final = (1 << ROUND) - 1
 AT: Final = itemgetter(0)
 
 
@@ -43,7 +44,8 @@ def to_ns(seconds: float) -> int:
 
 Entry: TypeAlias = tuple[int, "Fan | None", int, object]
 """An entry of the queue: ``(when, None, 0, timer)``; ``(when, fan, place to skip, message)``; or
-``(when, way out of band, target, message)``, with ``~target`` unless the message is routine."""
+``(when, way out of band, target, message)``, with ``~target`` unless the message is routine.
+*When* is in ns since the round began: Python sorts numbers below 2**30 faster."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -103,21 +105,22 @@ class Kernel:
         """Entries per later round."""
         self._round_heap: list[int] = []
         """Numbers of these rounds, as a heap."""
+        self._round_start = 0
+        """Instant at which the present round began."""
         self._next_round = 0
         """Instant at which the present round ends."""
         self._last_at = -1
         """Instant of the last entry: the next one mostly has the same."""
         self._last_list: list[Any] = []
         """List that the last entry lies in."""
-        self._last_stamp = 0
-        """Instant for further entries of that list; 0 in a bucket, where nobody reads it."""
+        self._last_stamp: object = 0
+        """Its *when*; an object, as compiled code would make a new one for each entry."""
 
     def post(self, at: int, fan: Fan, skip: int, message: Message) -> None:
         """A message arrives over each channel of a fan that is up then, but the one at ``skip``."""
-        if at == self._last_at:
-            self._last_list.append((self._last_stamp, fan, skip, message))
-        else:
-            self._put((at, fan, skip, message), at)
+        if at != self._last_at:
+            self._aim(at)
+        self._last_list.append((self._last_stamp, fan, skip, message))
         if skip > ROUTINE:
             self.waiting += 1
 
@@ -125,9 +128,12 @@ class Kernel:
         self, at: int, way: Direct, target: int, message: Message, routine: bool
     ) -> None:
         """A message out of band arrives at whichever life of its target is there then."""
-        self._put((at, way, target if routine else ~target, message), at)
+        if at != self._last_at:
+            self._aim(at)
         if not routine:
+            target = ~target
             self.waiting += 1
+        self._last_list.append((self._last_stamp, way, target, message))
 
     def call_at(self, at: int, callback: Callable[[], None], background: bool = False) -> SimTimer:
         """Call back at an instant. Background calls do not keep a run from being at rest."""
@@ -141,25 +147,23 @@ class Kernel:
         """Let a timer fire at an instant."""
         if at < self.now:
             raise ValueError(f"{at} ns is in the past; it is {self.now} ns")
-        self._put((at, None, 0, timer), at)
+        if at != self._last_at:
+            self._aim(at)
+        self._last_list.append((self._last_stamp, None, 0, timer))
 
-    def _put(self, entry: Entry, at: int) -> None:
+    def _aim(self, at: int) -> None:
+        """Choose the list and the *when* of the entries queued next, by their instant."""
+        self._last_at = at if self.orders is None else -1  # there, each is numbered
         if self.orders is not None:
             self.orders.setdefault(at, []).append(self.posted)
             self.posted += 1
-        stamp = at
+        self._last_stamp = at & IN_ROUND
         if at < self._horizon:
-            entries = _entries(self._buckets, at, self._instants)
-            stamp = 0
+            self._last_list = _entries(self._buckets, at, self._instants)
         elif at < self._next_round:
-            entries = self._slot(at)
+            self._last_list = self._slot(at)
         else:
-            entries = _entries(self._rounds, at >> ROUND, self._round_heap)
-        entries.append(entry)
-        if self.orders is None:
-            self._last_at = at
-            self._last_list = entries
-            self._last_stamp = stamp
+            self._last_list = _entries(self._rounds, at >> ROUND, self._round_heap)
 
     def _slot(self, at: int) -> list[Any]:
         """The list of an instant's slot, to which the caller adds an entry."""
@@ -184,7 +188,7 @@ class Kernel:
 
     def _open_round(self, number: int) -> None:
         """Distribute the entries of a round to its slots."""
-        self._horizon = number << ROUND
+        self._horizon = self._round_start = number << ROUND
         self._next_round = self._horizon + (1 << ROUND)
         self._last_at = -1
         for entry in self._rounds.pop(number):
@@ -192,19 +196,25 @@ class Kernel:
 
     def _open_slot(self) -> None:
         """Sort the entries of the next slot by instant; those of one instant keep their order."""
-        slot = self._horizon >> SLOT
-        while not self._slots[slot & LAST_SLOT]:
+        slots, slot = self._slots, (self._horizon - self._round_start) >> SLOT
+        while not slots[slot]:
             slot += 1
-        entries = self._slots[slot & LAST_SLOT]
-        self._slots[slot & LAST_SLOT] = []
+        entries, slots[slot] = slots[slot], []
         self._filled -= 1
         self._last_at = -1
-        self._horizon = (slot + 1) << SLOT
+        self._horizon = self._round_start + ((slot + 1) << SLOT)
         if len(entries) > 1:
             entries.sort(key=AT)
         self._ready = entries
         self._place = 0
-        self._ready_at = entries[0][0]
+        self._ready_at = self._time_of(0)
+
+    def _time_of(self, place: int) -> int:
+        """Instant of the entry at a place in ``_ready``; -1 if there is none."""
+        if place >= len(self._ready):
+            return -1
+        in_round: int = self._ready[place][0]
+        return self._round_start + in_round
 
     def run(self, until: int) -> None:
         """Let everything happen up to and including an instant."""
@@ -213,7 +223,7 @@ class Kernel:
                 self.between.run(until)
             at = self.next_instant()
             while 0 <= at <= until:
-                self.instant()
+                self.instant(at)
                 at = self.next_instant()
             if until > self.now:
                 self.now = until
@@ -226,7 +236,7 @@ class Kernel:
         while 0 <= at <= until:
             if self.at_rest():
                 return True
-            self.instant()
+            self.instant(at)
             at = self.next_instant()
         return self.at_rest()
 
@@ -239,13 +249,12 @@ class Kernel:
         at = self.next_instant()
         self.now = at
         self._last_at = -1
-        ready, place = self._ready, self._place
-        end = place
+        place = end = self._place
         while self._ready_at == at:
             end += 1
-            self._ready_at = ready[end][0] if end < len(ready) else -1
+            self._ready_at = self._time_of(end)
         self._place = end
-        entries: list[Entry] = ready[place:end]
+        entries: list[Entry] = self._ready[place:end]
         if self._instants and self._instants[0] == at:
             heappop(self._instants)
             late = self._buckets.pop(at)  # queued since its slot was opened
@@ -313,11 +322,11 @@ class Kernel:
             else:
                 self.lost += 1
 
-    def instant(self) -> None:
-        """Handle all entries of the next instant."""
-        at, after = self.next_instant(), self._place + 1
+    def instant(self, at: int) -> None:
+        """Handle all entries of the next instant, which is this one."""
         if self._ready_at == at and not (self._instants and self._instants[0] == at):
-            following: int = self._ready[after][0] if after < len(self._ready) else -1
+            after = self._place + 1
+            following = self._time_of(after)
             if following != at:  # a single entry: the usual case with many timers
                 entry: Entry = self._ready[self._place]
                 self.now = at

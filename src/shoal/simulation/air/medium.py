@@ -285,7 +285,7 @@ class Medium(Between):
             at = FAR
         if at <= self.next_at:
             if at <= until:
-                self.kernel.instant()
+                self.kernel.instant(at)
             return at <= until
         if self.next_at > until:
             return False

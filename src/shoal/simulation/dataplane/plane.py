@@ -139,7 +139,7 @@ class DataPlane(Plane):
         assert orders is not None
         if self.due > at:  # nothing to interleave with
             del orders[at]
-            kernel.instant()
+            kernel.instant(at)
             return
         for (_, fan, skip, what), order in zip(kernel.due(), orders.pop(at), strict=True):
             if self.due <= at:
