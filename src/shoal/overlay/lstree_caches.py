@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from mypy_extensions import i64
+
 from shoal.stack.host import NodeId, Timer, remember
 from shoal.stack.message import Contact
 
@@ -40,7 +42,7 @@ class Dice:
     """Draws of one life of a node, in order; small numbers only, which are quick compiled."""
 
     def __init__(self, seed: int) -> None:
-        self._state = seed % 2147483646 + 1
+        self._state: i64 = seed % 2147483646 + 1
 
     def below(self, limit: int) -> int:
         """A number in [0, limit), for limits below a million."""
@@ -50,18 +52,20 @@ class Dice:
     def uniform(self) -> float:
         """A number in [0, 1)."""
         self._state = self._state * 48271 % 2147483647
-        return (self._state - 1) / 2147483646
+        return float(self._state - 1) / 2147483646.0
 
 
 class GlobalCache:
     """References to nodes anywhere. The oldest gives way to a newer one."""
 
-    def __init__(self, node: NodeId, size: int) -> None:
-        self.node = node
+    def __init__(self, me: NodeId, size: int) -> None:
+        self.me: Any = me
         self.size = size
         self.contacts: list[Contact] = []
         """The entries; once there are ``size``, a new one takes the place of the oldest."""
         self._oldest = 0
+        self._keys: list[Any] = []
+        """Their keys: to ask a contact takes longer."""
         self._place: dict[Any, int] = {}
         """Per key the place of its entry."""
         self.unanswered: dict[Any, None] = {}
@@ -76,15 +80,17 @@ class GlobalCache:
     def insert(self, contact: Contact) -> None:
         """A node is, or was lately, part of the overlay."""
         key = key_of(contact)
-        if key in self._place or contact.node == self.node:
+        if key in self._place or key == self.me:
             return
         if len(self.contacts) < self.size:
             self._place[key] = len(self.contacts)
             self.contacts.append(contact)
+            self._keys.append(key)
             return
         place = self._oldest
-        del self._place[key_of(self.contacts[place])]
+        del self._place[self._keys[place]]
         self._place[key] = place
+        self._keys[place] = key
         self.contacts[place] = contact
         self._oldest = (place + 1) % self.size
 
@@ -95,17 +101,18 @@ class GlobalCache:
         if place is None:
             return None
         contact = self.contacts[place]
-        last = self.contacts.pop()
+        last, key = self.contacts.pop(), self._keys.pop()
         if place < len(self.contacts):
             self.contacts[place] = last
-            self._place[key_of(last)] = place
+            self._keys[place] = key
+            self._place[key] = place
         self._oldest = 0
         return contact
 
     def remember(self, contact: Contact) -> None:
         """Keep a node for good, in place of the one kept longest."""
         key = key_of(contact)
-        if contact.node != self.node and key not in self.remembered:
+        if key != self.me and key not in self.remembered:
             remember(self.remembered, key, contact, REMEMBERED)
 
     def purge(self, key: Any) -> None:
