@@ -219,8 +219,11 @@ def test_bad_events_are_named(spark: SparkSession, tmp_path: Path) -> None:
         match(spark.createDataFrame([(1,)], "a long"), stored)
     with pytest.raises(PipelineError, match="column 'a' of the events holds array"):
         match(spark.sql("SELECT 1 AS id, array(1) AS a"), stored)
+    ids = tmp_path / "index" / "00000" / "ids.npy"
     with pytest.raises(PipelineError, match="holds no data or several formats"):
-        match_files(spark, tmp_path, tmp_path / "index" / "00000" / "ids.npy", tmp_path / "o")
+        match_files(spark, tmp_path, ids, tmp_path / "o")
+    with pytest.raises(PipelineError, match="no known format"):
+        match_files(spark, ids, ids, tmp_path / "o")
     with pytest.raises(PipelineError, match="does not exist"):
         match_files(spark, tmp_path / "none.json", tmp_path / "none.json", tmp_path / "p")
 
