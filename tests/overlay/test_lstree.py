@@ -12,15 +12,18 @@ from shoal.overlay.lstree import LSTree
 from shoal.overlay.lstree_caches import GlobalCache
 from shoal.overlay.lstree_messages import (
     Accept,
+    Beat,
     ParentRequest,
     Ping,
+    Pong,
     Refuse,
     Regional,
     Sighting,
+    Update,
 )
 from shoal.overlay.lstree_relation import BLANK, DEEPEST, LONGEST
 from shoal.overlay.lstree_search import REPAIRS
-from shoal.simulation import Simulation, parse_config
+from shoal.simulation import Simulation, parse_config, simulate
 from shoal.simulation.kernel import to_ns
 from shoal.stack import LOCAL, Contact, Message, Node, StackError
 
@@ -440,6 +443,32 @@ def test_no_more_are_pinged_than_configured_and_all_in_the_end(pings: int) -> No
             if contact.node < 20:
                 cache.answered(contact)
     assert pinged == {*range(1, 11), *range(20, 24)}
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (Beat(), 0),
+        (Ping(Contact(1), RED), 4),
+        (Pong(Contact(1), RED), 4),
+        (ask(1, RED, 2.0), 7),
+        (Update(tuple(map(Contact, range(4)))), 4),
+        (Refuse(1, "full", (Contact(3), Contact(4))), 4),
+        (Regional(RED, 2.0, (Contact(1),) * 3, (Contact(4),) * 4), 11),
+        (Accept(0, 1, Contact(1), 0, RED, 2.0, (Contact(0),), (Contact(3),), (Contact(7),)), 11),
+    ],
+)
+def test_a_message_is_as_large_as_what_it_carries(message: Message, words: int) -> None:
+    """Section 15.2.2: one that contains four nodes has 16 bytes, and headers."""
+    assert message.size() == 20 + 4 * words
+
+
+def test_the_bytes_of_pings_are_counted_by_their_size() -> None:
+    raw = {"nodes": 5, "duration": 20.0, "bin": 20.0, "overlay": {"name": "lstree"}}
+    raw |= {"topology": {"name": "full-mesh", "joining": 1.0}, "record": ["traffic"]}
+    rows = simulate(parse_config(raw)).tables["traffic"].to_pylist()
+    assert all(row["bytes"] == 36 * row["count"] for row in rows if row["kind"] in ("ping", "pong"))
+    assert {"ping", "pong"} < {row["kind"] for row in rows}
 
 
 # What cannot be

@@ -6,12 +6,17 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import HEADER_BYTES, Contact, Count, RoutineUpkeep, Seconds, Upkeep
+from shoal.stack.message import (
+    HEADER_BYTES,
+    WORD_BYTES,
+    Contact,
+    Count,
+    RoutineUpkeep,
+    Seconds,
+    Upkeep,
+)
 
 Key: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
-
-NODE_BYTES = 4
-"""Bytes of a node's identifier on a simulated wire (Frey, section 15.2.2)."""
 
 
 class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +56,7 @@ class RingChange(Upkeep, frozen=True, tag="ring change"):
 
     def size(self) -> int:
         """Grows with the nodes it names."""
-        return HEADER_BYTES + NODE_BYTES * (1 + len(self.predecessors) + len(self.successors))
+        return HEADER_BYTES + WORD_BYTES * (1 + len(self.predecessors) + len(self.successors))
 
 
 class Stabilise(RingChange, frozen=True, tag="ring stabilise"):
@@ -106,4 +111,4 @@ class Nearer(RoutineUpkeep, frozen=True, tag="ring nearer"):
 
     def size(self) -> int:
         """Grows with the nodes it names."""
-        return HEADER_BYTES + NODE_BYTES * (2 + len(self.peers))
+        return HEADER_BYTES + WORD_BYTES * (2 + len(self.peers))

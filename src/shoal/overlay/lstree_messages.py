@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
 from shoal.overlay.lstree_relation import DEEPEST, LONGEST
 from shoal.overlay.lstree_strategies import BREAK_MIN, check_sequence
-from shoal.stack.message import Contact, Count, RoutineUpkeep, Upkeep
+from shoal.stack.message import (
+    HEADER_BYTES,
+    WORD_BYTES,
+    Contact,
+    Count,
+    RoutineUpkeep,
+    Upkeep,
+)
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 Depth: TypeAlias = Annotated[float, msgspec.Meta(ge=-DEEPEST, le=DEEPEST)]
@@ -75,8 +82,15 @@ AGREE: Final = ("instance", "depth", "heartbeat", "patience")
 """Parameters that are the same at all nodes: how orphans search, and when a node is dead."""
 
 
+def size_of(words: int, *named: tuple[Contact, ...]) -> int:
+    """Bytes of a message with so many nodes and numbers, and lists of nodes."""
+    return HEADER_BYTES + WORD_BYTES * (words + sum(map(len, named)))
+
+
 class ParentRequest(Upkeep, frozen=True, tag="lstree request"):
     """PARENTREQUEST, out of band: may the sender be your child?"""
+
+    BYTES: ClassVar[int] = HEADER_BYTES + 7 * WORD_BYTES
 
     requester: Contact
     epoch: Count
@@ -103,6 +117,9 @@ class Accept(Upkeep, frozen=True, tag="lstree accept"):
     known: Contacts
     """Some of the sender's Global cache."""
 
+    def size(self) -> int:
+        return size_of(8, self.ancestors, self.siblings, self.known)
+
 
 class Refuse(Upkeep, frozen=True, tag="lstree refuse"):
     """Refusal, and why. A full candidate names children, a leaf its parent, a leaving one both."""
@@ -111,9 +128,14 @@ class Refuse(Upkeep, frozen=True, tag="lstree refuse"):
     reason: Reason
     candidates: Contacts = ()
 
+    def size(self) -> int:
+        return size_of(2, self.candidates)
+
 
 class Attach(Upkeep, frozen=True, tag="lstree attach"):
     """Answer to ACCEPT: the sender is the receiver's child from now on."""
+
+    BYTES: ClassVar[int] = HEADER_BYTES + 2 * WORD_BYTES
 
     request: Count
     repair: Annotated[int, msgspec.Meta(ge=-1, le=2**62)] = -1
@@ -124,15 +146,21 @@ class Attach(Upkeep, frozen=True, tag="lstree attach"):
 class Welcome(Upkeep, frozen=True, tag="lstree welcome"):
     """The sender has made its end of the link to a node that moves."""
 
+    BYTES: ClassVar[int] = HEADER_BYTES + WORD_BYTES
+
     request: Count
 
 
 class Heir(Upkeep, frozen=True, tag="lstree heir"):
     """The sender, the root, stops: the receiver, its child, is to be root and its parent."""
 
+    BYTES: ClassVar[int] = HEADER_BYTES
+
 
 class Leave(Upkeep, frozen=True, tag="lstree leave"):
     """The sender is not, or no longer, the receiver's child or parent; ``goes``: it stops."""
+
+    BYTES: ClassVar[int] = HEADER_BYTES + WORD_BYTES
 
     request: Count = 0
     """The request whose acceptance comes too late; 0 for a connection that is there."""
@@ -141,6 +169,8 @@ class Leave(Upkeep, frozen=True, tag="lstree leave"):
 
 class Drop(Upkeep, frozen=True, tag="lstree drop"):
     """The receiver is no longer the sender's child; ``anew``: it is to forget its colour, too."""
+
+    BYTES: ClassVar[int] = HEADER_BYTES
 
     anew: bool = False
 
@@ -153,9 +183,14 @@ class Regional(Upkeep, frozen=True, tag="lstree regional"):
     ancestors: Contacts
     siblings: Contacts
 
+    def size(self) -> int:
+        return size_of(4, self.ancestors, self.siblings)
+
 
 class Sighting(Upkeep, frozen=True, tag="lstree sighting"):
     """Towards the root: a node of another tree, one that this tree can join."""
+
+    BYTES: ClassVar[int] = HEADER_BYTES + 4 * WORD_BYTES
 
     contact: Contact
     colour: WireColour
@@ -166,9 +201,14 @@ class Update(RoutineUpkeep, frozen=True, tag="lstree update"):
 
     known: Contacts
 
+    def size(self) -> int:
+        return size_of(0, self.known)
+
 
 class Ping(RoutineUpkeep, frozen=True, tag="lstree ping"):
     """Is the receiver there?"""
+
+    BYTES: ClassVar[int] = HEADER_BYTES + 4 * WORD_BYTES
 
     contact: Contact
     colour: WireColour
@@ -177,9 +217,13 @@ class Ping(RoutineUpkeep, frozen=True, tag="lstree ping"):
 class Pong(RoutineUpkeep, frozen=True, tag="lstree pong"):
     """The sender is there."""
 
+    BYTES: ClassVar[int] = HEADER_BYTES + 4 * WORD_BYTES
+
     contact: Contact
     colour: WireColour
 
 
 class Beat(RoutineUpkeep, frozen=True, tag="lstree beat"):
     """The sender is alive."""
+
+    BYTES: ClassVar[int] = HEADER_BYTES

@@ -6,16 +6,14 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from shoal.stack.message import HEADER_BYTES, Count, Node, Upkeep
+from shoal.stack.message import HEADER_BYTES, WORD_BYTES, Count, Node, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 Ids: TypeAlias = Annotated[tuple[Node, ...], msgspec.Meta(max_length=4096)]
 Distance: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 WireLabel: TypeAlias = tuple[Count, Count, Count, Count, Distance]
 
-WORD = 4
-"""Bytes of a node's id, and of every number in a message."""
-LABEL = 4 * WORD
+LABEL = 4 * WORD_BYTES
 """Bytes of a label: generation, leader, sequence number and distance."""
 
 
@@ -50,11 +48,11 @@ class Control(Upkeep, frozen=True):
             fields = self.__struct_fields__
             lists = tuple(name for name in fields if name in ("children", "path"))
             words = len(fields) - len(lists) - ("label" in fields)
-            layout = HEADER_BYTES + WORD * words + LABEL * ("label" in fields), lists
+            layout = HEADER_BYTES + WORD_BYTES * words + LABEL * ("label" in fields), lists
             _LAYOUTS[type(self)] = layout
         size, lists = layout
         for name in lists:
-            size += WORD * len(getattr(self, name))
+            size += WORD_BYTES * len(getattr(self, name))
         return size
 
 

@@ -26,6 +26,8 @@ Node: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 
 HEADER_BYTES = 20
 PAYLOAD_BYTES = 30
+WORD_BYTES = 4
+"""A node's identifier, or a number (Frey, section 15.2.2)."""
 
 
 class Contact(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -44,6 +46,8 @@ class Message(msgspec.Struct, frozen=True, tag=True, gc=False, array_like=True):
 
     KIND: ClassVar[str] = ""
     """The name under which messages of this type are recorded; that of the class if empty."""
+    BYTES: ClassVar[int] = HEADER_BYTES + PAYLOAD_BYTES
+    """Size of each message of this type, unless it depends on what the message carries."""
 
     def events(self) -> tuple[Event, ...]:
         """The events that it carries; recording, access rules and loss act on these."""
@@ -55,7 +59,7 @@ class Message(msgspec.Struct, frozen=True, tag=True, gc=False, array_like=True):
 
     def size(self) -> int:
         """Bytes on a simulated wire (Frey, section 15.1: 30 bytes and headers)."""
-        return HEADER_BYTES + PAYLOAD_BYTES
+        return self.BYTES
 
     def involves(self) -> bool:
         """Whether handling it counts as taking part in a reconfiguration (Frey, section 7.3.5)."""
