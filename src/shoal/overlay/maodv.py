@@ -4,12 +4,12 @@ Every node is a member of the tree. The rules:
 
 * The leader, which is the root, sends a group hello (GRPH) once a period. Members follow the label
   of their parent and pass the group hello on; nodes of other trees pass it on too.
-* The lower end of a lost link repairs it. It broadcasts a request (RREQ) with its label. Whoever
-  hears that and is ahead of it replies (RREP); others ignore it. After ``reply_wait`` the node
-  chooses the reply with the latest group hello, the nearest of those, and activates it (MACT). The
-  new parent confirms that, and there is a link.
-* Without a reply after ``retries`` more requests, the network is partitioned, and the node leads a
-  tree of its own.
+* The lower end of a lost link repairs it. It broadcasts a request (RREQ) with its label. A node
+  that hears it and is ahead of that label replies (RREP); others ignore it. After ``reply_wait``
+  the requester chooses the reply with the latest group hello, of several the nearest, and activates
+  it (MACT). The new parent confirms that, and there is a link.
+* If no reply comes, also to ``retries`` more requests, the node takes the network to be
+  partitioned, and leads a tree of its own.
 * Trees merge: a member that hears a neighbour in a tree that prevails tells its leader (MERGE), and
   the leader hands its role over to that member, which then looks for a parent as above.
 
@@ -17,7 +17,8 @@ A *handover* passes the role of the root from a node to its child, and the link 
 round. The root keeps the child until the child has answered (TAKEN).
 
 ``docs/witree.md`` proves that there are no cycles. :mod:`~shoal.overlay.maodv_member` is a node's
-place in the tree, :mod:`~shoal.overlay.maodv_search` its search for a parent.
+place in the tree, :mod:`~shoal.overlay.maodv_search` its search for a parent. Here: handovers, and
+how trees merge.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ from shoal.stack.message import Message
 from shoal.stack.registry import register
 
 DEEPEST: Final = 1024
-"""Nodes on a path that a reply or a merge may take."""
+"""Nodes at most on the path of a reply or a merge."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MAODV(Searcher):
-    """The downstream end of a lost link asks its neighbours for a new one."""
+    """A tree in which the lower end of a lost link asks its neighbours for a new parent."""
 
     def __init__(self, host: Host, parameters: MaodvParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
@@ -79,7 +80,7 @@ class MAODV(Searcher):
     # Handover
 
     def hand_over(self, path: tuple[NodeId, ...], far: NodeId, offer: int, step: float) -> None:
-        """Let a child, the first of the path, be the root in this node's place."""
+        """Hand the role of the root over to a child, the first of the path."""
         search = self.search
         assert search is not None
         child = path[0]
@@ -120,7 +121,7 @@ class MAODV(Searcher):
             self.seek("handed", LOCAL, -1)
 
     def child_elsewhere(self, node: NodeId) -> None:
-        """A child that takes over has no parent any more, as it should."""
+        """A child that has taken over says that it has no parent: it is not lost."""
         search = self.search
         if search is None or search.handover is None or node != search.target:
             super().child_elsewhere(node)
@@ -202,7 +203,7 @@ class MAODV(Searcher):
     # For those who watch
 
     def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """That there is one tree, and that both ends of each link agree."""
+        """Promised: there is one tree, and both ends of each link agree on who is the parent."""
         if self.parent == LOCAL:
             others = [n for n, layer in running.items() if cast("Member", layer).leading]
             return None if others == [self.node] else f"it is a root; leaders are {others}"

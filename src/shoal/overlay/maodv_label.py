@@ -1,9 +1,9 @@
 """Labels: the order that keeps MAODV and WiTree free of cycles.
 
 A node's label says which group hello it has heard, and how far it is from the leader that sent it.
-``leads(a, b)``: a node with label a may be the child of one with label b. Along every link from
-child to parent labels lead upwards, and the label of a node that is somebody's parent only ever
-moves up (``docs/witree.md`` has the proof).
+Label b is *ahead* of label a if ``leads(a, b)``: then a node with label a may be the child of one
+with label b. Every parent's label is ahead of its children's, and the label of a node with children
+only ever moves ahead (``docs/witree.md`` has the proof).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 Label: TypeAlias = tuple[int, int, int, int, float]
-"""Generation, leader and its count of trees, the leader's sequence number; distance from it."""
+"""Generation; leader; number of the leader's tree; its sequence number; distance from the
+leader."""
 
 BLANK: Final[Label] = (0, 0, 0, 0, 0.0)
 """Label of a node without a tree."""
 
 GAP: Final = 1e-9
-"""Least difference of distances that counts."""
+"""Distances that differ by no more than this are equal."""
 
 LONGEST: Final = 2**40
 """Largest generation; only a node that lies reaches it."""
@@ -39,7 +40,7 @@ def older(first: Label, second: Label) -> bool:
 
 
 def leads(first: Label, second: Label) -> bool:
-    """Whether a node with the second label may be the parent of one with the first."""
+    """Whether a node with the first label may be the child of one with the second."""
     if same_group(first, second):
         return first[4] - second[4] > GAP
     return older(first, second)

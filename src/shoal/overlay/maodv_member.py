@@ -1,15 +1,17 @@
 """A node's place in a tree on the air: its label, parent and children, hellos and group hellos.
 
-This half of MAODV shows the node to others, notices lost neighbours, and takes children in; the
-other half, :mod:`~shoal.overlay.maodv`, looks for a parent. Messages are lost, late and repeated:
+It announces the node to others, notices lost neighbours, and accepts children;
+:mod:`~shoal.overlay.maodv_search` looks for a parent. Messages are lost, late and repeated:
 
-* An *attachment* is a child's to a parent, numbered by the child. Both ends refer to it by that
-  number, and a parent that does not list the child in its hello has given it up.
-* An *offer* is a parent's to a child to be, numbered by the parent and good for one activation. It
-  is withdrawn when the node turns to that child itself, so no late activation is accepted.
-* A child that was dropped may still follow this node, until its hello says otherwise. So long the
-  node does not forget its label.
-* Labels heard from the parent count only in the order in which it sent them (``beat``).
+* An *attachment* makes a node the child of another. The child numbers it, and both ends name it by
+  that number. A parent whose hello does not list a child has given that child up.
+* An *offer* lets a node become the child of another. The parent to be numbers it, and it is good
+  for one activation. A parent to be that asks the other node for a parent itself withdraws the
+  offer, so that no late activation is accepted.
+* A child that was dropped may still follow this node until its hello says otherwise. Until then the
+  node keeps its label.
+* Messages with the parent's label are numbered (``beat``); one that a later beat overtook is
+  ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Child:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Member(Overlay):
-    """Label, parent and children; hellos; what a parent to be answers."""
+    """Label, parent and children; hellos; offers to children to be."""
 
     def __init__(self, host: Host, parameters: MaodvParameters, routing: Routing) -> None:
         super().__init__(host, routing)
@@ -53,7 +55,7 @@ class Member(Overlay):
         self.leading = False
         self.parent: NodeId = LOCAL
         self.number = 0
-        """Number of the attachment to the parent."""
+        """Number of this node's attachment to its parent."""
         self.parent_heard = 0.0
         self.parent_beat = 0
         """Beat of the parent's latest message with its label; earlier ones are ignored."""
@@ -94,7 +96,7 @@ class Member(Overlay):
         raise NotImplementedError
 
     def given_up(self, node: NodeId, number: int) -> None:
-        """A node denies an attachment; perhaps one that was asked for."""
+        """A node denies an attachment, perhaps one that this node is asking for."""
         raise NotImplementedError
 
     # Hellos
@@ -112,7 +114,7 @@ class Member(Overlay):
         return self.count
 
     def pass_on(self, message: Message) -> None:
-        """Broadcast what others may be about to broadcast too: a little later."""
+        """Broadcast after a random moment, as other nodes pass the same message on now."""
         wait = self.chance.uniform(self.node, self.numbered())
         self.host.after(wait * self.parameters.jitter, lambda: self.host.broadcast(message))
 
@@ -162,7 +164,7 @@ class Member(Overlay):
         self.drop_child(node, "it is elsewhere")
 
     def hear_parent(self, beat: int, label: Label) -> None:
-        """Follow the parent's label, unless what it said later is known."""
+        """Follow the parent's label, unless a later one has been heard."""
         self.parent_heard = self.host.now()
         if beat <= self.parent_beat:
             return
@@ -186,7 +188,7 @@ class Member(Overlay):
         self.host.broadcast(Grph(self.numbered(), self.label, True))
 
     def lead(self) -> None:
-        """Be the leader of a tree of its own, ahead of the one that it was in."""
+        """Lead a tree of its own, with a label ahead of that of its former tree."""
         self.forget_label()
         if self.label[0] >= LONGEST:
             for node in list(self.children):
@@ -198,7 +200,7 @@ class Member(Overlay):
         self.host.broadcast(Grph(self.numbered(), self.label, True))
 
     def alone(self) -> bool:
-        """Whether no node has this one for its parent: no label has to stay behind its own."""
+        """Whether no node may still have this one for its parent, so that its label is free."""
         return not self.children and not self.dropped
 
     def forget_label(self) -> None:
@@ -208,7 +210,7 @@ class Member(Overlay):
             self.offers.clear()
 
     def on_grph(self, sender: NodeId, message: Message) -> None:
-        """GRPH: follow the parent's; pass on that of a prevailing tree, and perhaps join it."""
+        """GRPH: follow the parent's; pass on that of a tree that prevails, and perhaps join it."""
         grph = cast("Grph", message)
         label: Label = grph.label
         if sender == self.parent and grph.member:
@@ -226,13 +228,13 @@ class Member(Overlay):
     # Children
 
     def make_offer(self, sender: NodeId, requester: NodeId, request: int) -> None:
-        """RREP: this node can be the parent of whoever sent the request."""
+        """RREP: offer to be the parent of the node from which the request was heard."""
         offer = self.numbered()
         remember(self.offers, sender, offer, REMEMBERED)
         self.host.send(sender, Rrep(requester, request, self.node, offer, self.label, ()))
 
     def on_mact(self, sender: NodeId, message: Message) -> None:
-        """MACT: take the child in, if the offer stands and labels allow it."""
+        """MACT: accept the child, if the offer stands and labels allow it."""
         mact = cast("Mact", message)
         child = self.children.get(sender)
         if child is not None and child.number == mact.number:
@@ -272,7 +274,7 @@ class Member(Overlay):
             self.given_up(sender, leave.number)
 
     def unreachable(self, contact: Contact) -> None:
-        """A neighbour did not acknowledge a frame; it is lost if that goes on."""
+        """A neighbour did not acknowledge a frame; after ``failures`` in a row it is lost."""
         node = contact.node
         if node != self.parent and node not in self.children:
             return

@@ -61,11 +61,11 @@ _LAYOUTS: dict[type[Control], tuple[int, tuple[str, ...]]] = {}
 
 
 class Periodic(Control, frozen=True):
-    """A message that nodes broadcast all the time."""
+    """A message that nodes broadcast also when nothing happens."""
 
     @classmethod
     def routine(cls) -> bool:
-        """A simulation is at rest in spite of it."""
+        """It does not keep a simulation from being at rest."""
         return True
 
 
@@ -92,7 +92,7 @@ class Grph(Periodic, frozen=True, tag="maodv grph"):
 
 
 class Rreq(Control, frozen=True, tag="maodv rreq"):
-    """RREQ: who can be the requester's parent? ``number`` counts its requests."""
+    """RREQ: who can be the requester's parent? ``number`` tells its requests apart."""
 
     requester: Node
     number: Count
@@ -100,7 +100,11 @@ class Rreq(Control, frozen=True, tag="maodv rreq"):
 
 
 class Rrep(Control, frozen=True, tag="maodv rrep"):
-    """RREP: ``far`` can, and makes the offer to the node that it heard the request from."""
+    """RREP: ``far`` can be the requester's parent.
+
+    Its offer is to the node from which it heard the request: the first of the path, if there is
+    one, or the requester.
+    """
 
     requester: Node
     number: Count

@@ -1,6 +1,6 @@
 """Search for a parent on the air: requests, replies and activations (MAODV's three phases).
 
-:mod:`~shoal.overlay.maodv` says what the rules are; this is the requester's side of them.
+:mod:`~shoal.overlay.maodv` has the rules; this is mostly the requester's side.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Search:
         self.started = started
         self.lost = lost
         self.repair = repair
-        """Number of the repair, -1 if no link is replaced."""
+        """Number of the repair; -1 if no link is replaced."""
         self.request = 0
         """Number of the latest request."""
         self.requests = 0
@@ -39,7 +39,7 @@ class Search:
         self.number = 0
         """Number of the attachment to the target."""
         self.handover: Handover | None = None
-        """Message sent to the target, if that is a child which is to take over; else None."""
+        """Message sent to the target if that is a child that is to be the root; else None."""
         self.tries = 0
         self.timer: Timer | None = None
 
@@ -56,7 +56,7 @@ class Searcher(Member):
         self.sighted = False
         """True if this node leads, and heard of a tree that prevails over its own."""
         self.merges_from = 0.0
-        """Time from which on a leader that found no way into another tree tries again."""
+        """Time before which a leader that found no way into another tree does not try again."""
         self._repairs = 0
 
     def hand_over(self, path: tuple[NodeId, ...], far: NodeId, offer: int, step: float) -> None:
@@ -130,7 +130,7 @@ class Searcher(Member):
         search.timer = self.host.after(self.parameters.reply_wait, self.choose)
 
     def offered_label(self) -> Label:
-        """The label with which the node would attach: alone it would forget its own."""
+        """The label with which the node would attach; without children it forgets its own."""
         return BLANK if self.alone() else self.label
 
     # Who can be the parent?
@@ -211,7 +211,7 @@ class Searcher(Member):
         self.host.send(far, Mact(search.number, offer, self.label, search.repair))
 
     def on_mact(self, sender: NodeId, message: Message) -> None:
-        """MACT: refuse it from the parent, and from a node that was asked to be the parent."""
+        """MACT: refuse the parent, and a node that this one asks to be its parent."""
         if sender in (self.pointed()[0], self.node):
             self.host.send(sender, Leave(cast("Mact", message).number))
         else:
@@ -253,7 +253,7 @@ class Searcher(Member):
             search.timer = None
 
     def given_up(self, node: NodeId, number: int) -> None:
-        """The target of an activation or a handover will not have it."""
+        """The target refuses an activation: try the next reply. A handover goes on."""
         search = self.search
         if search is None or node != search.target or number != search.number:
             return

@@ -2,15 +2,15 @@
 
 As :mod:`~shoal.overlay.maodv`, with two improvements:
 
-* The node that lost its parent need not be an end of the new link. Each node that hears its request
-  (RREQ) from its own parent passes it on, so all nodes below do. A node ahead of the requester
-  replies (RREP) to the node that it heard; the reply climbs the tree to the requester. The
-  requester hands its role as root over, child by child, to the node at the new link; on the links
-  between them parent and child change places.
+* The node that lost its parent need not be an end of the new link. A node that hears the request
+  (RREQ) from its own parent passes it on, and so do all nodes below the requester. A node ahead of
+  the requester replies (RREP) to the node from which it heard the request; the reply climbs the
+  tree to the requester. The requester hands its role as root over, child by child, to the node at
+  the new link. On the links between them parent and child change places.
 * The activation (MACT) crosses the new link only, from the node beside it.
 
-So trees merge in the same way: a leader that hears of a tree that prevails sends a request, which
-its whole tree passes on.
+Trees merge in the same way: a leader that hears of a tree that prevails sends a request, which its
+whole tree passes on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from shoal.stack.registry import register
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WiTree(MAODV):
-    """Any node below a lost link may find the new one."""
+    """A tree in which any node below a lost link may find the new one."""
 
     def __init__(self, host: Host, parameters: MaodvParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
