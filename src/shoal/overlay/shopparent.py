@@ -22,15 +22,15 @@ What the paper leaves open:
   came back round): no cycle forms.
 * A node whose ancestor lost its route stays where it is, but no longer advertises. It looks for
   another parent when that lasts longer than the timeout.
-* When the root is gone an heir takes its place. Every node prefers the tree of the first heir, so
-  that the parts of a network that was cut become one tree again.
+* When the root is gone an heir takes its place. Every node prefers the tree whose root comes first
+  in the list of root and heirs, so that the parts of a network that was cut become one tree again.
 
 With ``discovery = "radio"`` neighbours are whoever hears a broadcast. With ``"sampling"`` nodes
 know others by peer sampling, and ask some of them for advertisements in each period.
 
-What a node tells of itself: :mod:`~shoal.overlay.shopparent_member`. How it joins a parent and
-loses it: :mod:`~shoal.overlay.shopparent_join`. How it leaves one for another without losing an
-event: :mod:`~shoal.overlay.handover`. What a parent costs, as a formula:
+What a node advertises: :mod:`~shoal.overlay.shopparent_member`. How it joins a parent and loses it:
+:mod:`~shoal.overlay.shopparent_join`. How it leaves one for another without losing an event:
+:mod:`~shoal.overlay.handover`. What a parent costs, as a formula:
 :mod:`~shoal.overlay.shopparent_costs`. Here: a node's life, and how it chooses a parent.
 """
 
@@ -76,8 +76,7 @@ class ShopParent(Joiner):
             self.errors = Errors(host.chance("errors"), parameters.error, shared)
         self.period = parameters.period
         self.hysteresis = parameters.hysteresis
-        roots = parameters.roots
-        self.roots = roots
+        self.roots = roots = parameters.roots
         self.anyone = parameters.heirs == "anyone"
         self.place = roots.index(host.node) if host.node in roots else NOBODY
         """Position of this node in the list of root and heirs; NOBODY if it may not be the root."""
@@ -88,7 +87,7 @@ class ShopParent(Joiner):
             phase = host.chance("heir").uniform(host.node)
             self.patience = parameters.timeout * (2 + 2 * phase)
         self.contacts: tuple[Contact, ...] = ()
-        """The nodes to begin with."""
+        """The nodes that it was told of when it started."""
         self._ticked = -1.0
         self._choosing = False
 
@@ -107,7 +106,7 @@ class ShopParent(Joiner):
     # Life
 
     def start(self) -> None:
-        """The root has a route from the start; all begin to look around, at different moments."""
+        """The root has a route at once; every node begins its periods at a moment of its own."""
         self.unrouted_since = self.host.now()
         if self.place == 0:
             self.rank = 0
@@ -122,7 +121,7 @@ class ShopParent(Joiner):
             self.probe()
 
     def tick(self) -> None:
-        """Expire silent nodes, look for a better parent, and advertise; called once a period."""
+        """Expire silent nodes, look for a better parent, advertise; called once a period."""
         now = self.host.now()
         if self.stopping:
             self.host.send_all(tuple(self.neighbours), Here())
@@ -189,7 +188,7 @@ class ShopParent(Joiner):
         self._choose_soon()
 
     def on_advertise(self, sender: NodeId, message: Message) -> None:
-        """Remember it; that of the parent tells the way to the root."""
+        """Remember the advertisement; the parent's has the route to the root."""
         advertise = cast("Advertise", message)
         now = self.host.now()
         if not self._is_rooted(sender, advertise):
@@ -201,13 +200,13 @@ class ShopParent(Joiner):
             self.heard[sender] = now
         if sender == self.parent:
             self._follow(advertise)
-        elif _parent_in(advertise) == self.host.node:
+        elif advertise.route and advertise.route[-1].node == self.host.node:
             self._news()
         elif self.rank < 0 and self.parent == LOCAL:
             self._choose_soon()
 
     def _is_rooted(self, sender: NodeId, advertise: Advertise) -> bool:
-        """Whether the route begins at the node whose rank it names; a liar's may not."""
+        """Whether the route begins at the root of that rank; a node that lies may send another."""
         top = advertise.route[0].node if advertise.route else sender
         if advertise.rank < len(self.roots):
             return top == self.roots[advertise.rank]
@@ -245,16 +244,14 @@ class ShopParent(Joiner):
         candidates = self._candidates()
         if not candidates:
             return
-        better_tree = self.adverts[candidates[0]].rank < self.rank
-        if self.parent == LOCAL or better_tree:
-            if better_tree:
-                self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
+        if self.adverts[candidates[0]].rank < self.rank:
+            self._ask(self._cheapest(candidates))
             return
         if self.metric == RANDOM or self.parent not in candidates:
             return
         values = self.metrics(candidates, self.metric)
         now = values[candidates.index(self.parent)]
-        at = self._least(values)
+        at = values.index(min(values))
         if values[at] < now * (1.0 - self.hysteresis) - LEAST:
             old, new = self.metrics([self.parent, candidates[at]], OVHD)
             self._ask(candidates[at], old - new)
@@ -274,9 +271,9 @@ class ShopParent(Joiner):
             self._news()
 
     def move_away(self) -> bool:
-        """Ask the best node whose way to the root does not lead over the parent, if there is one.
+        """Ask the cheapest node whose route does not lead over the parent; False if there is none.
 
-        The parent stops soon: so after a refusal the next is asked at once.
+        As the parent stops soon, the next one is asked at once after a refusal.
         """
         if self.joining != NOBODY or self.leaving != NOBODY:
             return True
@@ -287,15 +284,16 @@ class ShopParent(Joiner):
             and all(hop.node != self.parent for hop in self.adverts[node].route)
         ]
         if candidates:
-            self._ask(candidates[self._least(self.metrics(candidates, self.metric))])
+            self._ask(self._cheapest(candidates))
         return bool(candidates)
 
-    def _least(self, values: list[float]) -> int:
-        """Index of the first of the least values."""
-        return values.index(min(values))
+    def _cheapest(self, candidates: list[NodeId]) -> NodeId:
+        """The first of the candidates with the least metric."""
+        values = self.metrics(candidates, self.metric)
+        return candidates[values.index(min(values))]
 
     def _candidates(self) -> list[NodeId]:
-        """Nodes in the tree of the first root, and not below this one."""
+        """Nodes that may be asked: those of the prevailing tree, not below this one, with room."""
         found: list[NodeId] = []
         first = NOBODY
         now = self.host.now()
@@ -359,7 +357,7 @@ class ShopParent(Joiner):
     # For those who watch
 
     def broken_promise(self, running: Mapping[NodeId, Layer]) -> str | None:
-        """All must be in one tree, and both ends of a link must know it."""
+        """Promised: all nodes are in one tree, and both ends of a link know of it."""
         if self.rank < 0:
             return "has no route to a root"
         for node, other in running.items():
@@ -376,7 +374,7 @@ class ShopParent(Joiner):
         return None
 
     def describe(self) -> dict[str, object]:
-        """Shares and what was saved need a sample."""
+        """Shares and savings are there with ``overlap = "sample"`` only."""
         described: dict[str, object] = {
             "parent": shown_parent(self.parent, self.rank >= 0),
             "hops": len(self.route) if self.rank >= 0 else None,
@@ -389,11 +387,6 @@ class ShopParent(Joiner):
             described["only for others"] = round(foreign, 3)
             described["work saved"] = round(self.saved)
         return described
-
-
-def _parent_in(advertise: Advertise) -> NodeId:
-    """The parent of whoever sent this; NOBODY for the root."""
-    return advertise.route[-1].node if advertise.route else NOBODY
 
 
 register(

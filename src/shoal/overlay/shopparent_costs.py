@@ -4,8 +4,9 @@ Huang and Garcia-Molina, sections 2.1 and 3.1. An *interest* is a set of atoms o
 the bits of a whole number; a :class:`Space` knows how many events are expected in each atom. For
 node i, s_i is what it wants itself (inherent) and s'_i what its children want (proxied):
 
-* The overhead of a node is O_i = (r + f) Φ(¬s_i ∧ s'_i) + f Φ(s_i ∧ s'_i): one broadcast serves
-  all children, and what the node does not want itself it receives for their sake.
+* The overhead of a node is O_i = (r + f) Φ(¬s_i ∧ s'_i) + f Φ(s_i ∧ s'_i). It forwards once what
+  its children want, as one broadcast serves all of them; and what it does not want itself it also
+  receives for their sake.
 * The overhead that a parent k takes on with child i is O_k(with i) - O_k(without i).
 
 ``merge`` says how interests add up. ``union`` is the paper's definition, a disjunction. With
@@ -25,7 +26,7 @@ from mypy_extensions import mypyc_attr
 from shoal.stack.chance import Chance
 
 Intervals: TypeAlias = tuple[tuple[float, float], ...]
-"""Parts of the number axis, from low to high, apart from one another."""
+"""Disjoint intervals of the number axis, in ascending order."""
 
 NHOP: Final = "NHOP"
 OVHD: Final = "OVHD"
@@ -48,7 +49,7 @@ class Work:
 
 @dataclass
 class Density:
-    """Events expected per unit of the number axis: ``rate`` everywhere, or a bell of ``total``."""
+    """Density of events on the number axis: ``rate`` everywhere, or ``total`` in a bell curve."""
 
     rate: float = 1.0
     total: float = 0.0
@@ -103,7 +104,7 @@ class Axis(Space):
         self._below = [density.below(at) for at in self.bounds]
 
     def interest(self, intervals: Intervals) -> int:
-        """The atoms of these intervals, whose ends must be among the bounds."""
+        """The atoms in some intervals, whose ends must be among the bounds."""
         found = 0
         for low, high in intervals:
             start = bisect_left(self.bounds, low)
@@ -111,7 +112,7 @@ class Axis(Space):
         return covering(found) if self.hull else found
 
     def weigh(self, interest: int) -> float:
-        """Run by run of neighbouring atoms."""
+        """Sum over the runs of neighbouring atoms."""
         events = 0.0
         while interest:
             lowest = interest & -interest
@@ -166,7 +167,7 @@ def cost(space: Space, work: Work, own: int, proxied: int) -> float:
 
 
 def actions(own: bool, proxied: bool) -> tuple[bool, bool, bool]:
-    """Table 1: whether an event is received, processed, forwarded, given who wants it."""
+    """Table 1: whether a node receives, processes and forwards an event; by who wants it."""
     return own or proxied, own, proxied
 
 

@@ -1,8 +1,8 @@
-"""Interests as filters, as nodes tell them to one another, and as sets of atoms to be weighed.
+"""Interests in three forms: as filters, as messages carry them, and as sets of atoms.
 
-Two ways to compare filters. On an *axis* a filter is intervals of one attribute, and events are
-expected evenly. By *sample* a filter is the set of recent events that it matches: any filters can
-be compared, and events count as they come.
+There are two ways to compare filters. On an *axis* a filter is intervals of one attribute, and
+events are expected evenly. By *sample* a filter is the set of recent events that it matches; so any
+filters can be compared, and frequent content counts more.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from shoal.content import Content, Filter
 
 REMEMBERED: Final = 65_536
-"""Filters whose intervals are kept at hand."""
+"""Most filters whose intervals are cached."""
 TOLD: Final = 256
-"""Filters that one interest has on the wire at most; further ones are left out."""
+"""Most filters of an interest in a message; further ones are left out."""
 EVENTS: Final = 512
 """Recent events in a sample."""
 MATCHED: Final = 4096
-"""Filters of which it is remembered which events of the sample they match."""
+"""Most filters whose matches in the sample are cached."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Interests:
-    """Filters as interests that a node can compare."""
+    """Turns filters into interests that can be compared."""
 
     def wanted(self, filters: Sequence[Filter]) -> Wanted:
-        """Filters as they are told to others."""
+        """Filters as a message carries them."""
         raise NotImplementedError
 
     def merged(self, several: Iterable[Wanted]) -> Wanted:
-        """The interest of several together."""
+        """Several interests merged into one."""
         raise NotImplementedError
 
     def space(self, all_wanted: Sequence[Wanted]) -> Space:
@@ -100,7 +100,7 @@ class OnAxis(Interests):
 
 
 def filter_intervals(filter: Filter, attribute: str) -> Intervals:
-    """The intervals of an attribute that a filter admits; all of the axis if it does not say."""
+    """The intervals of an attribute that a filter admits; the whole axis if it sets no bounds."""
     if isinstance(filter, Pattern):
         return ((float(filter.number), float(filter.number + 1)),)
     if not isinstance(filter, AttributeFilter):
@@ -116,14 +116,14 @@ def filter_intervals(filter: Filter, attribute: str) -> Intervals:
 
 
 class BySample(Interests):
-    """Filters as the recent events that they match. Only events that this node saw count."""
+    """Filters as the sets of recent events that they match, of those that this node saw."""
 
     def __init__(self) -> None:
         self._events: list[Content] = []
         self._seen = 0
         """Events so far; the latest :data:`EVENTS` are kept, each in its place."""
         self._matches: dict[Filter, tuple[int, int]] = {}
-        """Positions of the events that a filter matches, as bits; events that it was tested on."""
+        """Per filter: places of the events that it matches, as bits; events so far at that time."""
 
     def observe(self, content: Content) -> None:
         place = self._seen % EVENTS
@@ -153,7 +153,7 @@ class BySample(Interests):
         return found
 
     def _matching(self, filter: Filter) -> int:
-        """The events that a filter matches; only those that came since it was last asked."""
+        """The events that a filter matches; tests it only on those that came since last time."""
         matches, asked = self._matches.get(filter, (0, 0))
         for number in range(max(asked, self._seen - EVENTS), self._seen):
             place = number % EVENTS

@@ -1,12 +1,12 @@
 """How a node of ShopParent joins a parent, leaves it for a better one, and loses it.
 
 A request to join (JOIN) climbs from the parent to be to the root, and the answer comes back the
-same way. It is refused by a parent to be that has no room; and on the way by a node that has no
-route, is asking for another parent itself, or sent the request itself (it came back round). So no
-cycle forms, however many nodes move at once. A node that is welcome makes its end of the new link;
-how the old one ends: :mod:`~shoal.overlay.handover`.
+same way. The parent to be refuses it for want of room; a node on the way refuses it if it has no
+route, is asking for another parent, or sent the request itself (it came back round). So no cycle
+forms, however many nodes move at once. The new parent makes its end of the link and answers
+WELCOME; then the child makes its own. How the old link ends: :mod:`~shoal.overlay.handover`.
 
-A node whose route is lost tells its children (STRAY), which have lost theirs as well.
+A node that loses its route tells its children (STRAY), which thereby lose theirs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
 SHUNNED: Final = 32
-"""Timeouts at most for which a node that did not answer a request to join is not asked again."""
+"""Longest time, in timeouts, for which a node that does not answer requests is not asked again."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -41,7 +41,7 @@ class Joiner(Member):
     def __init__(self, host: Host, parameters: ShopParentParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
         self.joining: NodeId = NOBODY
-        """Node that is asked to be the parent; else NOBODY."""
+        """Node that is being asked to be the parent; else NOBODY."""
         self.request = 0
         """Number of the latest request to join."""
         self.unrouted_since = 0.0
@@ -51,12 +51,12 @@ class Joiner(Member):
         self.avoided: NodeId = NOBODY
         """Parent that has announced its stop; else NOBODY."""
         self.shunned: dict[NodeId, float] = {}
-        """Nodes that did not answer a request to join, and until when no other is sent to them."""
+        """Time before which no request is sent, per node that did not answer one."""
         self._spans: dict[NodeId, float] = {}
-        """Seconds for which each was shunned last."""
+        """Seconds for which a node was shunned last, per node."""
         self._deadline: Timer | None = None
         self._saving = 0.0
-        """Units of work per event that the node asked would save."""
+        """Units of work per event that a move to the node asked would save."""
         self._welcome_at = 0.0
         """When the parent made this node its child."""
 
@@ -88,7 +88,7 @@ class Joiner(Member):
         self.host.send(node, Join((self.host.node,), self.request, self.parent != LOCAL))
 
     def on_join(self, sender: NodeId, message: Message) -> None:
-        """A request climbs to the root, and is refused where it might close a cycle."""
+        """JOIN: pass it on to the root, or refuse it (see above)."""
         join = cast("Join", message)
         if sender not in self.heard or join.path[-1] != sender:
             return
@@ -104,7 +104,7 @@ class Joiner(Member):
             self.host.send(self.parent, Join(path, join.request, join.moves))
 
     def on_answer(self, sender: NodeId, message: Message) -> None:
-        """The answer goes back down, to the parent to be or to the node that asked."""
+        """The answer goes back down the path, and a refusal on to the node that asked."""
         answer = cast("Answer", message)
         if answer.path[-1] != self.host.node or sender not in self.heard:
             return
@@ -119,7 +119,7 @@ class Joiner(Member):
                 self.move_away()
 
     def _answer(self, path: tuple[int, ...], request: int, moves: bool, granted: bool) -> None:
-        """One step back down; the parent to be makes its end of the link."""
+        """Send an answer one step down; a parent to be, if granted, makes its end of the link."""
         node = path[-1]
         if len(path) == 1 and node not in self.neighbours and not self._has_room():
             granted = False
@@ -167,17 +167,14 @@ class Joiner(Member):
         self._follow(welcome.advertise)
 
     def _asked(self) -> None:
-        """A request is over."""
+        """A request is over, whatever its outcome."""
         self.joining = NOBODY
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def _shun(self) -> None:
-        """Nobody answered: a node that only advertises must not be asked for ever.
-
-        It is asked again after a timeout, and after twice as long each time that it is silent.
-        """
+        """The node asked did not answer: do not ask it for a while, twice as long each time."""
         node = self.joining
         span = min(2 * self._spans.get(node, 0.5 * self.timeout), SHUNNED * self.timeout)
         self._spans[node] = span
@@ -187,7 +184,7 @@ class Joiner(Member):
         self._give_up()
 
     def _give_up(self) -> None:
-        """A request was refused, or nobody answered: stay with the parent there is."""
+        """A request was refused or not answered: keep the present parent, if any."""
         node = self.joining
         self._asked()
         self.forget_early(node)
@@ -198,7 +195,7 @@ class Joiner(Member):
     # The parent's route
 
     def _follow(self, advertise: Advertise) -> None:
-        """Take over the parent's route; if it is another one, all below must know at once."""
+        """Adopt the parent's route; if it has changed, all below must know at once."""
         cycle = any(hop.node == self.host.node for hop in advertise.route)  # a liar has closed it
         if cycle or self.host.node not in [child.node for child in advertise.children]:
             # An answer to a probe comes by another way, and may be older than the parent's WELCOME.
@@ -221,7 +218,7 @@ class Joiner(Member):
             self._news()
 
     def _unroute(self) -> None:
-        """There is no way to the root any more, also for all below."""
+        """The route to the root is lost, also for all below."""
         if self.rank < 0:
             return
         self.rank = NOBODY
@@ -249,7 +246,7 @@ class Joiner(Member):
             self._disconnected(peer)
 
     def unreachable(self, contact: Contact) -> None:
-        """A node that was to be the parent is gone."""
+        """A node that was sent something is gone, perhaps the one asked to be the parent."""
         self.view.refused(contact.node, False)
         self._forget(contact.node)
         if contact.node == self.joining:
@@ -285,7 +282,7 @@ class Joiner(Member):
             self._stop_at_last()
 
     def on_here(self, sender: NodeId, message: Message) -> None:
-        """A child is alive."""
+        """A child, or a parent that stops, is alive."""
         if sender in self.heard:
             self.heard[sender] = self.host.now()
 

@@ -1,8 +1,8 @@
-"""A node's place in a ShopParent tree, and how others come to know it.
+"""A node's place in a ShopParent tree, and the advertisements that tell others of it.
 
 An advertisement (PARENT-ADVERTISE) says what a node costs as a parent: its route, what it wants
-itself, and what each of its children wants. By radio everybody in range hears it. By peer sampling
-a node's children get it, and whoever asks; samples of known nodes travel with it.
+itself, and what each of its children wants. By radio everybody in range hears it. With peer
+sampling the node's children get it, and those that ask; samples of known nodes travel with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shoal.content import Event
 
 LOST: Final = 32
-"""Lost nodes that are remembered; the oldest is forgotten for a newer one."""
+"""Most lost nodes that are remembered; the oldest is forgotten first."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,7 +44,7 @@ class Member(Handover):
         self.collect = parameters.collect
         self.probes = parameters.probes
         self.most = parameters.children
-        """Children that this node takes at most; 0: any number."""
+        """Most children of this node; 0: any number."""
         self.interests: Interests = (
             OnAxis(parameters.attribute, parameters.merge == "hull")
             if parameters.overlap == "axis"
@@ -63,11 +63,11 @@ class Member(Handover):
         """Time of the latest PARENT-ADVERTISE of each neighbour."""
         self.view = View(host, parameters.forget)
         self.lost: dict[tuple[NodeId, str], Contact] = {}
-        """Nodes not heard of for long, or never, to be tried again (with sampling)."""
+        """Nodes not heard of for long, or never, to be asked again (with sampling)."""
         self.saving = 0.0
-        """Units of work per event saved against the first parent, by estimate."""
+        """Estimated units of work per event that this parent saves against the first one."""
         self.saved = 0.0
-        """Units of work that moves to better parents have saved so far, by estimate."""
+        """Estimated units of work saved so far: ``saving``, summed over events."""
         self._chance = host.chance("parent")
         self._draws = 0
         self._telling = False
@@ -81,7 +81,7 @@ class Member(Handover):
         self._news()
 
     def stop(self) -> None:
-        """Hand over the children; those of the root have nowhere to go before it is gone."""
+        """Hand over the children; a root cannot: they have no other tree while it is there."""
         self.stopping = True
         if self.parent == LOCAL:
             self.close_all()
@@ -109,7 +109,7 @@ class Member(Handover):
         return Advertise(self.rank, self.route, own, children, self._has_room(), known)
 
     def advertise(self) -> None:
-        """PARENT-ADVERTISE to all neighbours; by sampling, to all children."""
+        """PARENT-ADVERTISE to all neighbours; with sampling, to all children."""
         message = self.advertisement()
         self._told = message
         if self.radio:
@@ -118,7 +118,7 @@ class Member(Handover):
             self.host.send_all(tuple(self.child_nodes()), message)
 
     def _news(self) -> None:
-        """Something that this node advertises may have changed: say so soon, not in a period."""
+        """What this node advertises may have changed: advertise soon, not in a period."""
         if not self._telling:
             self._telling = True
             self.host.after(self.collect, self._advertise_news)
@@ -157,7 +157,7 @@ class Member(Handover):
         self.saved += self.saving
 
     def for_others(self) -> tuple[float, float]:
-        """Shares of the sample: events that children want, and of these those not wanted here."""
+        """Shares of the sampled events: wanted by children; wanted by children only."""
         routing, interests = self.routing, self.interests
         own = interests.wanted(routing.filters())
         wanted = [interests.wanted(routing.filters_from(child)) for child in self.child_nodes()]
@@ -170,7 +170,7 @@ class Member(Handover):
     # Peer sampling
 
     def _sample(self) -> None:
-        """Ask some nodes known by peer sampling what they would cost."""
+        """Ask some nodes known by peer sampling for their advertisements."""
         view = self.view
         view.alive(self.neighbours)
         before = {node: entry.contact for node, entry in view.entries.items()}
@@ -192,12 +192,12 @@ class Member(Handover):
         """Remember the nodes that another one knows (with sampling)."""
         if known:
             address = known[0][0].address
-            for node in (sender, NOBODY):  # of a contact only the address may be known
+            for node in (sender, NOBODY):  # of a lost contact perhaps only the address was known
                 self.lost.pop((node, address), None)
             self.view.hear(known, self.neighbours)
 
     def _lose(self, contact: Contact) -> None:
-        """Remember a node that is not heard of: the network may be cut."""
+        """Remember a node that is not heard of any more: the network may be cut."""
         self.lost[contact.node, contact.address] = contact
         if len(self.lost) > LOST:
             del self.lost[next(iter(self.lost))]
