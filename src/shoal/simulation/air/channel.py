@@ -1,8 +1,8 @@
-"""The radio channel: who hears what becomes of a transmission. Compiled.
+"""The radio channel: which nodes sense a transmission, and which receive its frame. Compiled.
 
-A transmission is sensed by all nodes in range until its end, but not in its first microseconds
+Nodes in range sense a transmission until its end, but not in its first microseconds
 (``DETECTION``): a node whose wait for the channel ends then transmits too. A receiver locks to the
-first frame that it hears; a frame that overlaps is interference to the first, and lost itself.
+first frame that it hears. A frame that overlaps is interference to that one, and lost itself.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -32,7 +32,7 @@ from shoal.simulation.air.timers import set_timer
 
 @inlined
 def judge(air, node, interference, now):
-    """Add what interference has done to the frame that a receiver is locked to."""
+    """Add up the bit errors since the last call in the frame that a receiver is locked to."""
     nodes, levels = air.nodes, air.levels
     noise = air.real[s.NOISE] + interference
     if noise > 0.0 and nodes[node, s.SPOILT] == 0:
@@ -262,7 +262,7 @@ def acknowledge(air, row, node, now):
 
 @inlined
 def go_on(air, until):
-    """Let everything happen up to and including a time; stop early where a node must act."""
+    """As :func:`advance`, on the unpacked arrays."""
     nodes, heap, numbers, whole, pending = air.nodes, air.heap, air.numbers, air.whole, air.pending
     count = whole[s.NODES]
     row, row_end = 0, 0
@@ -330,7 +330,7 @@ def go_on(air, until):
 
 @kernel
 def advance(memory, until):
-    """Go on up to and including a time, or to where a node must act; why it stopped."""
+    """Go on up to and including a time, or until a node must act; returns why it stopped."""
     air = unpack(memory)
     outcome = go_on(air, until)
     at = air.heap[2, air.heap[0, 0]]

@@ -1,8 +1,8 @@
 """Flooding on arrays: what :mod:`shoal.routing.air_flooding` does, message for message. Compiled.
 
-``events`` has the publisher and the number of each event; ``seen`` the nodes that have it, as a
-bitset; ``pending`` is a heap of what nodes are about to pass on: time,
-number of posting, node, event.
+``events`` has the publisher and the number of each event, ``seen`` the nodes that have it, as a
+bitset. ``pending`` is a heap of what nodes are about to pass on: time, number of posting, node,
+event.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -31,7 +31,7 @@ def is_first(seen, event, node):
 
 @inlined
 def pass_on_later(air, node, event, now):
-    """A node will transmit an event after a random time."""
+    """Let a node transmit an event after a random time."""
     pending, numbers = air.pending, air.numbers
     word = mix(mix(air.keys[s.JITTER_KEY] ^ air.events[event, 0]) ^ air.events[event, 1])
     word = mix(mix(word ^ np.uint64(node)))
@@ -58,7 +58,7 @@ def pass_on_later(air, node, event, now):
 
 @inlined
 def drop_first_pending(pending, numbers):
-    """The earliest is done."""
+    """Take the earliest off the heap."""
     last = numbers[s.PENDING] - 1
     numbers[s.PENDING] = last
     at, order = pending[last, 0], pending[last, 1]

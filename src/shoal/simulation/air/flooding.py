@@ -1,4 +1,4 @@
-"""Floods that the channel passes on by itself, told to the recorder as nodes would have."""
+"""Floods that the channel passes on by itself, recorded as those of nodes' objects would be."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Flooding:
         self.written = np.concatenate([self.written, more])
 
     def write(self, node: NodeId = LOCAL, table: Any = None) -> None:
-        """Tell the recorder who got what since it was last told.
+        """Record the deliveries since the last call.
 
-        ``node`` is about to want something else, and the oracle knows that already; its ``table``
-        is as it was.
+        The wishes of ``node`` are about to change; the oracle knows the new ones, and ``table``
+        still has the old ones.
         """
         count = len(self.events)
         seen = self.medium.air.seen[:count]
@@ -81,7 +81,7 @@ class Flooding:
         self.written[:count] = seen
 
     def close(self) -> None:
-        """The run is over: count the channel's floods as the traffic of nodes."""
+        """At the end of a run, count the channel's floods as the traffic of nodes."""
         counts, sample = self.medium.air.counts, self.sample
         self.medium.kernel.handled = int(counts[:, s.RECEPTIONS].sum())
         kind, weight, size = type(sample).kind(), sample.weight(), sample.size()
@@ -93,7 +93,7 @@ class Flooding:
 
 
 class Tap(Routing):
-    """Stands before a node's routing: deliveries up to now follow from what it wanted up to now."""
+    """Stands before a node's routing, so that deliveries are recorded before its wishes change."""
 
     def __init__(self, host: Host, routing: AirFlooding, flooding: Flooding) -> None:
         super().__init__(host)

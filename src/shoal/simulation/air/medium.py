@@ -1,4 +1,4 @@
-"""The medium: the channel's arrays, and the frames that nodes put into it and get out of it."""
+"""The medium: takes nodes' frames to the channel, and hands received ones to nodes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 FAR: Final = 1 << 61
 """Time later than everything that happens."""
-
-
 RETRY: Final = 500_000_000
 """Nanoseconds until a layer is told that a message could not even be queued."""
 
@@ -116,7 +114,7 @@ class Medium(Between):
         )
 
     def _more_room(self, now: int) -> None:
-        """Room for whatever lacks it."""
+        """Enlarge the arrays that are full."""
         air = self.air
         if air.numbers[s.FREE] == s.NOBODY:
             self._more_frames()
@@ -133,7 +131,7 @@ class Medium(Between):
         self.grow(log=np.concatenate([log, more]))
 
     def _more_bins(self, now: int) -> None:
-        """Room to count what happens up to a time and for as long again."""
+        """Room for the counts of a time, and for as long again."""
         counts = self.air.counts
         bins = now // self.recorder.bin_ns + 1
         if bins > len(counts):
@@ -150,7 +148,7 @@ class Medium(Between):
         self.air.numbers[s.LOGGED] = 0
         return rows
 
-    # What nodes put in
+    # From nodes
 
     def turn(self, node: NodeId, on: bool) -> None:
         """A node's radio is switched on or off."""
@@ -260,7 +258,7 @@ class Medium(Between):
             fans[to] = fan
         return fan
 
-    # What comes out
+    # To nodes
 
     def run(self, until: int) -> None:
         while self._step(until):
@@ -330,7 +328,7 @@ class Medium(Between):
             self._undelivered(sender, target, letter[0])
 
     def _settle(self) -> None:
-        """Frames that wait keep the network from being at rest."""
+        """Tell the kernel how many frames wait, as these keep the network from being at rest."""
         unsent = self._numbers[s.UNSENT] + self._numbers[s.PENDING]
         self.kernel.waiting += unsent - self._unsent
         self._unsent = unsent
@@ -340,7 +338,7 @@ class Medium(Between):
         return self.air.counts[:, : len(s.COUNTS)]
 
     def _write(self) -> None:
-        """Messages that were not sent, or in vain, are lost; tell the recorder of floods."""
+        """Count messages that were dropped or given up as lost; record the floods."""
         lost = int(self.air.counts[:, [s.GIVEN_UP, s.QUEUE_DROPS, s.EXPIRED]].sum())
         self.kernel.lost += lost - self._lost
         self._lost = lost

@@ -1,8 +1,7 @@
-"""Where nodes are, and who senses whom. Compiled.
+"""Positions of nodes, and which nodes sense each other. Compiled.
 
-A node's track is rows of ``legs``: start, end, x, y, and the speed in x and y; nodes that are
-absent for a while have no leg then. Neighbours are found in a grid of cells as wide as radios
-reach.
+A node's track is rows of ``legs``: start, end, x, y, and the speed in x and y. A node is absent
+where its track has no leg. Neighbours are found in a grid of cells as wide as radios reach.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -38,7 +37,7 @@ def locate(nodes, places, legs, now):
 
 @kernel
 def look(air, now):
-    """Work out who senses whom; the largest number of neighbours, which may be too many."""
+    """List the nodes that sense each node; returns the most of a node, which may not fit."""
     nodes, near, gain, places, whole = air.nodes, air.near, air.gain, air.places, air.whole
     real, grid = air.real, air.grid
     if whole[s.PROPAGATION] == s.GIVEN:

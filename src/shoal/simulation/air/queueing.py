@@ -1,8 +1,8 @@
 """A node's queue and its access to the channel: 802.11's distributed coordination function.
 
-A node with a frame to send waits until the channel has been idle for DIFS and a random number of
-slots, which it counts while the channel is idle only. After a frame that it could not read it waits
-for EIFS from the end of that frame, as the frame may be about to be acknowledged.
+A node with a frame to send waits until the channel has been idle for DIFS, and then for a random
+number of slots, which it counts only while the channel is idle. After a frame that it could not
+read it waits for EIFS in place of DIFS, as another node may be about to acknowledge that frame.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -28,7 +28,7 @@ def draw_slots(air, node):
 
 @inlined
 def wake_at(air, node, at):
-    """The node may transmit at a time; its timer need not be told of a later one."""
+    """Let a node transmit at a time; its timer is set only if that is earlier."""
     air.nodes[node, s.ACCESS_AT] = at
     if at < air.heap[2, node]:
         set_timer(air.heap, node, at)
@@ -85,7 +85,7 @@ def finish(air, node):
 
 @inlined
 def resume(air, node, now):
-    """A back-off was drawn while the channel may be idle already."""
+    """Count a new back-off from now on, if the channel is idle."""
     nodes = air.nodes
     nodes[node, s.ACCESS_AT] = s.NEVER
     if nodes[node, s.IDLE_FROM] != s.NEVER:

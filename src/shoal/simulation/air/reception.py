@@ -1,4 +1,4 @@
-"""What becomes of a frame at a receiver: bit errors by the ratio of signal to interference.
+"""Reception of a frame: bit errors by the ratio of signal to noise and interference.
 
 The error rates of 802.11b's four modulations: DBPSK and DQPSK spread over 22 MHz (1 and 2 Mbit/s),
 and the union bounds of CCK (5.5 and 11 Mbit/s) of IEEE 802.15.2, annex C.
@@ -67,7 +67,7 @@ def bit_error_rate(ratio, rate):
 
 @inlined
 def decay(ratio, rate, start, end, preamble_end):
-    """Minus the logarithm of the chance that a frame's bits from start to end are right.
+    """Minus the logarithm of the probability that a frame's bits from start to end are right.
 
     Its preamble and header are sent at 1 Mbit/s.
     """

@@ -1,4 +1,4 @@
-"""The channel's arrays at the beginning, from its parameters."""
+"""The channel's arrays at the start of a run, made from its parameters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def first_arrays(
     bounds: Any,
     heard: list[dict[int, float]] | None,
 ) -> s.Air:
-    """All arrays of a channel on which nothing has happened."""
+    """All arrays of a channel, before anything is sent."""
     table = np.zeros((nodes, s.NODE_FIELDS), np.int64)
     for field in (s.SENDING, s.HEARING, s.HEAD, s.TAIL, s.ACKNOWLEDGES):
         table[:, field] = s.NOBODY
@@ -120,7 +120,7 @@ def whole_numbers(parameters: MediumParameters, nodes: int, bin_ns: int, given: 
 
 
 def real_numbers(parameters: MediumParameters) -> Any:
-    """The settings that are not, as columns of ``real``."""
+    """The settings that are not whole numbers, as columns of ``real``."""
     fades = parameters.propagation == "path loss"
     sensed = 10 ** (parameters.sense / 10)
     farthest = parameters.range * min(WEAKEST, sensed) ** (-1 / parameters.exponent)

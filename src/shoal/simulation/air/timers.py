@@ -16,7 +16,7 @@ from shoal.simulation.air.arrays import inlined
 
 @inlined
 def set_timer(heap, timer, at):
-    """A timer's time is another."""
+    """Change a timer's time."""
     before = heap[2, timer]
     heap[2, timer] = at
     place = heap[1, timer]
