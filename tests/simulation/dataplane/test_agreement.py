@@ -18,7 +18,7 @@ from shoal.content import Event
 from shoal.routing import Flooding, Forward
 from shoal.simulation.config import parse_config
 from shoal.simulation.dataplane.forwarding import RULES, Forwarding
-from shoal.simulation.dataplane.rules import kernel
+from shoal.simulation.dataplane.kernels import kernel
 from shoal.simulation.dataplane.state import NEIGHBOUR
 from shoal.simulation.invariants import InvariantViolation
 from shoal.simulation.run import RunResult, simulate
@@ -255,7 +255,7 @@ class Thrifty(Flooding):
 
 @kernel(inline="always")
 def first_one(  # type: ignore[no-untyped-def]  # numba infers the types
-    picks, slots, rule, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
+    picks, slots, setup, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
     node, sender, event, hops, deterministic,
 ):  # fmt: skip  # as all rules have it
     chosen = 0

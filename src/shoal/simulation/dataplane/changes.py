@@ -13,7 +13,7 @@ CRASH.
 from __future__ import annotations
 
 from shoal.simulation.dataplane import state as s
-from shoal.simulation.dataplane.rules import ZERO, bit_of, kernel
+from shoal.simulation.dataplane.kernels import ZERO, bit_of, kernel
 from shoal.simulation.dataplane.state import State
 
 ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG, CRASH = range(11)
@@ -21,7 +21,7 @@ ADD_SLOT, DROP_SLOT, POINT, PUT, CLEAR, IS_LEAF, LEAF_WISH, WISH, LIMITS, HANG, 
 
 @kernel
 def carry_out(changes, state: State):
-    """Bring the arrays up to date. A change of a slot that is no more is none."""
+    """Bring the arrays up to date. Changes of a slot that has been dropped are ignored."""
     limits, parent = state.nodes.limits, state.nodes.parent
     link, leaf = state.nodes.link, state.nodes.leaf
     mask, leaf_mask, local = state.nodes.mask, state.nodes.leaf_mask, state.nodes.local

@@ -1,8 +1,8 @@
 """Advances all events in flight up to the next control event. Compiled, cached on disk.
 
-Messages are handled in the order (instant, number of posting), as the object kernel does. One
-function, because every call that passes arrays costs as much as handling a message. It is compiled
-once for each rule of forwarding, whose choice of links becomes a part of it.
+Messages are handled in the order (instant, number of posting), as the object kernel does. It is one
+function, because a call that passes arrays costs as much as handling a message. It is compiled once
+for each rule of forwarding, whose choice of links becomes a part of it.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,7 +18,7 @@ import numpy as np
 
 from shoal.routing.adaptive import LONGEST
 from shoal.simulation.dataplane import state as s
-from shoal.simulation.dataplane.rules import (
+from shoal.simulation.dataplane.kernels import (
     INDEX,
     ZERO,
     bit_of,
@@ -41,15 +41,18 @@ PARENT = s.PARENT
 
 choose: Any = None
 REMEMBERS = FLOODS = SAYS_STOPPED = False
-"""What a rule puts in the place of these when ``_advance`` is compiled for it."""
+"""Stand-ins; :func:`advance_for` compiles ``_advance`` with those of a rule in their place."""
 
 
-def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_end):
-    """Handle all before (until, until_order); stop early at the end of a bin or of memory."""
-    tree, owes_publisher = rule.tree, rule.owes_publisher
-    transmission, usual, plain = rule.transmission, rule.usual, rule.plain
-    keeps_deliveries, keeps_messages = rule.keeps_deliveries, rule.keeps_messages
-    watches, watched, before = rule.watches, state.nodes.watched, state.events.before
+def _advance(setup: s.Setup, state: s.State, until, until_order, bin_number, bin_end):
+    """Handle everything before (until, until_order); return early at a bin's end or without room.
+
+    The answer is the reason, one of those in ``state``.
+    """
+    tree, owes_publisher = setup.tree, setup.owes_publisher
+    transmission, usual, plain = setup.transmission, setup.usual, setup.plain
+    keeps_deliveries, keeps_messages = setup.keeps_deliveries, setup.keeps_messages
+    watches, watched, before = setup.watches, state.nodes.watched, state.events.before
     last = state.nodes.last
     nodes, channels, events = state.nodes, state.channels, state.events
     limits, parent = nodes.limits, nodes.parent
@@ -85,7 +88,7 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
     status = s.DONE
     clock = now[s.NOW]
     latest = clock
-    certain = min(until, bin_end)  # before that no control event comes and no new time bin
+    certain = min(until, bin_end)  # until then there is no control event and no new time bin
     # Where all links take as long, who sends first arrives first.
     visited = promised if plain else seen
     wishes = wanted if tree else owed  # those who want an event, as long as its version holds
@@ -131,7 +134,7 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
             break
         clock = at
 
-        # Who takes which event from whom.
+        # Which node handles which event, and which neighbour it came from.
         if come_from == 2:
             event = following
             node = np.int64(publisher[event])
@@ -157,7 +160,7 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
             if tree:
                 for w in range(owed.shape[1]):
                     wanted[event, w] = owed[event, w]
-            draws[event] = mix(mix(rule.key ^ np.uint64(node)) ^ np.uint64(sequence[event]))
+            draws[event] = mix(mix(setup.key ^ np.uint64(node)) ^ np.uint64(sequence[event]))
             free_places -= 1
             place_of[event] = places[free_places]
             seen[place_of[event], node >> 6] |= bit_of(node)
@@ -199,7 +202,7 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
                         seen[own, node >> 6] |= bit
                         promised[own, node >> 6] |= bit
             if not taken:
-                if in_flight[event] == 0:  # nobody will ask where it was any more
+                if in_flight[event] == 0:  # no copy is left: its row of visited nodes is free
                     for w in range(seen.shape[1]):
                         seen[place_of[event], w] = ZERO
                         promised[place_of[event], w] = ZERO
@@ -244,7 +247,7 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
         known = 0
         count = limits[node, s.SLOTS]
         if straight:
-            # Flooding as most of its messages meet it, which is most of what there is to do.
+            # The usual case of flooding, in which most of a run is spent.
             at = clock + usual
             sure = at < certain
             own = np.int64(place_of[event]) & INDEX
@@ -284,7 +287,7 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
                     chosen += 1
         else:
             chosen, known = choose(
-                picks, count, rule, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
+                picks, count, setup, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
                 node, sender, event, hops, deterministic,
             )  # fmt: skip  # as rules define it
             if watches:
@@ -339,12 +342,12 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
                     channel_times[channel, s.FREE_AT] = at
                 at += channel_times[channel, s.DELAY]
                 if quality[channel] < 1.0 and is_lost(
-                    rule.loss_key, publisher[event], sequence[event], node, target,
+                    setup.loss_key, publisher[event], sequence[event], node, target,
                     quality[channel],
                 ):  # fmt: skip  # who asks, then for what
                     lost += 1
                     continue
-            if REMEMBERS and at < certain:  # nothing can happen to its link on the way
+            if REMEMBERS and at < certain:  # the link cannot go down while it is on its way
                 if visited[own, word] & bit:
                     handled += 1
                     duplicates[target] += 1
@@ -371,7 +374,7 @@ def _advance(rule: s.Rule, state: s.State, until, until_order, bin_number, bin_e
                 waiting += 1
             posted += 1
 
-        # Everything due at one instant is published by one timer, set anew when it is done.
+        # On objects one timer publishes everything due at an instant, and is then queued again.
         if come_from == 2 and (following >= planned or times[following] > clock):
             following_order = posted
             if following < planned:

@@ -1,4 +1,4 @@
-"""What a data plane starts from: a run's rule and its empty arrays."""
+"""What a data plane starts from: the setup of a run, and empty arrays."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 UNLIMITED = 1 << 30
 
 
-def make_rule(
+def make_setup(
     forwarding: Forwarding,
     routing: Routing,
     network: Network,
     recorder: Recorder,
     sample: Message,
     seed: int,
-) -> s.Rule:
-    """What is the same for every event of a run."""
+) -> s.Setup:
+    """The setup of a run; ``sample`` is an event's message, for its size."""
 
     def key(purpose: str) -> np.uint64:
         return np.uint64(key_of(seed, purpose))
 
     transmission = int(sample.size() * network.ns_per_byte)
-    return s.Rule(
+    return s.Setup(
         tree=network.acyclic,
         owes_publisher=recorder.owes_publisher,
         ttl=getattr(routing, "ttl", UNLIMITED),
@@ -55,7 +55,7 @@ def make_rule(
 
 
 def make_state(
-    rule: s.Rule, floods: bool, routing: Routing, nodes: int, workload: Workload
+    setup: s.Setup, floods: bool, routing: Routing, nodes: int, workload: Workload
 ) -> s.State:
     """The arrays before anything has happened."""
     wanted = [number for _, _, number, _ in workload.by_number()]
@@ -65,10 +65,10 @@ def make_state(
     events = len(workload.times)
     slots = 8
     channels = 8 * nodes
-    deliveries = 1024 if rule.keeps_deliveries else 0
-    messages = 1024 if rule.keeps_messages else 0
+    deliveries = 1024 if setup.keeps_deliveries else 0
+    messages = 1024 if setup.keeps_messages else 0
     leaf_words = pattern_words if getattr(routing, "leaf_rule", False) else 0
-    watching = nodes if rule.watches else 0
+    watching = nodes if setup.watches else 0
     starts = np.concatenate([np.zeros(1, np.int64), workload.ends[:-1]])[:events]
     places = 64
     now = np.zeros(s.COUNTERS, np.int64)
@@ -94,7 +94,7 @@ def make_state(
             ends=np.zeros((channels, 4), np.int32),
             times=np.zeros((channels, 2), np.int64),
             quality=np.ones(channels, np.float64),
-            beyond=np.zeros((channels, node_words if rule.tree else 0), np.uint64),
+            beyond=np.zeros((channels, node_words if setup.tree else 0), np.uint64),
         ),
         events=s.Events(
             time=workload.times,
@@ -106,12 +106,12 @@ def make_state(
             bits=np.zeros((events, pattern_words), np.uint64),
             draws=np.zeros(events, np.uint64),
             owed=np.zeros((events, node_words), np.uint64),
-            wanted=np.zeros((events if rule.tree else 0, node_words), np.uint64),
+            wanted=np.zeros((events if setup.tree else 0, node_words), np.uint64),
             version=np.zeros(events, np.int64),
             received=np.zeros((events, node_words), np.uint64),
             reachable=np.zeros(events, np.int32),
             in_flight=np.zeros(events, np.int32),
-            before=_before(workload) if rule.watches else np.full(events, -1, np.int32),
+            before=_before(workload) if setup.watches else np.full(events, -1, np.int32),
             place=np.zeros(events, np.int32),
         ),
         flights=s.make_flights(4096),

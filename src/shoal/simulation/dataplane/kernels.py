@@ -1,4 +1,4 @@
-"""Helpers of the loop over events and of the rules of forwarding, compiled into their callers.
+"""Kernels shared by the loop over events and the rules of forwarding; compiled into their callers.
 
 Arrays are passed one by one and never as rows: every row would be an object of its own to count
 references to.
@@ -20,7 +20,7 @@ from shoal.stack.chance import FIRST, GAMMA, SECOND
 
 kernel = compiler(
     Path(__file__).parent,
-    ("engine", "rules", "state", "changes", "reach", "../draws"),
+    ("engine", "kernels", "state", "changes", "reach", "../draws"),
     *(LONGEST, GAMMA, FIRST, SECOND),
 )
 
@@ -28,7 +28,8 @@ mix = kernel(mix_words)
 _LOW = np.uint64(0xFFFF_FFFF)
 _S11, _S32 = np.uint64(11), np.uint64(32)
 INDEX = 0x7FFF_FFFF
-"""Masks an index: what is known not to be negative needs no code for counting from the end."""
+"""Mask for an index: the compiler then knows that it is not negative, and leaves out Python's
+counting from the end."""
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
@@ -59,14 +60,14 @@ def is_lost(key, publisher, sequence, source, target, quality):
 def overlap(sets, i, others, j):
     """Whether row i of one matrix of sets has a member in common with row j of another."""
     common = ZERO
-    for w in range(sets.shape[1]):  # without a way out: that is what a vector unit likes
+    for w in range(sets.shape[1]):  # no early exit, so that it is compiled to vector instructions
         common |= sets[i, w] & others[j, w]
     return common != ZERO
 
 
 @kernel(inline="always")
 def wants(local, node, bits, event):
-    """Whether a node wants an event; four words at once, see ``pattern_words``."""
+    """Whether a node wants an event; compares four words at once (see ``pattern_words``)."""
     common = ZERO
     for w in range(0, local.shape[1], 4):
         common |= (
@@ -94,7 +95,7 @@ def direction_matches(mask, node, k, level, bits, event):
 
 @kernel(inline="always")
 def receivers_of(sets, event, start, end, numbers, subscribers, owes_publisher, publisher):
-    """Fill an event's row with those who want it, as things are."""
+    """Fill an event's row of a matrix of sets with the nodes that want it now."""
     for w in range(sets.shape[1]):
         wanting = ZERO
         for i in range(start[event], end[event]):
@@ -107,7 +108,7 @@ def receivers_of(sets, event, start, end, numbers, subscribers, owes_publisher, 
 
 @kernel
 def count_in_component(sets, event, component, node):
-    """How many of an event's receivers links lead to from a node."""
+    """Number of an event's receivers that links connect with a node."""
     count = 0
     for w in range(sets.shape[1]):
         word = sets[event, w]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Mirror:
     """The control plane's state as arrays. Slots follow the order of the objects' lists.
 
-    What changes is noted at once and carried out, compiled, before events move on.
+    Changes are noted at once, and carried out together, compiled, before events move on.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Mirror:
         self.degree = [0] * len(state.nodes.limits)
         """Slots in use per node, once all changes are carried out."""
         self.channels: dict[tuple[NodeId, NodeId], int] = {}
-        """The channel that is up between two nodes."""
+        """Number of the channel that is up, per source and target."""
         self.made = 0
         """Channels ever made."""
         self.stale = True
-        """Whether links changed since it was worked out who lies where."""
+        """Whether links changed since components and what lies beyond channels were computed."""
         self._changes: list[int] = []
 
     def change(self, what: int, node: NodeId, source: int, a: int = 0, b: int = 0) -> None:
@@ -72,7 +72,7 @@ class Mirror:
         self.change(changes.ADD_SLOT, node, source, self.channels.get((node, source), -1))
 
     def drop_slot(self, node: NodeId, source: NodeId) -> None:
-        """A source is no more; those after it move up."""
+        """Remove a source; those after it move up."""
         self.degree[node] -= 1
         self.change(changes.DROP_SLOT, node, source)
 
@@ -122,7 +122,7 @@ class Mirror:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TableMirror(TableWatcher):
-    """Lets the mirror know what becomes of a node's table."""
+    """Reports the changes of a node's table to the mirror."""
 
     def __init__(self, mirror: Mirror, node: NodeId) -> None:
         self.mirror = mirror
@@ -149,7 +149,7 @@ class TableMirror(TableWatcher):
 
 
 class SourceMirror(TableMirror):
-    """A mirror whose slots are the sources that hold a pattern, in order of arrival."""
+    """As TableMirror, for rules whose slots are the sources that hold a pattern, oldest first."""
 
     def __init__(self, mirror: Mirror, node: NodeId) -> None:
         super().__init__(mirror, node)

@@ -15,7 +15,7 @@ from shoal.simulation.dataplane import semiprobabilistic as _chance  # noqa: F40
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane import tables as _tables  # noqa: F401  # likewise
 from shoal.simulation.dataplane.forwarding import RULES
-from shoal.simulation.dataplane.initial import make_rule, make_state
+from shoal.simulation.dataplane.initial import make_setup, make_state
 from shoal.simulation.dataplane.mirror import Mirror, SourceMirror, TableMirror
 from shoal.simulation.garbage import uncollected
 from shoal.simulation.invariants import delivered_twice
@@ -60,8 +60,9 @@ class DataPlane(Plane):
         self.forwarding = RULES[type(routing)]
         self._advance_events = engine.advance_for(self.forwarding)
         self.sample: Message = self.forwarding.message(Event(0, 0, Patterns(())), 1, 0, None)
-        self.rule = make_rule(self.forwarding, routing, network, recorder, self.sample, seed)
-        state = make_state(self.rule, self.forwarding.floods, routing, len(network.hosts), workload)
+        self.setup = make_setup(self.forwarding, routing, network, recorder, self.sample, seed)
+        nodes, floods = len(network.hosts), self.forwarding.floods
+        state = make_state(self.setup, floods, routing, nodes, workload)
         routings = [node.routing for node in network.nodes if node is not None]
         links_are_slots = self.forwarding.links_are_slots
         self.mirror = Mirror(state, links_are_slots, self.forwarding.tune, routings)
@@ -75,11 +76,11 @@ class DataPlane(Plane):
         self.kernel.orders = {}
         network.plane = self
 
-    # What the network tells
+    # Calls from the network
 
     def connected(self, channel: Channel) -> None:
         if channel.quality < 1.0 or channel.delay != self.network.delay:
-            self.rule = self.rule._replace(plain=False)
+            self.setup = self.setup._replace(plain=False)
         self.mirror.add_channel(channel.source, channel.target, channel.delay, channel.quality)
 
     def disconnected(self, channel: Channel) -> None:
@@ -160,7 +161,7 @@ class DataPlane(Plane):
             state = self.mirror.state
             number = self.due // bin_ns
             end = (number + 1) * bin_ns
-            status = self._advance_events(self.rule, state, until, order, number, end)
+            status = self._advance_events(self.setup, state, until, order, number, end)
             self.due = int(state.now[s.DUE])
             self._flush(state)
             if status == s.DONE:
@@ -177,7 +178,7 @@ class DataPlane(Plane):
         kernel.posted = int(state.now[s.ORDER])
 
     def _flush(self, state: s.State) -> None:
-        """Tell the kernel and the recorder what went on."""
+        """Pass what was counted on to the kernel and the recorder."""
         counts = state.now.tolist()
         kernel, recorder = self.kernel, self.recorder
         kernel.now = max(kernel.now, counts[s.NOW])
@@ -215,7 +216,7 @@ class DataPlane(Plane):
         return Event(int(events.publisher[number]), int(events.sequence[number]), content)
 
     def _more_room(self, state: s.State) -> None:
-        """Twice as many messages on their way, and events."""
+        """Double the room for messages on their way and for events in flight."""
         old = state.flights
         room = 2 * len(old.ring)
         flights = s.make_flights(room)
@@ -243,14 +244,14 @@ class DataPlane(Plane):
         self.mirror.state = state._replace(logs=logs)
 
     def _work_out(self) -> None:
-        """After links changed: who reaches whom, and who lies beyond what."""
+        """After links changed: components, and in a tree what lies beyond each channel."""
         mirror, state = self.mirror, self.mirror.state
         mirror.stale = False
         live = np.fromiter(mirror.channels.values(), np.int32, len(mirror.channels))
         channels, component = state.channels, state.nodes.component
         ends = channels.ends
         state.now[s.COMPONENTS] = reach.work_out_components(live, ends, component)
-        if self.rule.tree:
+        if self.setup.tree:
             reach.work_out_beyond(live, ends, channels.beyond, len(component))
 
     # Afterwards

@@ -1,4 +1,4 @@
-"""Who reaches whom over the links there are, and what lies beyond each of them. Compiled."""
+"""Which nodes are connected by links, and which nodes lie beyond each channel. Compiled."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types; annotations would say less than the names do.
@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.simulation.dataplane import state as s
-from shoal.simulation.dataplane.rules import bit_of, kernel
+from shoal.simulation.dataplane.kernels import bit_of, kernel
 
 
 @kernel
 def work_out_components(live, ends, component):
-    """Number the connected components of the links; each node gets the smallest node of its own."""
+    """Write each node's component, named after its smallest node; return how many there are."""
     nodes = len(component)
     for node in range(nodes):
         component[node] = node

@@ -22,15 +22,15 @@ PARENT = -1
 """Stands for the parent among the chosen slots."""
 
 DONE, BIN, FULL_QUEUE, FULL_LOG, TWICE = range(5)
-"""Why ``advance`` returned: nothing left to do, end of a time bin, no room, a broken promise."""
-
+"""Why ``advance`` returned: nothing left to do; end of a time bin; no room for messages on their
+way, or in a log; an event reached an application twice."""
 
 ALL_OF_THEM, UNPUBLISHED = -1, -2
-"""In place of how many of an event's receivers links lead to: all; its publisher had crashed."""
+"""Special values of ``Events.reachable``: all receivers; none, as its publisher had crashed."""
 
 
-class Rule(NamedTuple):
-    """What does not change during a run."""
+class Setup(NamedTuple):
+    """What the kernel has to know of a run; the same for all events."""
 
     tree: bool
     owes_publisher: bool
@@ -47,7 +47,7 @@ class Rule(NamedTuple):
     usual: int
     """Nanoseconds from sending to arrival on a free link of the usual delay."""
     plain: bool
-    """Whether that is so on every link: no bandwidth, no other delay, no loss."""
+    """Whether every link has that delay, no bandwidth limit and no loss."""
     watches: bool
     """Whether nodes count what they send and miss (adaptive routing)."""
     keeps_deliveries: bool
@@ -62,7 +62,7 @@ class Nodes(NamedTuple):
     link: Ints
     """[node, slot, (the neighbour at the other end, the channel to it; -1: none)]."""
     leaf: Bytes
-    """[node, slot]: whether it has no other link."""
+    """[node, slot]: whether that neighbour has no other link."""
     parent: Ints
     """[node, (parent, channel)]; -1: none."""
     mask: Words
@@ -105,22 +105,22 @@ class Events(NamedTuple):
     numbers: Ints
     bits: Words
     draws: Words
-    """The chance of choosing links, with the event's id already mixed in."""
+    """State of the draws that choose links, the event's id already mixed in."""
     owed: Words
     wanted: Words
     version: Longs
     received: Words
     reachable: Ints
-    """How many of those it is owed to links led to; ALL_OF_THEM, or UNPUBLISHED."""
+    """Receivers that links led to when it was published; or ALL_OF_THEM, or UNPUBLISHED."""
     in_flight: Ints
     before: Ints
-    """The event that it carries along, which its publisher published before; -1: none."""
+    """Its publisher's earlier event that it names, so that nodes notice losses; -1: none."""
     place: Ints
     """The row of ``seen`` that the event uses while it is in flight."""
 
 
 class Flights(NamedTuple):
-    """Messages on their way: a ring in order of time for the usual delay, a heap for all others."""
+    """Messages on their way: a ring in order of time for the usual delay, a heap for the others."""
 
     ring: Longs
     """[place, (at, order)]."""
@@ -131,7 +131,7 @@ class Flights(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """What is written down one by one."""
+    """Deliveries and messages, one row each, where a run records them."""
 
     delivery_time: Longs
     delivery: Ints
@@ -142,7 +142,7 @@ class Logs(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything the compiled kernel sees."""
+    """Everything that the compiled kernel reads and writes, beside the setup."""
 
     nodes: Nodes
     channels: Channels
@@ -154,7 +154,7 @@ class State(NamedTuple):
     seen: Words
     """[place, word]: which nodes an event in flight has visited."""
     promised: Words
-    """[place, word]: which nodes it has visited, or will for sure before anything else happens."""
+    """[place, word]: nodes that it has visited, or will before the next control event."""
     places: Ints
     """Stack of unused rows of ``seen``."""
     picks: Ints
@@ -170,8 +170,8 @@ SENT_COPIES, WANTED, MISSED = range(3)
 FROM, TO, UP = range(3)
 DELAY, FREE_AT = range(2)
 
-# Indices into State.now. What follows COUNTS_FROM counts what happened since it was last looked at;
-# of DUPLICATES and ENDS also their hops, and the deterministic ones of these.
+# Indices into State.now. From COUNTS_FROM on are counters, set back to 0 when they are read.
+# DUPLICATES and ENDS take three each: copies, their hops, and the deterministic ones of these.
 NOW, ORDER, HEAD, TAIL, HEAP, NEXT, NEXT_ORDER, FREE_PLACES, VERSION, COMPONENTS, DUE = range(11)
 DELIVERIES, WRONG_EVENT, WRONG_NODE, BIN_NUMBER, COUNTS_FROM = range(11, 16)
 HANDLED, LOST, SENT, MISROUTED, REACHED, UNLINKED, MESSAGES = range(COUNTS_FROM, 22)

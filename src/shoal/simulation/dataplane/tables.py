@@ -13,18 +13,18 @@ from shoal.routing import AdvertisementForwarding, HierarchicalForwarding, Subsc
 from shoal.simulation.dataplane import changes
 from shoal.simulation.dataplane import state as s
 from shoal.simulation.dataplane.forwarding import Forwarding, forwards
+from shoal.simulation.dataplane.kernels import direction_matches, kernel
 from shoal.simulation.dataplane.mirror import Mirror
-from shoal.simulation.dataplane.rules import direction_matches, kernel
 
 PARENT = s.PARENT
 
 
 @kernel(inline="always")
 def choose(
-    picks, slots, rule, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
+    picks, slots, setup, limits, parent, link, leaf, leaf_mask, mask, bits, draws,
     node, sender, event, hops, deterministic,
 ):  # fmt: skip  # what it sees, then what it is asked
-    """The parent in any case, where nodes have one; and the slots with a pattern of the event."""
+    """The parent always, if there is one; and the slots with a pattern of the event."""
     chosen = 0
     above = np.int64(parent[node, 0])
     if above >= 0 and above != sender:
