@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,7 +29,7 @@ from shoal.live.edge import Edge, Listener
 from shoal.live.entries import Subscriber
 from shoal.live.errors import LiveError, RefusedError
 from shoal.live.handshake import Handshakes
-from shoal.live.heartbeat import keep_alive
+from shoal.live.heartbeat import Lateness, keep_alive
 from shoal.live.host import LOST, LiveHost
 from shoal.live.identity import (
     advertised,
@@ -61,9 +61,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("shoal.live")
 
-LATE: Final = 1.0
-"""Seconds by which an event loop must be late for that to be noticed."""
-
 
 class Broker:
     """One node. ``start`` it, ``stop`` it, or use it as an asynchronous context."""
@@ -80,7 +77,7 @@ class Broker:
         )
         self.peers = Peers(self)
         self.links: dict[NodeId, Peer] = {}
-        """The connections that the overlay made links of; all of them where there is no overlay."""
+        """Links per neighbour: connections that the overlay chose; without an overlay, all."""
         self.out_of_band = OutOfBand(self)
         self.sessions: dict[Session, None] = {}
         self.connections: dict[Connection, None] = {}
@@ -90,27 +87,25 @@ class Broker:
         """Events that the recovery fetched, and those it says will not come."""
         self.link_changes = 0
         self.missed = self.unsent = 0
-        """Events dropped for clients and for neighbours that are gone."""
+        """Events dropped for clients, and for neighbours, that are gone."""
         self.recording: Recording | None = None
         self.running = False
         self.tree = "tree" in self.stack.routing.needs
         self.came = Delivered(refusing=False) if self.tree else None
-        """Events that came: while links form a cycle, they come again."""
+        """Events that came, if links should form a tree: while they form a cycle, events come
+        again."""
         self.budget = Budget(settings.limits.memory, lambda: self.loop.time())
         self.publishing: Session | None = None
-        """The client whose event is being published just now."""
+        """The client whose event is being published at this moment."""
         self.begin_life(new_epoch())
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._metrics: MetricsServer | None = None
-        self._ticked = 0.0
-        self._late = (0.0, 0.0)
-        """Lateness of the event loop in seconds, and the time until which it counts."""
         self._stopped: asyncio.Event | None = None
 
     # Life
 
     def begin_life(self, epoch: int) -> None:
-        """Set what tells this life of the broker from those before and after it."""
+        """Set the number of this life of the broker, and that of its first event."""
         self.epoch = epoch
         self._sequence = first_sequence(epoch)
 
@@ -125,7 +120,7 @@ class Broker:
             )
         self.loop = asyncio.get_running_loop()
         self.turns = Turns(self.loop)
-        self._ticked = self.loop.time()
+        self.lateness = Lateness(self)
         self._stopped = asyncio.Event()
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
         self.host = LiveHost(self, seed)
@@ -302,9 +297,9 @@ class Broker:
     def subscribe(
         self, subscriber: Subscriber, number: int, filter: Filter, age: float = 0.0
     ) -> Filter:
-        """Somebody at this node wants events that match; the filter as it is kept here.
+        """Somebody at this node wants events that match; returns the filter as it is kept here.
 
-        With an ``age``, also those published up to so many seconds ago that somebody still has.
+        With an ``age``, also those published up to so many seconds ago that some broker still has.
         """
         filter, new = self.edge.add(subscriber, number, filter)
         if new:
@@ -325,9 +320,9 @@ class Broker:
             )
 
     def deliver_again(self, session: Session, number: int, filter: Filter, age: float) -> None:
-        """Deliver what is held here to a client that may have missed it; it knows what it has.
+        """Deliver what is held here to a client that may have missed it; it ignores what it has.
 
-        And tell it what may be lost, as its broker so far may have died before it could.
+        Also report what may be lost: its former broker may have died before it could.
         """
         recovery = self.layers.recovery
         if recovery is not None:
@@ -344,7 +339,7 @@ class Broker:
             self.layers.unsubscribe(filter)
 
     def listen_to(self, filter: Filter, callback: Callable[[Event], None]) -> Callable[[], None]:
-        """Call back for every matching event; the answer, called, ends that."""
+        """Call back for every matching event, until the function returned is called."""
         listener = Listener(callback)
         self.subscribe(listener, 0, filter)
         return lambda: self.unsubscribe(listener, 0, filter)
@@ -377,22 +372,6 @@ class Broker:
         overlay = self.layers.overlay
         known = None if overlay is None else overlay.describe().get("known")
         return known if isinstance(known, int) else len(self.peers.addresses)
-
-    def ticked(self) -> None:
-        """The event loop has come round; remember if that took long."""
-        now = self.loop.time()
-        late = now - self._ticked - self.settings.heartbeat
-        if late > LATE:
-            self._late = (late, now + self.settings.limits.handshake)
-        self._ticked = now
-
-    def lateness(self) -> float:
-        """Seconds by which messages may have waited here, since this process did not run."""
-        now = self.loop.time()
-        late = now - self._ticked - self.settings.heartbeat
-        recently, until = self._late
-        late = max(late, recently if now < until else 0.0)
-        return late if late > LATE else 0.0
 
     def may_block(self, principal: security.Principal) -> bool:
         """Whether publishers wait for a client that is slow and asks for it."""

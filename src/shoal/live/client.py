@@ -8,8 +8,9 @@
             async for event in hot:
                 print(event["room"], event["temperature"])
 
-A lost connection is made anew, with all subscriptions; each then reports a gap. A client that does
-not keep up gets events as its ``when_full`` says, and a gap with the number that was dropped.
+If its connection is lost, a client connects again and subscribes again; each subscription then
+reports a gap. What happens to a client that does not keep up is set by ``when_full``; events
+dropped for it are reported as a gap with their number.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import msgspec
 
 from shoal.content import AttributeFilter, Event, Value
 from shoal.live import messages, security
+from shoal.live.client_handshake import Greeter, Options, decoder
 from shoal.live.connection import Connection
 from shoal.live.errors import LiveError, RefusedError
-from shoal.live.greeting import Greeter, Options, decoder
 from shoal.live.inbox import Inbox
 from shoal.live.moving import Moving
 from shoal.live.status import Status
@@ -79,7 +80,7 @@ class Bus(Moving):
         await self._insist({**(attributes or {}), **more}, body, held)
 
     async def _insist(self, values: Mapping[str, Value | None], body: bytes, held: int = 1) -> None:
-        """Publish; if the broker is about to stop, at the next one."""
+        """Publish; if the broker refuses because it is about to stop, at the next one."""
         while True:
             try:
                 await self._publish(values, body, held=held)
@@ -91,10 +92,10 @@ class Bus(Moving):
     async def publish_many(
         self, events: Iterable[Mapping[str, Value | None]], *, body: bytes = b""
     ) -> int:
-        """Publish events one after the other without waiting for each; how many.
+        """Publish events without waiting for the answer to each; returns their number.
 
-        If one fails, no more are sent, and the error's ``taken`` says how many the broker has
-        taken. Events that were on their way behind a refused one may be among them.
+        If one fails, no more are sent, and the error's ``taken`` is the number that the broker has
+        accepted. Events sent after a refused one may be among them.
         """
         under_way: deque[tuple[asyncio.Future[Any], Mapping[str, Value | None]]] = deque()
         taken = 0
@@ -223,7 +224,7 @@ class Bus(Moving):
             self._consumed()
 
     def _abandon(self, number: int, waiting: int) -> None:
-        """A subscription was garbage; this may be any thread."""
+        """Unsubscribe for a subscription that was garbage-collected, maybe in another thread."""
 
         def forget() -> None:
             if self._connection is not None and not self._connection.gone:
@@ -235,7 +236,7 @@ class Bus(Moving):
             self._loop.call_soon_threadsafe(forget)
 
     def _consumed(self) -> None:
-        """Let the broker send more, half a window at a time."""
+        """Count a delivery as consumed; each half window the broker is told, and sends more."""
         self._taken += 1
         if 2 * self._taken >= self._greeter.options.window and self._connection is not None:
             self._connection.send(encode(messages.Consumed(self._taken)))
@@ -272,13 +273,6 @@ class Bus(Moving):
         answer = {"inreplyto": to["replyto"], "correlation": to.get("correlation")}
         await self._insist({**(attributes or {}), **more, **answer}, body)
 
-    async def settled(self) -> None:
-        """Wait until every broker of the network knows this client's subscriptions.
-
-        An event that is published anywhere after that finds its way here.
-        """
-        await self._settled()
-
     async def inspect(self, *, tables: bool = False) -> Status:
         """The broker's state; with ``tables``, also its routing table."""
         connection = await self._connected()
@@ -287,7 +281,7 @@ class Bus(Moving):
         connection.send(encode(messages.Inspect(request, tables)))
         return msgspec.json.decode(await future, type=Status)
 
-    # From the broker
+    # Messages of the broker
 
     def _received(self, frames: list[memoryview], greeting: Any) -> None:
         decode = decoder.decode
@@ -377,8 +371,8 @@ def connect(
     """Connect to a network: ``async with shoal.connect("host:7464") as bus``.
 
     Several addresses, separated by commas, are tried in turn, for ``patience`` seconds; later also
-    those that brokers tell of. ``window`` events are sent ahead of
-    their consumption; ``queue`` more wait at the broker, and ``when_full`` says what happens then:
+    those that brokers announce. A broker sends up to ``window`` events that are not consumed yet.
+    ``queue`` more wait at the broker. When that is full, ``when_full`` says what happens:
     ``"drop oldest"``, ``"disconnect"`` or ``"block"`` (publishers at the same broker wait). With
     ``ca`` the connection uses TLS, and the broker's certificate must be signed by it and carry the
     name ``broker`` (one of several, after commas) or, if none is given, the host of the address.

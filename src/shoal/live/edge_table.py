@@ -1,7 +1,7 @@
-"""A broker's routing table: which neighbours, and which clients, want an event.
+"""A broker's routing table: the filters of its neighbours and of its clients together.
 
-Routing and clients share their tables, so an event is matched once: the table that routing asks
-remembers which of the clients' filters matched, and the delivery that follows uses that.
+So an event is matched once. When the routing asks which sources want it, the table remembers which
+of the clients' filters matched, and the delivery that follows uses that.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 ScanOf: TypeAlias = "Callable[[Filter, NormalForm | None], int]"
 FEW: Final = 48
-"""Filters up to which a table evaluates one after the other; with more, it loads the index."""
+"""Filters that a table evaluates one after the other; if there are more, it uses the index."""
 MOVED: Final = 1000
 """Characters of filters that are moved into the index at a time, once it is loaded."""
 CHUNK: Final = 8
-"""Handles of the index lie in arrays of 2 ** CHUNK."""
+"""Places by handle lie in arrays of 2 ** CHUNK entries."""
 LOW: Final = (1 << CHUNK) - 1
 NOBODY: Final = array("i", [-1]) * (1 << CHUNK)
 """Such an array without a handle."""
@@ -35,8 +35,8 @@ NOBODY: Final = array("i", [-1]) * (1 << CHUNK)
 class IndexLoader:
     """Loads the matching index in a thread.
 
-    Loading takes a tenth of a second; where the C extensions are not built, a second, or at first a
-    minute, while numba compiles.
+    Loading takes a tenth of a second. Without the C extensions it takes a second, and the first
+    time a minute, while numba compiles.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Asked:
         self.places: list[int] = []
         """Places of the filters that match."""
         self.answer: tuple[list[Source], list[int]] | None = None
-        """Sources of these filters, and the places of the clients' ones; None until asked for."""
+        """Sources of these filters, and places of the clients' filters; None until asked for."""
 
 
 class EdgeTable(ReadableTable):
@@ -94,7 +94,7 @@ class EdgeTable(ReadableTable):
         self._plain: dict[int, Filter] = {}
         """Filters that are evaluated one by one, per place."""
         self._moving: list[int] = []
-        """Places of those that wait to be moved into the index."""
+        """Places of the filters in ``_plain`` that are to be moved into the index."""
         self._by_handle: dict[int, array[int]] = {}
         """Places of the filters in the index, by handle: an array per upper part of handles."""
         self._index: MatchIndex | None = None
@@ -102,7 +102,7 @@ class EdgeTable(ReadableTable):
         """Rank by arrival, and number of filters, per source."""
         self._arrivals = 0
         self._only: Source | None = None
-        """The source, if there is just one: whether any of its filters matches is then enough."""
+        """The source if there is just one: then it is enough to know whether any filter matches."""
         self._last: Content | None = None
         self._local: list[int] = []
         self._asked = Asked(0)
@@ -197,7 +197,7 @@ class EdgeTable(ReadableTable):
             self._by_handle.clear()
 
     def _indexed(self, place: int, normal: NormalForm | None = None) -> bool:
-        """Put a filter into the index; False if there is none, or it is not for such filters."""
+        """Put a filter into the index; False if there is no index, or it is for other filters."""
         filter = self.entries.filter(place)
         if self._index is None or not isinstance(filter, AttributeFilter):
             return False
@@ -229,7 +229,7 @@ class EdgeTable(ReadableTable):
             del self._by_handle[handle >> CHUNK]
 
     def _to_index(self) -> None:
-        """Begin to move filters into the index, if it is loaded."""
+        """Begin to move filters into the index if it is loaded; else load it."""
         make = INDEX.wanted()
         if make is not None:
             self._index = make()
@@ -255,7 +255,7 @@ class EdgeTable(ReadableTable):
         self._asked = Asked(self._asked.matched.state + 1)
 
     def matched(self, content: Content) -> Matched | None:
-        """The filters that match, if the table is small; :meth:`match` need not look again."""
+        """The filters that match, if the table is small; :meth:`match` uses the answer again."""
         plain = self._plain
         if self._index is not None or len(plain) > FEW:
             return None

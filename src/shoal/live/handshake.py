@@ -167,7 +167,7 @@ class Handshakes:
     ) -> None:
         broker = self.broker
         principal = self.check(
-            hello.who, connection, hello.time, proven, time.time() - broker.lateness()
+            hello.who, connection, hello.time, proven, time.time() - broker.lateness.seconds()
         )
         if hello.stack != broker.described:
             raise RefusedError(

@@ -6,9 +6,9 @@ import asyncio
 import logging
 from typing import Any, Final
 
+from shoal.live.client_handshake import Greeting
 from shoal.live.connection import Connection
 from shoal.live.errors import LiveError
-from shoal.live.greeting import Greeting
 from shoal.live.messages import Consumed, Moved
 from shoal.live.reconnecting import Reconnecting
 from shoal.live.subscription import Gap
@@ -16,20 +16,20 @@ from shoal.live.wire import encode
 
 log = logging.getLogger("shoal.live")
 LAST_WINDOW: Final = 1_000_000
-"""Window granted to a broker that is about to stop, so that it can send all it still has."""
+"""Deliveries that a broker about to stop may send unconsumed, so that it can send all it has."""
 LAST_WORDS: Final = 60.0
-"""Seconds that a broker may take to close a connection that the client has moved away from."""
+"""Seconds after which the client closes the connection that it has moved away from itself."""
 
 
 class Moving(Reconnecting):
-    """Moves to another broker when asked to, and loses no event on the way."""
+    """Moves to another broker when its own asks it to, without losing an event."""
 
     _moving: asyncio.Task[None] | None = None
     _old: Greeting | None = None
-    """The broker that this client moves or moved away from."""
+    """Connection to the broker that this client moves, or moved last, away from."""
 
     def _leave(self, old: Greeting) -> None:
-        """A broker asks this client to move to another one."""
+        """A broker asks this client to move: begin, unless it moves already."""
         moves = self._moving is not None and not self._moving.done()
         if old is self._greeting and not moves and not self._closing:
             self._old = old
@@ -38,7 +38,7 @@ class Moving(Reconnecting):
             self._moving = asyncio.create_task(self._move(old))
 
     async def _move(self, old: Greeting) -> None:
-        """Settle at another broker while the old one still delivers, then let go of the old."""
+        """Subscribe at another broker while the old one still delivers; then leave the old one."""
         old.connection.send(encode(Consumed(LAST_WINDOW)))
         new = await self._greet_another(old.address)
         if new is not None:
@@ -53,7 +53,7 @@ class Moving(Reconnecting):
                 if old.lost.done():
                     subscription._put(Gap(None, "the connection was lost"))
             self._up.set()
-            settling = asyncio.create_task(self._settled())
+            settling = asyncio.create_task(self.settled())
             settling.add_done_callback(lambda done: done.cancelled() or done.exception())
             over: list[asyncio.Future[Any]] = [settling, new.lost]
             await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
@@ -73,7 +73,7 @@ class Moving(Reconnecting):
         return None
 
     async def _answers_of(self, old: Greeting) -> None:
-        """Wait until the old broker has answered all requests, or no longer can."""
+        """Wait until the old broker has answered all requests, or its connection is lost."""
         waiting = self._requests.waiting()
         if waiting:
             answered = asyncio.ensure_future(asyncio.wait(waiting))
@@ -83,7 +83,7 @@ class Moving(Reconnecting):
         self._requests.lost(f"{old.address} has stopped")
 
     async def _until_lost(self) -> str:
-        """Wait until there is no connection any more, also if the client moves meanwhile."""
+        """Wait until the connection is lost; a move to another broker does not count as that."""
         while True:
             greeting = self._greeting
             reason = await super()._until_lost()
@@ -93,7 +93,7 @@ class Moving(Reconnecting):
                 return reason
 
     def _heard_on(self) -> Connection | None:
-        """While it moves, the old broker's connection: its last answers are waited for."""
+        """During a move the old broker's connection, as its last answers are waited for."""
         if self._connection is None and self._old is not None:
             return self._old.connection
         return super()._heard_on()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
+from shoal.live.client_handshake import Greeter, Greeting
 from shoal.live.connection import Connection
 from shoal.live.errors import (
     FATAL,
@@ -17,7 +18,6 @@ from shoal.live.errors import (
     RefusedError,
     UnreachableError,
 )
-from shoal.live.greeting import Greeter, Greeting
 from shoal.live.messages import Known, Settle
 from shoal.live.requests import Requests
 from shoal.live.settings import Limits
@@ -26,8 +26,8 @@ from shoal.live.wire import encode
 
 log = logging.getLogger("shoal.live")
 MARGIN: Final = 240.0
-"""Seconds within which a broker reports losses. Of losses in the last MARGIN seconds before a
-broker was last heard, the next broker has to report."""
+"""Seconds within which a broker reports a loss. Losses of the last MARGIN seconds before a broker
+was last heard are for the next broker to report."""
 
 
 class Backoff:
@@ -48,12 +48,12 @@ class Backoff:
 
 
 class Reconnecting:
-    """Stays connected to one of some brokers, with all subscriptions."""
+    """Stays connected to one of several brokers, and subscribes again after a loss."""
 
     def __init__(self, greeter: Greeter) -> None:
         self._greeter = greeter
         self._why = ""
-        """Why the last attempt to connect failed."""
+        """Reason why the last attempt to connect failed."""
         self.patience = greeter.options.patience
         self._backoff = Backoff(*greeter.options.reconnect)
         self._requests = Requests()
@@ -74,6 +74,7 @@ class Reconnecting:
         self.dropped = 0
         """Deliveries that the broker dropped since this client did not keep up."""
         self.reconnects = 0
+        """Connections lost so far."""
         self.broker: Known | None = None
         self._heart: asyncio.Task[None] | None = None
 
@@ -103,7 +104,7 @@ class Reconnecting:
         """Connect, and connect again, until closed."""
         at = 0
         while True:
-            # Those that brokers told of are for when none answers of those that the user gave.
+            # Brokers that others announced are tried when none answers that the user gave.
             given = len(self._greeter.given)
             addresses = self._greeter.addresses()
             at %= len(addresses)
@@ -140,7 +141,7 @@ class Reconnecting:
         self._up.set()
 
     def _away_for(self) -> float:
-        """Seconds since something was published that no broker so far may have told of."""
+        """Seconds since the time up to which earlier brokers have reported all losses."""
         return self._loop.time() - self._since
 
     def _use(self, greeting: Greeting) -> None:
@@ -158,12 +159,15 @@ class Reconnecting:
         self._taken = 0
 
     async def _until_lost(self) -> str:
-        """Wait until there is no connection any more; the reason."""
+        """Wait until the connection is lost; returns the reason."""
         assert self._greeting is not None
         return await self._greeting.lost
 
-    async def _settled(self) -> None:
-        """Wait until every broker knows this client's subscriptions."""
+    async def settled(self) -> None:
+        """Wait until every broker of the network knows this client's subscriptions.
+
+        An event that is published anywhere after that finds its way here.
+        """
         connection = await self._connected()
         request = self._requests.number()
         future = self._requests.expect(request, in_order=False)
@@ -197,7 +201,7 @@ class Reconnecting:
         if self._greeting is not None:
             self._greeting.connection.close("done")
         self._lost("closed")
-        self._up.set()  # who waits for a connection waits in vain
+        self._up.set()  # wakes those that wait for a connection: there will be none
         self._requests.end("the connection is closed")
         for subscription in list(self._subscriptions.values()):
             await subscription.stop()

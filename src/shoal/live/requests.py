@@ -11,7 +11,7 @@ from shoal.live.messages import LAST_SUBSCRIPTION
 
 
 class Requests:
-    """Who waits for which answer. Numbers are unique among requests of all kinds."""
+    """Futures of the answers, by request. Numbers are unique among requests of all kinds."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(LAST_SUBSCRIPTION + 1)
@@ -19,7 +19,7 @@ class Requests:
         self._in_order: dict[int, asyncio.Future[Any]] = {}
         """Publications (of which the broker accepts several at a time) and inspections."""
         self._alone: dict[int, asyncio.Future[Any]] = {}
-        """Requests that are answered one by one."""
+        """Requests that are answered one by one, in any order."""
         self._subscriptions: dict[int, asyncio.Future[Any]] = {}
         """Subscriptions; these are asked for again after a reconnection."""
 
@@ -28,7 +28,7 @@ class Requests:
         return next(self._numbers)
 
     def subscription_number(self) -> int:
-        """A number for the next subscription: brokers keep few bytes of it."""
+        """A number for the next subscription: small, as brokers keep it in few bytes."""
         return next(self._subscription_numbers)
 
     def expect(self, request: int, in_order: bool = True) -> asyncio.Future[Any]:
@@ -38,7 +38,7 @@ class Requests:
         return future
 
     def expect_subscribed(self, number: int) -> asyncio.Future[Any]:
-        """Future of the answer to a subscription; the one that somebody waits for already."""
+        """Future of the answer to a subscription: the present one, if it is still awaited."""
         future = self._subscriptions.get(number)
         if future is None or future.done():
             future = self._subscriptions[number] = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ class Requests:
     # Answers
 
     def accepted(self, request: int) -> None:
-        """A subscription, or a publication with all before it."""
+        """The broker accepts a subscription, or a publication and all before it."""
         future = self._subscriptions.pop(request, None)
         if future is not None:
             _answer(future)
@@ -98,6 +98,6 @@ class Requests:
 
 
 def _answer(future: asyncio.Future[Any], result: object = None) -> None:
-    """Hand whoever waits the answer, if somebody still does."""
+    """Set the answer, if it is still awaited."""
     if not future.done():
         future.set_result(result)

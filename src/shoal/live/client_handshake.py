@@ -1,4 +1,4 @@
-"""How a client introduces itself to a broker, and what it makes of the answer."""
+"""The client's side of the handshake: it introduces itself to a broker and checks the answer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Receive: TypeAlias = "Callable[[list[memoryview], Greeting], None]"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's wishes, as :func:`~shoal.live.client.connect` describes them."""
+    """A client's settings, as :func:`~shoal.live.client.connect` describes them."""
 
     address: str
     name: Name
@@ -59,24 +59,24 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Greeter:
-    """The brokers that a client may use, and how it introduces itself to them."""
+    """Knows the brokers that a client may use, and connects to one of them."""
 
     def __init__(self, options: Options, tls: ssl.SSLContext | None) -> None:
         self.options = options
         self.given = [part.strip() for part in options.address.split(",")]
         """Addresses that the user gave."""
         self.others: dict[str, str] = {}
-        """Names of further brokers, by address, as the last one told."""
+        """Names of further brokers, by address, as the last broker announced them."""
         self._tls = tls
         self._broker_names = [name.strip() for name in options.broker.split(",") if name.strip()]
         self.limits = Limits()
 
     def addresses(self) -> list[str]:
-        """Addresses that the user gave, then those that brokers told of."""
+        """Addresses that the user gave, then those that a broker announced."""
         return [*self.given, *self.others]
 
     def learn(self, known: Iterable[Known]) -> None:
-        """The broker tells of others; those that may be asked instead are remembered."""
+        """Remember the other brokers that this client may turn to."""
         names = self._broker_names
         self.others = {
             other.address: other.name
@@ -145,7 +145,7 @@ def _is_address(text: str) -> bool:
 
 
 class Greeting(User):
-    """A client's connection: first its answer, then everything else."""
+    """A client's connection to a broker: first the handshake's answers, then everything else."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Greeting(User):
             self._receive(frames, self)
 
     def _greeted(self, answer: Any) -> Welcome | None:
-        """The broker's welcome, once it is known to be one that is meant."""
+        """The welcome, if this is a broker that the client means; None after a challenge."""
         if isinstance(answer, Refused):
             raise RefusedError(answer.code, answer.reason)
         if not isinstance(answer, Welcome | Challenge):
