@@ -34,6 +34,7 @@ from shoal.simulation.recorder import PublicationRecord
 from shoal.stack import Contact
 
 LEADER = ("root", "leader")
+GOSSIP = ("root", "epidemic")
 VARIANTS = tuple((t, c) for t in ("root", "generic") for c in ("leader", "epidemic"))
 
 
@@ -180,17 +181,74 @@ def test_views_are_bounded_and_reach_several_levels() -> None:
             assert [p.text for p in successor.view] == below
 
 
+def holders(chaos: Network, text: str) -> list[Group]:
+    """The part of each node in the group of x with a label."""
+    return [r.groups["x", text] for r in chaos.routings().values() if ("x", text) in r.groups]
+
+
 def test_nodes_have_divergent_views_in_epidemic_communication() -> None:
     """Section 4.3: the nodes that hold the root enter a large group at different members."""
     lines = [f"subscribe {node} x > 1" for node in range(12)]
     others = [f"subscribe {node} x < {node}" for node in range(12, 20)]
     chaos = world(*lines, *others, nodes=20, variant=("root", "epidemic"))
     chaos.step("wait 30")
-    holders = [r.groups["x", ROOT] for r in chaos.routings().values() if ("x", ROOT) in r.groups]
-    views = [group.successors["x > 1"].view for group in holders]
+    views = [group.successors["x > 1"].view for group in holders(chaos, ROOT)]
     assert len(views) > 4
     assert all(len(view) == 3 and {p.text for p in view} == {"x > 1"} for view in views)
     assert len({pointer.contact.node for view in views for pointer in view}) > 3
+
+
+def test_events_enter_a_group_that_its_leader_knows_whole_at_any_member() -> None:
+    """Section 4.2.2: a view holds a part of the group, which is not always the same."""
+    lines = [f"subscribe {node} x > 1" for node in range(6)]
+    chaos = world(
+        *lines, *(f"subscribe {node} x < {node}" for node in range(6, 12)), variant=GOSSIP
+    )
+    named = set()
+    for _ in range(30):
+        chaos.step("wait 2.5")
+        for group in holders(chaos, ROOT):
+            named |= {pointer.contact.node for pointer in group.successors["x > 1"].view}
+    assert named == set(range(6))
+
+
+def test_nobody_names_the_dead_node_of_a_small_group_in_epidemic_communication() -> None:
+    """Section 4.3: a node that has failed is replaced by an update of the view."""
+    lines = ["subscribe 0 x > 1", "subscribe 1 x > 1"]
+    chaos = world(
+        *lines, *(f"subscribe {node} x < {node}" for node in range(2, 12)), variant=GOSSIP
+    )
+    chaos.step("wait 30")
+    chaos.step("crash 1")
+    chaos.step("wait 20")
+    views = [group.successors["x > 1"].view for group in holders(chaos, ROOT)]
+    assert len(views) > 4
+    assert {pointer.contact.node for view in views for pointer in view} == {0}
+
+
+def test_dead_members_are_forgotten_after_a_missed_sign_of_life_in_epidemic_communication() -> None:
+    """Section 5.2: a failure is detected within the interval between signs of life."""
+    chaos = world(*(f"subscribe {node} x > 1" for node in range(12)), variant=GOSSIP)
+    chaos.step("wait 10")
+    for node in range(6, 12):
+        chaos.step(f"crash {node}")
+    chaos.step("wait 5.6")  # an interval and a timeout, and an interval until the leader looks
+    (leading,) = (group for group in holders(chaos, "x > 1") if group.members)
+    assert set(leading.members) == {1, 2, 3, 4, 5}
+
+
+def test_a_generic_traversal_starts_at_a_node_that_is_up() -> None:
+    """Section 4.1: contact points are checked like the nodes of views."""
+    lines = [f"subscribe {node} x > 1" for node in range(11)]
+    chaos = world(*lines, nodes=12, variant=("generic", "leader"))
+    chaos.step("wait 30")
+    for _ in range(6):
+        point = chaos.routings()[11].trees.point("x")
+        assert point is not None
+        chaos.step(f"crash {point.node}")
+        chaos.step("wait 3.2")  # the longest interval, a timeout and a hop
+        point = chaos.routings()[11].trees.point("x")
+        assert point is None or point.node in chaos.routings()
 
 
 def test_the_lowest_co_leader_takes_over() -> None:

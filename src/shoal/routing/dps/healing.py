@@ -51,7 +51,9 @@ class Healing:
         self._last_round = -1.0
         """Time of this node's last round; negative before the first."""
         self.silence = 2 * (node.interval[1] + node.timeout)
-        """Seconds of silence after which a member or successor is taken for dead."""
+        """Seconds of silence after which a successor, or a member, is taken for dead."""
+        self.member_silence = self.silence / 2 if node.epidemic else self.silence
+        """The same for members alone; gossip still reaches one that is forgotten by mistake."""
 
     # Signs of life
 
@@ -76,6 +78,10 @@ class Healing:
             self.beats.setdefault(leader, now)
             held = tuple([group.membership() for group in groups])
             node.send(groups[0].leader, Beat(node.host.contact(), held))
+        for point in node.trees.monitored() if node.generic else ():
+            if point.node not in beats:
+                self.beats.setdefault(point.node, now)
+                node.send(point, Beat(node.host.contact(), ()))
         if self.beats or self.reports:
             node.later(node.timeout, self.check)
 
@@ -285,13 +291,14 @@ class Healing:
 
     def _expire(self, group: Group, now: float) -> None:
         """Forget members and successors that have been silent."""
-        due = now - self.silence
+        due = now - self.member_silence
         gone = [n for n, member in group.members.items() if member.heard < due]
         for number in gone:
             del group.members[number]
         if gone:
             promoted = self.node.leadership.promote(group)
             self.node.leadership.sync(group, (), tuple(gone), (), (), promoted)
+        due = now - self.silence
         for successor in list(group.successors.values()):
             if successor.heard < due:
                 self.drop_successor(group, successor)

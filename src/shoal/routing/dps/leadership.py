@@ -281,12 +281,17 @@ class Leadership:
             group.add(taken)
 
     def _mixed(self, old: tuple[Pointer, ...], new: tuple[Pointer, ...]) -> tuple[Pointer, ...]:
-        """A random mix of the old and the received view, so that members' views differ."""
+        """A random mix of the old and the received view, so that members' views differ.
+
+        A received view that has room left names the whole group: who is not in it is gone.
+        """
         text = new[0].text if new else ""
-        told = {pointer.contact.node for pointer in new}
-        near = [p for p in old if p.text == text and p.contact.node not in told]
-        near += [p for p in new if p.text == text]
         size = self.node.view
+        near = [p for p in new if p.text == text]
+        if len(near) < size:
+            return new
+        told = {pointer.contact.node for pointer in new}
+        near += [p for p in old if p.text == text and p.contact.node not in told]
         bits = self.node.draw()
         while len(near) > size:
             del near[bits % len(near)]

@@ -58,17 +58,16 @@ class States:
 
     def succview_of(self, group: Group) -> tuple[Pointer, ...]:
         """The succview that leads into a group: its leader, or members, then the next level."""
-        view = [Pointer(group.text, self.node.host.contact())]
-        view += [Pointer(group.text, contact) for contact in self._within(group)]
+        view = [Pointer(group.text, contact) for contact in self._entries(group)]
         for successor in group.successors.values():
             if len(view) >= self.node.view:
                 break
             view.append(Pointer(successor.label.text, successor.leader))
         return tuple(view[: self.node.view])
 
-    def _within(self, group: Group) -> tuple[Contact, ...]:
-        """Members beside the leader that events may be sent to."""
-        return ()
+    def _entries(self, group: Group) -> tuple[Contact, ...]:
+        """Nodes of a group that events from above are sent to: its leader."""
+        return (self.node.host.contact(),)
 
 
 class EpidemicStates(States):
@@ -91,10 +90,10 @@ class EpidemicStates(States):
         node = self.node
         members = [member.contact for member in group.members.values()]
         size = len(members)
-        if size <= node.groupview:
-            group.known = tuple(members)
-            return
         bits = node.draw()
+        if size <= node.groupview:
+            group.known = _turned(tuple(members), bits)
+            return
         chosen: dict[NodeId, Contact] = {}
         step = 0
         while len(chosen) < node.groupview and step < 4 * node.groupview:
@@ -118,8 +117,15 @@ class EpidemicStates(States):
             del group.successors[text]
 
     def _beside(self, group: Group) -> tuple[Contact, ...]:
+        self._sample_known(group)
         return group.known[: self.node.next_level - 1]
 
-    def _within(self, group: Group) -> tuple[Contact, ...]:
+    def _entries(self, group: Group) -> tuple[Contact, ...]:
         self._sample_known(group)
-        return group.known
+        return _turned((self.node.host.contact(), *group.known), self.node.draw())
+
+
+def _turned(contacts: tuple[Contact, ...], bits: int) -> tuple[Contact, ...]:
+    """The same contacts from a random one on: a view that is cut short holds any of them alike."""
+    start = bits % (len(contacts) or 1)
+    return contacts[start:] + contacts[:start]

@@ -39,6 +39,8 @@ TOLD_NEW: Final = 240
 """Trees told to a node that was not known before."""
 POINTS: Final = 4
 """Contact points kept per tree."""
+MONITORED: Final = 4
+"""Trees whose contact points get a sign of life in one round."""
 WALK: Final = 8
 """Nodes that a random walk visits."""
 NEWS: Final = 5
@@ -49,8 +51,6 @@ OWNERS: Final = 3
 """Further nodes that a walk visits after the first owner: owners hear of new trees first."""
 LOST: Final = 32
 """Silent nodes that are tried again from time to time, as a cut network may be whole again."""
-
-
 TERMS: Final = 2**62
 """Number of terms, after which they wrap around: a liar cannot use them up. 0 is no term."""
 
@@ -292,11 +292,16 @@ class Trees:
         )
 
     def point(self, attribute: str) -> Contact | None:
-        """A contact point of a tree, drawn at random; None if none is known."""
+        """The contact point of a tree that was last heard of; None if none is known."""
         points = self.points.get(attribute)
-        if not points:
-            return None
-        return list(points.values())[self.node.draw() % len(points)]
+        return points[next(reversed(points))] if points else None
+
+    def monitored(self) -> list[Contact]:
+        """Contact points for a few of the trees that this node is in no group of, in turn."""
+        absent = [name for name in self.points if name not in self.node.by_tree]
+        start = self.node.draw() % len(absent) if absent else 0
+        found = map(self.point, (absent[start:] + absent[:start])[:MONITORED])
+        return [point for point in found if point is not None]
 
     def _pass_on(self, root: Root) -> None:
         """Tell some others of a new owner: soon everybody knows."""
