@@ -49,7 +49,7 @@ def imports(path: Path) -> set[str]:
 def modules(package: str) -> list[Path]:
     """A package's files, but those that use the disk, read tables or pick a compiled half."""
     files = sorted((SOURCES / package).rglob("*.py"))
-    worldly = ("compiled.py", "storage.py", "machine.py", "native.py", "single.py", "taking.py")
+    worldly = ("compiled.py", "storage.py", "machine.py", "native.py", "single.py", "inputs.py")
     return [path for path in files if path.name not in worldly]
 
 

@@ -1,13 +1,14 @@
-"""What events say and what subscribers ask for.
+"""The content of events, and filters over it.
 
 A *content model* is a pair of types that fit each other: what an event carries, and a filter over
-it. Everything above this package (tables, protocols, brokers) sees only the seam in
-:mod:`shoal.content.model`; it never asks which model it is working with.
+it. Protocols and brokers see only the interface in :mod:`shoal.content.model` and the tables in
+:mod:`shoal.content.tables`; they never ask which model they are working with.
 
 * :mod:`~shoal.content.patterns`: the papers' synthetic model. An event is a set of numbers, a
   subscription one number.
 * :mod:`~shoal.content.attributes`: typed attributes, and filters over them in the language of
-  :mod:`shoal.content.language`; :data:`F` builds the same filters in Python.
+  :mod:`shoal.content.language`; :data:`F` builds the same filters in Python. For many filters
+  there is a matching index, :mod:`shoal.content.index`.
 """
 
 from shoal.content.attributes import AttributeFilter, Attributes, merge

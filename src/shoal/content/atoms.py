@@ -1,4 +1,4 @@
-"""Single conditions as predicates: when is ``x > 5`` true, when false, when defined?
+"""Single conditions as predicates: under which ``x > 5`` is true, is false, is defined.
 
 A condition on one attribute and constants becomes predicates; any other is *opaque*: it stays an
 expression in the residue, beside the predicate that its attributes are there.
@@ -28,14 +28,14 @@ Disjuncts: TypeAlias = list[Conjunction]
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """The three answers about a condition."""
+    """The disjuncts under which a condition is true, is false, and is defined."""
 
     true: Disjuncts
     false: Disjuncts
     defined: Disjuncts
 
     def outcome(self, mode: Mode) -> Disjuncts:
-        """One of the answers."""
+        """Those of one outcome."""
         return {"true": self.true, "false": self.false, "defined": self.defined}[mode]
 
 
@@ -44,7 +44,7 @@ NEVER = Atom([], [], [])
 
 
 def atom(expression: Expression) -> Atom:
-    """The answers about a condition without AND, OR, XOR, NOT and EXISTS at its top."""
+    """The disjuncts of a condition without AND, OR, XOR, NOT and EXISTS at its top."""
     if isinstance(expression, syntax.Arithmetic | syntax.Negate):
         return NEVER  # a number is not a condition
     if not any(True for _ in names(expression)):
@@ -77,7 +77,7 @@ def atom(expression: Expression) -> Atom:
 
 
 def opaque(expression: Expression) -> Atom:
-    """A condition left as it is, beside what must be there for it to be evaluated."""
+    """A condition left as it is, beside the presence of the attributes that it needs."""
     if isinstance(expression, syntax.Call) and FUNCTIONS[expression.name].returns in (
         "number",
         "integer",
@@ -170,10 +170,9 @@ def _between(name: str, low: Plain | Failure | None, high: Plain | Failure | Non
 def _among(expression: Expression, name: str, constants: Iterable[Plain | Failure | None]) -> Atom:
     """``name IN (constants)``: each is cast to the type of the attribute's value.
 
-    As text that is one set. Two kinds of value are equal to an element without having its text:
-    a number that an element spells in another way (``'02'``, TRUE), and likewise a boolean
-    (``'TRUE'``).
-    They get conjunctions of their own, with the condition itself as residue.
+    As text that is one set. Two kinds of value are equal to an element without having its text: a
+    number that an element spells in another way (``'02'``, TRUE), and likewise a boolean
+    (``'TRUE'``). They get conjunctions of their own, with the condition itself as residue.
     """
     texts: set[str] = set()
     numbers: list[int | float] = []

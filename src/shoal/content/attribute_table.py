@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from shoal.content.model import Content, Filter
 
 SMALL = 4
-"""Up to so many filters are asked one after the other."""
+"""Filters up to which they are evaluated one after the other."""
 SMALL_UNCOMPILED = 32
-"""Filters of a small table where no C extension is built: an index would have to load numba."""
+"""The same where no C extension is built, as an index would have to load numba."""
 
 
 class AttributeTable(FilterTable):
     """Filters by source: the reference table, until the filters are many enough for the index.
 
-    Its answers are the same before and after. Where the C extensions are not built, the index needs
-    code that is loaded or even compiled then: a program that must not stop for that calls
-    :func:`shoal.content.index.warm_up` first, in a thread if it likes.
+    Its answers are the same before and after. Where the C extensions are not built, the first index
+    has to load its kernels, or compile them. A program that cannot wait for that calls
+    :func:`shoal.content.index.warm_up` beforehand, perhaps in a thread.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class AttributeTable(FilterTable):
         return self._table.match(content)
 
     def _grow(self, small: NaiveTable, count: int) -> None:
-        """Move to the index, if it is time."""
+        """Move the filters to the index, if they are enough."""
         from shoal.content.index import IndexTable, single
 
         if single.match is None and count <= SMALL_UNCOMPILED:

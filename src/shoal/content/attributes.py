@@ -35,11 +35,11 @@ from shoal.content.tables import FilterTable
 from shoal.content.values import Value
 
 MAX_COMPARED = MAX_DISJUNCTS**2
-"""Pairs of conjunctions that a question about two filters is worth."""
+"""Most pairs of conjunctions that are compared to see whether filters cover or overlap."""
 PREDICATE_BYTES = 32
 """Bytes that a predicate of a normal form counts for in a filter's size."""
 MAX_TEXTS = 8_192
-"""Characters of two filters that are compared by operand."""
+"""Most characters of two filters, together, that are compared operand by operand."""
 
 
 class Attributes(Content, frozen=True, tag="attributes"):
@@ -91,14 +91,14 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
         return normalise(self.expression)
 
     def normalised(self) -> NormalForm:
-        """The normal form, which the filter does not keep unless it has been asked for it."""
+        """As :attr:`normal`, but not cached if it is not cached already."""
         known = self.__dict__
         if "normal" in known:
             return self.normal
         return normalise(known["expression"] if "expression" in known else _read(self.text)[0])
 
     def slim(self) -> AttributeFilter:
-        """The filter without what was worked out of it: for those who keep very many."""
+        """A copy without its cached forms, for tables that keep very many filters."""
         return copy(self)
 
     def matches(self, content: Content | Mapping[str, object]) -> bool:
@@ -199,7 +199,7 @@ class AttributeFilter(Filter, frozen=True, dict=True, tag="cesql"):
 
 
 def of(expression: Expression) -> AttributeFilter:
-    """The filter that says this expression."""
+    """The filter of an expression."""
     return AttributeFilter(show(expression))
 
 

@@ -1,8 +1,8 @@
-"""Compiles kernels with numba and keeps their machine code on disk, as long as it is true.
+"""Compiles kernels with numba and caches their machine code on disk.
 
-Numba drops what it kept of a function when that function's own file changes. A kernel also depends
-on the kernels it calls and the constants it uses, which live in other files; so all the sources of
-a family of kernels stand behind what is kept of each of them.
+Numba drops the cached code of a function when that function's own file changes. A kernel also
+depends on the kernels that it calls and the constants that it uses, which are in other files. So
+here the cached code of a kernel is dropped when any source of its family changes.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def merge_alike(
 ) -> list[Conjunction]:
     """Unite conjunctions that differ in one predicate, where the union is a predicate again.
 
-    What is returned matches exactly the same events. ``spend`` is told how much work is at hand.
+    The result matches exactly the same events. ``spend`` is called with the work about to be done.
     """
     changed = True
     while changed and len(disjuncts) > 1:

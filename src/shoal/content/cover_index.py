@@ -1,4 +1,4 @@
-"""Filters searched by covering: which of many may cover a given one, which may it cover?
+"""Finds, among many filters, those that may cover a given one and those that it may cover.
 
 Each filter is bounded by a box: the attributes it constrains and, per attribute, up to three
 intervals (of its numbers, of its texts in alphabetical order, of a hash of its only text). If one
@@ -33,9 +33,9 @@ Axis: TypeAlias = tuple[str, str]
 Interval: TypeAlias = tuple[float, float]
 
 SMALL = 32
-"""Up to this many filters are all candidates; numpy is not even loaded for them."""
+"""Filters up to which all are candidates; numpy is not even loaded for them."""
 AXES: Final = 32
-"""Axes that get columns, the first to occur; nothing is excluded by the others."""
+"""Most axes with columns, the first to occur; other axes exclude nothing."""
 EVERY: Final = (1 << 64) - 1
 """The attributes of a filter that matches nothing: it lies within any other."""
 

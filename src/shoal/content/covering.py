@@ -1,9 +1,9 @@
-"""Which filters make others superfluous: covering, overlap, merging.
+"""Covering, overlap and merging of filters.
 
-Sound always: a cover or a disjointness is claimed only where it is so. Complete for conjunctions of
-interval, set, prefix and equality predicates, one reading per attribute (see :mod:`.sets` for what
-is left open). For disjunctions: each conjunction of the covered filter must lie within *one*
-conjunction of the other.
+Answers are sound: that a filter covers another, or does not overlap it, is never wrong. They are
+complete for conjunctions of interval, set, prefix and equality predicates, if each attribute is
+read in one way (:mod:`.sets` says what is left open). A disjunction is found to cover another if
+each conjunction of the other lies within *one* of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def overlaps(a: NormalForm, b: NormalForm) -> bool:
 
 
 def merge(forms: Sequence[NormalForm]) -> NormalForm:
-    """One normal form that matches exactly what one of these does, with as little as was found.
+    """The union of several normal forms, in few conjunctions.
 
     Conjunctions that others contain are dropped; those that differ in one predicate are united
     where the union is a predicate again (touching intervals, sets).

@@ -1,4 +1,4 @@
-"""The seam between content and everything that routes it.
+"""The interface between content and everything that routes it.
 
 Protocols use four verbs and nothing else: a filter ``matches`` an event's content, ``covers`` or
 ``overlaps`` another filter, and a :class:`~shoal.content.tables.FilterTable` answers which sources
@@ -27,15 +27,15 @@ class Filter(msgspec.Struct, frozen=True, array_like=True):
         raise NotImplementedError
 
     def covers(self, other: Filter) -> bool:
-        """True only if everything ``other`` matches, this filter matches too (never guessed)."""
+        """True only if this filter matches everything that ``other`` matches; False if unknown."""
         raise NotImplementedError
 
     def overlaps(self, other: Filter) -> bool:
-        """False only if nothing can match both."""
+        """False only if no content can match both; True if unknown."""
         raise NotImplementedError
 
     def size(self) -> int:
-        """Bytes that a table needs for the filter, roughly; 0 if its kind has few filters."""
+        """Bytes that a table needs for the filter, roughly; 0 for a kind of which there are few."""
         return 0
 
     def everything(self) -> Filter | None:

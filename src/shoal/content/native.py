@@ -1,7 +1,7 @@
 """The C extensions: matching single events, building the index, drawing chance, large pages.
 
-They are built where a C compiler is at hand. Where they were not, or with SHOAL_PURE set, the same
-kernels are compiled by numba when they are first needed, and chance is drawn in Python.
+They are built where a C compiler is at hand. Where they are not built, or with SHOAL_PURE set,
+numba compiles the same kernels when they are first needed, and chance is drawn in Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def extension(name: str) -> Any:
-    """An extension by its name below ``shoal``; None where something else has to do."""
+    """An extension by its name below ``shoal``; None if it is not built or not to be used."""
     if os.environ.get("SHOAL_PURE"):
         return None
     try:

@@ -160,14 +160,14 @@ class Conjunction:
 
 @dataclass(frozen=True, slots=True)
 class NormalForm:
-    """Some conjunction holds."""
+    """A disjunction: some conjunction holds."""
 
     disjuncts: tuple[Conjunction, ...]
     source: Expression | None = field(default=None, compare=False, repr=False)
-    """The filter as it was, where asking that is cheaper than asking every conjunction."""
+    """The filter's expression, where evaluating that is cheaper than trying every conjunction."""
 
     def decide(self, attributes: Mapping[str, object]) -> bool:
-        """Whether an event satisfies the conjunction, decided within the filter's stated cost."""
+        """Whether an event satisfies the filter, decided within the filter's stated cost."""
         if self.source is not None:
             return holds(self.source, attributes)
         return self.matches(attributes)

@@ -15,8 +15,8 @@ is it **false**, when is it **defined** (true or false, no error)? With T, F and
 
 The plain normal form would have T(a) + T(b) for OR, and would match events on which ``a`` fails.
 
-Work is bounded: what would need more than :data:`MAX_DISJUNCTS` conjunctions, or more steps than a
-filter is worth, stays whole in the residue.
+Work is bounded: a part that would need more than :data:`MAX_DISJUNCTS` conjunctions or
+:data:`MAX_STEPS` steps stays whole in the residue.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from shoal.content.normal import Absent, Conjunction, NormalForm, Number, Presen
 from shoal.content.values import truth
 
 MAX_STEPS = 20_000
-"""Predicates looked at while normalising one filter."""
+"""Most predicates looked at while normalising one filter."""
 RAW_DISJUNCTS = 4_096
-"""Conjunctions before like ones are merged: ``a = 1 OR a = 2 OR ...`` may be long."""
+"""Most conjunctions before like ones are merged: ``a = 1 OR a = 2 OR ...`` may be long."""
 
 
 class _TooBig(Exception):  # noqa: N818  # never leaves this module
@@ -54,9 +54,9 @@ def normalise(expression: Expression) -> NormalForm:
 
 
 def normalise_operands(operands: Iterable[Expression]) -> list[NormalForm]:
-    """Normal forms of the operands of ``AND`` or ``OR`` (text that reads as true holds, too).
+    """Normal forms of the operands of ``AND`` or ``OR``, where text that reads as true holds, too.
 
-    All of them together take no more steps than one filter.
+    All of them together may take as many steps as one filter.
     """
     normaliser = _Normaliser()
     return [NormalForm(tuple(normaliser.whole(one))) for one in operands]
@@ -150,7 +150,7 @@ class _Normaliser:
         return found
 
     def both(self, left: Disjuncts, right: Disjuncts) -> Disjuncts:
-        """Each of one with each of the other."""
+        """Every disjunct of one conjoined with every disjunct of the other."""
         if len(left) * len(right) > RAW_DISJUNCTS:
             raise _TooBig
         found: Disjuncts = []

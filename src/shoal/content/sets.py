@@ -1,10 +1,10 @@
 """The algebra of predicates: intersection, inclusion and union of sets of values.
 
-All answers about inclusion and emptiness are sound: "within" and "empty" are said only when so.
-They are exact for predicates of one reading per attribute built from intervals, finite sets and
-prefixes, and wherever an attribute is pinned to finitely many values, whatever the readings.
-Left undecided (never "empty", never "within"): whether a number with a given prefix lies in an
-interval, and most questions about LIKE patterns with inner wildcards.
+Answers about inclusion and emptiness are sound: "within" and "empty" are never wrong. They are
+exact where each attribute is read in one way and its predicates are intervals, finite sets and
+prefixes; and where an attribute can have only finitely many values, however it is read. Undecided
+(so neither "empty" nor "within") are whether a number with a given prefix lies in an interval, and
+most questions about LIKE patterns with inner wildcards.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def finite(group: Group) -> list[Plain] | None:
 
 
 def tidy(group: list[Predicate]) -> Group | None:
-    """The predicates of one attribute in their one spelling, or None if none can satisfy them."""
+    """The predicates of one attribute in their one spelling, or None if no value satisfies them."""
     if len(group) == 1:
         return tuple(group)
     if any(isinstance(p, Absent) for p in group):

@@ -28,7 +28,7 @@ class FilterTable:
         raise NotImplementedError
 
     def remove(self, source: Source, filter: Filter) -> None:
-        """Take a filter of a source away; removing an absent one changes nothing."""
+        """Remove a filter of a source; removing an absent one changes nothing."""
         raise NotImplementedError
 
     def match(self, content: Content) -> list[Source]:
@@ -38,7 +38,7 @@ class FilterTable:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReadableTable(FilterTable):
-    """A table that can be read by filter as well, so that nobody need keep that beside it."""
+    """A table that also lists its filters, and the sources of each."""
 
     def sources(self, filter: Filter) -> tuple[Source, ...]:
         """The sources of exactly this filter, in the order in which they came."""
@@ -52,8 +52,8 @@ class ReadableTable(FilterTable):
 class Matched:
     """The filters of a table that match a content.
 
-    A table gives the same object again where the next content matches the same filters, unless it
-    has changed meanwhile; ``state`` is the number of its changes.
+    If the next content matches the same filters, the table returns the same object again, unless
+    the table has changed. ``state`` is the number of its changes.
     """
 
     def __init__(self, state: int, filters: list[Filter]) -> None:
@@ -62,7 +62,7 @@ class Matched:
 
 
 class NaiveTable(FilterTable):
-    """The reference: ask every filter. Right for any content model, and slow."""
+    """The reference: evaluate every filter. Right for any content model, and slow."""
 
     def __init__(self) -> None:
         self.entries: dict[Source, dict[Filter, None]] = {}
@@ -106,7 +106,7 @@ class PatternTable(FilterTable):
         self._rank: dict[Source, int] = {}
         self._ranked: list[Source] = []
         self._answers: dict[int, list[Source]] = {}
-        """Sources by bitset: few sources give few answers."""
+        """Cached lists of sources, by bitset."""
 
     def insert(self, source: Source, filter: Filter) -> None:
         number = cast("Pattern", filter).number

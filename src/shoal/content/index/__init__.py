@@ -6,9 +6,9 @@
 
 Importing it is cheap: the compiled kernels are loaded when an index first needs them, or by
 :func:`warm_up`. How it works, from the outside in: :mod:`~shoal.content.index.index` (updates),
-:mod:`~shoal.content.index.lanes` and :mod:`~shoal.content.index.vocabulary` (filters and values as
-numbers), :mod:`~shoal.content.index.layout` (where the numbers lie),
-:mod:`~shoal.content.index.kernels` (how they are compared).
+:mod:`~shoal.content.index.vocabulary` (values as numbers), :mod:`~shoal.content.index.lanes`
+(filters as *lanes*, boxes of such numbers), :mod:`~shoal.content.index.layout` (how lanes lie in
+memory), :mod:`~shoal.content.index.kernels` (how events are compared with them).
 """
 
 from shoal.content.index.index import MatchIndex

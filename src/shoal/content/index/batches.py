@@ -10,10 +10,10 @@ import numpy as np
 from shoal.content.index import fields as f
 from shoal.content.index import kernels as k
 from shoal.content.index.events import Events
+from shoal.content.index.inputs import batch_of
 from shoal.content.index.matches import Matches
 from shoal.content.index.scratch import Scratch
 from shoal.content.index.segments import Array
-from shoal.content.index.taking import batch_of
 from shoal.content.index.tiles import match_tile
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""The matching index: filters in, and for each event the filters that match it out.
+"""The matching index: takes filters, and finds for each event those that match.
 
-Log-structured: new lanes go to a short list that every event is checked against; when it is full
-it becomes a small segment; eight neighbouring segments of a size become one. Merges are done a
-little at a time, with every insertion and removal, so that none of them takes long. A removal
-clears bits in place. All changes are visible to the next event.
+A filter is kept as *lanes*, one or more per conjunction of its normal form. The index is
+log-structured. New lanes go to a short list, with which every event is compared one by one. When
+the list is full it becomes a small segment; eight neighbouring segments of a size become one.
+Merges are done a little at a time, with every insertion and removal, so that none of these takes
+long. A removal clears bits in place. All changes are visible to the next event.
 """
 
 from __future__ import annotations
@@ -15,25 +16,27 @@ import numpy as np
 
 from shoal.content.index import fields as f
 from shoal.content.index import single
+from shoal.content.index.inputs import Event, Wanted, event_of, form_of, is_table
 from shoal.content.index.lanes import lanes_of, simple_box
 from shoal.content.index.levels import RECENT, Levels
 from shoal.content.index.matches import Matches
 from shoal.content.index.recent import Recent
 from shoal.content.index.scratch import Scratch, spread
 from shoal.content.index.segments import Array, Segment, Snapshot
-from shoal.content.index.taking import Event, Wanted, event_of, form_of, is_table
 from shoal.content.index.vocabulary import Vocabulary
 from shoal.content.normal import NormalForm
 
-# What is not Final below, tests set to see in seconds what else takes hours.
-# Work on merges that a change pays for, in lanes looked at. A lane is merged once per level; a
-# removal only has to bring on the day when half of a segment is dead.
+# Tests lower what is not Final below, so that rare paths run in seconds.
+
+# Work on merges per change, in lanes looked at. A lane is merged once per level; removals need only
+# do enough for a segment to be merged when half of it is dead.
 INSERTION = 160
 REMOVAL = 40
 PORTION: Final = 4096  # work done at a time
 READINGS: Final = 8  # of an event whose values, when read, change the index
-# What events lose to disorder, in lanes looked at in vain. Once it is as much as putting things in
-# order would cost, that is done, so that an index which is asked more than changed becomes compact.
+# What events lose to recent lanes and to many segments, in lanes looked at in vain. Once the sum is
+# as much as a flush or merge would cost, that is done: an index that is asked more than changed
+# becomes compact.
 SEGMENT_RENT: Final = 100  # lost to each segment but one
 FLUSH_COST = 1 << 19
 MERGE_COST = 800  # per lane

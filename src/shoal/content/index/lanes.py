@@ -1,4 +1,4 @@
-"""From a filter's normal form to lanes: boxes of key intervals, one per conjunction."""
+"""From a filter's normal form to lanes: boxes of key intervals, one or more per conjunction."""
 
 from __future__ import annotations
 

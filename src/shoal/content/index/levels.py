@@ -1,7 +1,7 @@
 """The segments of an index as a log-structured store: eight neighbours of a size become one.
 
-Merges are generators. Every change of the index pays for a portion of the work, so that none of
-them takes long; what was removed while a merge was under way is removed from its result as well.
+Merges are generators. Every change of the index does a portion of their work, so that no change
+takes long. What is removed while a merge is under way is removed from its result as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The C extension for single events, where it was built; None where not, or with SHOAL_PURE set."""
+"""The C extension for single events: its functions, or None where it is not built or not used."""
 
 from __future__ import annotations
 

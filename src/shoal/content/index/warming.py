@@ -1,4 +1,4 @@
-"""Getting the kernels ready before they are needed."""
+"""Compiles or loads the kernels before they are needed."""
 
 from __future__ import annotations
 

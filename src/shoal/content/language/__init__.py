@@ -1,8 +1,11 @@
 """The filter language: CESQL 1.0, the CloudEvents filter language, widened.
 
-* :mod:`~shoal.content.language.parser` reads it, :mod:`~shoal.content.language.printer` writes it;
-* :mod:`~shoal.content.language.syntax` is what lies between;
-* :mod:`~shoal.content.language.evaluate` says what an expression is worth on an event.
+* :mod:`~shoal.content.language.syntax`: expressions, the parts of a filter;
+* :mod:`~shoal.content.language.parser` makes them of text, :mod:`~shoal.content.language.printer`
+  text of them;
+* :mod:`~shoal.content.language.check` and :mod:`~shoal.content.language.cost` refuse what can never
+  match or takes too long;
+* :mod:`~shoal.content.language.evaluate` gives the value of an expression on an event.
 """
 
 from shoal.content.language.evaluate import evaluate

@@ -1,4 +1,4 @@
-"""Cost of a filter, bounded before it ever sees an event.
+"""The most that evaluating a filter can cost, known before it ever sees an event.
 
 Filters come from strangers, and one that takes seconds stops a broker. So the work that evaluation
 does is bounded, part by part, by a linear form in the sizes of the attributes:

@@ -1,7 +1,7 @@
 """The functions of the language: CESQL's, and Shoal's for text ends and places.
 
-Each is linear in its arguments. A function that fails still gives a value, as CESQL asks; a filter
-takes any failure as "does not match".
+Each is linear in its arguments. A function that fails still has a value, as CESQL asks; a filter in
+which anything fails does not match.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Function(msgspec.Struct, frozen=True):
-    """A function: its parameters' types, the type of further arguments if any, what it gives."""
+    """A function: types of its parameters, of further arguments if any, and of its result."""
 
     parameters: tuple[Type, ...]
     returns: Type

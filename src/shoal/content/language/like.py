@@ -1,8 +1,8 @@
 """LIKE in time linear in the text, at a rate that is known from the pattern.
 
-A pattern is cut at its ``%`` into segments. The first and last are anchored, each one between is
-found at its leftmost place after the one before, which is enough: there is never a reason to try a
-later place. Plain segments are found by ``str.find``. For those with ``_`` all places of a stretch
+A pattern is cut at its ``%`` into segments. The first and last are anchored. Each of the others is
+sought from the end of the one before; its leftmost place will do, as a later one leaves less text
+for the rest. Plain segments are found by ``str.find``. For those with ``_`` all places of a stretch
 of text are tried at once: per character of the segment, one long integer says where the text has
 it, and shifted by the character's place these are and-ed.
 """
@@ -18,7 +18,7 @@ ANY = None
 Segment = tuple[str | None, ...]
 
 REMEMBERED: Final = 512
-"""Characters of a pattern that is taken apart once and not at each event."""
+"""Most characters of a pattern whose segments are cached."""
 STRETCH: Final = 1024
 """Characters of the first stretch of text in which a segment is sought, at least."""
 FIND, PLACE, KNOWN, OTHER = 7.0, 0.7, 2.5, 12.0

@@ -22,13 +22,13 @@ MAX_COST: Final = 500_000_000
 EVENT_BYTES: Final = 1 << 20
 """Bytes of the largest event, unless a broker says otherwise."""
 REMEMBERED: Final = 2_048
-"""Characters of a filter that is kept taken apart, for the next who brings it."""
+"""Most characters of a filter whose parsed form is cached."""
 
 FilterErrorKind = Literal["parse", "missingFunction"]
 
 
 class FilterWarning(UserWarning):
-    """A filter that can be used, and probably does not say what was meant."""
+    """A filter that can be used, but probably does not mean what its author meant."""
 
 
 class FilterError(ValueError):

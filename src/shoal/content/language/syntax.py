@@ -1,7 +1,7 @@
-"""The parts of an expression: plain data, compared by what they say.
+"""The parts of an expression: plain data, compared by value.
 
-``AND`` and ``OR`` hold any number of operands, since long chains are common and are the same read
-from either side; everything else nests, at most :data:`~shoal.content.language.limits.MAX_DEPTH`
+``AND`` and ``OR`` hold any number of operands, since long chains are common and associative;
+everything else nests, at most :data:`~shoal.content.language.limits.MAX_DEPTH`
 deep. ``x NOT LIKE p`` is ``Not(Like(x, p))``, likewise ``NOT IN`` and ``NOT BETWEEN``.
 """
 
@@ -60,19 +60,19 @@ class Negate(msgspec.Struct, frozen=True):
 
 
 class And(msgspec.Struct, frozen=True):
-    """All hold; evaluated from the left up to the first that does not."""
+    """All operands hold; evaluated from the left up to the first that does not."""
 
     operands: tuple[Expression, ...]
 
 
 class Or(msgspec.Struct, frozen=True):
-    """Some holds; evaluated from the left up to the first that does."""
+    """Some operand holds; evaluated from the left up to the first that does."""
 
     operands: tuple[Expression, ...]
 
 
 class Xor(msgspec.Struct, frozen=True):
-    """Exactly one holds."""
+    """Exactly one operand holds."""
 
     left: Expression
     right: Expression

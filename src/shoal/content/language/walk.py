@@ -1,4 +1,4 @@
-"""Which attributes an expression depends on."""
+"""The operands of an expression, and the attributes that it names or needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def names(expression: Expression) -> Iterator[str]:
-    """Every attribute an expression names, as often as it does."""
+    """Every attribute that an expression names, once per mention."""
     if isinstance(expression, syntax.Attribute | syntax.Exists):
         yield expression.name
     for part in parts(expression):

@@ -1,4 +1,4 @@
-"""Inputs of an index: filters in any form, events one by one or as a table."""
+"""What an index accepts: filters in any form, events one by one or as a table."""
 
 from __future__ import annotations
 
