@@ -1,7 +1,7 @@
-"""Writes down what happens in a simulation, as columns of the tables in :mod:`shoal.record`.
+"""Records a simulation: counts and rows for the tables in :mod:`shoal.record`.
 
-The traffic of a kind is counted in time bins while it flows; nothing is kept per message unless the
-``messages`` table is asked for.
+Traffic is counted per kind of message and time bin. Nothing is kept per message, unless the table
+``messages`` is asked for. :mod:`~shoal.simulation.columns` makes the tables of this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shoal.content import Event
 
 EXCUSED: Final = 50 * NANOSECONDS
-"""Nanoseconds after publication within which a node that crashes is not owed an event."""
+"""Nanoseconds after an event's publication in which a crash excuses its node from having it."""
 
 
 class Kind:
@@ -49,35 +49,35 @@ class Kind:
         self.cost = 0.0
         self.bytes = 0
         self.nodes = 0
-        """Nodes that were sent one in this bin."""
+        """Nodes that were sent one in this bin, each counted once."""
         self.bin: object = None
-        """Stands for the current time bin of this kind."""
+        """An object that stands for the current time bin; a new one for each bin with traffic."""
         self.last: list[object] = [None] * nodes
         """Per node, the bin in which it was last sent one."""
         self.plain = False
-        """Whether there is nothing to record beyond numbers."""
+        """Whether nothing of a message is recorded but that it was sent."""
 
 
 class PublicationRecord:
-    """One event: who wants it, who got it. Sets of nodes are bitsets."""
+    """One event: which nodes want it, which got it. Sets of nodes are bitsets."""
 
     def __init__(self, time: int, event: Event, wanted: int, version: int) -> None:
         self.time = time
         self.publisher = event.publisher
         self.sequence = event.sequence
         self.owed = wanted
-        """Who wanted it when it was published."""
+        """Nodes that wanted it when it was published."""
         self.wanted = wanted
-        """Who wants it now, as of oracle version ``version``."""
+        """Nodes that want it as of the oracle's ``version``."""
         self.version = version
         self.reachable = 0
-        """Which of them links led to then."""
+        """Nodes of ``owed`` that links led to then."""
         self.received = 0
         self.contacted = bytearray()
-        """Per node 1 if a copy was sent to it; empty if none was, or nobody asks."""
+        """1 per node that was sent a copy, else 0; empty if none was, or it is not recorded."""
         self.copies = 0
         self.excused = 0
-        """Who should have got it, and crashed first."""
+        """Nodes of ``owed`` that crashed soon after, without having got it."""
 
 
 class RepairRecord:
@@ -93,16 +93,16 @@ class RepairRecord:
 
 
 class Recorder:
-    """Everything a run leaves behind. Without an oracle it cannot say who should get what."""
+    """Everything that a run leaves behind. Without an oracle, no deliveries are owed."""
 
     def __init__(self, kernel: Kernel, nodes: int, bin_ns: int, tables: list[str]) -> None:
         self.kernel = kernel
         self.nodes = nodes
         self.oracle: Oracle | None = None
         self.counts_misrouted = False
-        """Whether links form a forest: on a graph no node lies beyond one link alone."""
+        """Whether misrouted events are counted: in a forest, where one link leads to each node."""
         self.owes_publisher = True
-        """Whether a publisher that wants its own event is one of its receivers."""
+        """Whether a publisher that wants its own event is owed it."""
         self.core = 0
         """The nodes of the stable core, as a bitset."""
         self.unlinked = 0
@@ -115,7 +115,7 @@ class Recorder:
         self.observes = self.keeps_loads or self.keeps_reach
         self.keeps_routes = "routes" in tables
         self.up: list[Any] = []
-        """Per node something while it is up, None while it is not."""
+        """The node, or None while it is down, per node; empty if nodes are always up."""
         self.loads: array[int] = array("q")
         """Five numbers each: time bin, node, sent, received, requests."""
         self._sent = [0] * nodes
@@ -126,9 +126,9 @@ class Recorder:
         self.deliveries: array[int] = array("q")
         """Seven numbers each: publisher, sequence, node, time, hops, whether wanted, recovered."""
         self.air: Callable[[], Any] | None = None
-        """What happened on a radio medium: counts per time bin."""
+        """Returns the counts of a radio medium, per time bin; None if there is none."""
         self.gaps = 0
-        """Events that applications were told they would not get."""
+        """Events that applications were told are missing for good."""
         self.gaps_told: dict[tuple[NodeId, NodeId], list[int]] = {}
         """Size of each such gap, per node and publisher; 0 is an unknown number."""
         self.traffic: list[tuple[str, int, int, int, float, int, int]] = []
@@ -138,14 +138,14 @@ class Recorder:
         self.repairs: list[RepairRecord] = []
         self.messages: list[tuple[int, str, int, int, str]] = []
         self.columns: dict[str, list[Any]] = {}
-        """Tables that a data plane has as columns already."""
+        """Tables that a data plane hands over as columns."""
         self.notes: list[tuple[int, int, str, int, str]] = []
         self._event: object = None
         self._publication: PublicationRecord | None = None
         self._repair: RepairRecord | None = None
         self._repairs_by_id: dict[int, RepairRecord] = {}
         self._restarts: dict[NodeId, int] = {}
-        """Per node that started more than once, when it last did."""
+        """Time of the last start, per node that started more than once."""
         self._kinds: dict[type[Any], Kind] = {}
         self._count: Kind | None = None
         self.bin_ns = bin_ns
@@ -155,7 +155,7 @@ class Recorder:
     # Messages
 
     def sent(self, fan: Fan, skip: int, copies: int, message: Message) -> Kind:
-        """A message enters the channels of a fan but one."""
+        """A message is sent over the channels of a fan, but not over the one at ``skip``."""
         count = self._count
         if count is None or type(message) is not count.type:
             count = self.kind_of(message)
@@ -193,7 +193,7 @@ class Recorder:
         return count
 
     def sent_direct(self, source: NodeId, target: NodeId, message: Message) -> Kind:
-        """A message goes out of band."""
+        """A message is sent out of band."""
         count = self._count
         if count is None or type(message) is not count.type:
             count = self.kind_of(message)
@@ -217,7 +217,7 @@ class Recorder:
         return count
 
     def _observe(self, count: Kind, source: NodeId, target: NodeId, message: Message) -> None:
-        """Who has how much to do, and how far events go."""
+        """Count for the tables ``loads`` and ``reach``."""
         if self.keeps_loads and not count.routine:
             self._sent[source] += 1
             self._received[target] += 1
@@ -231,7 +231,7 @@ class Recorder:
             record.contacted[target] = 1
 
     def _record_of(self, message: Message) -> PublicationRecord:
-        """The publication of a message's event, kept at hand: the next mostly has the same."""
+        """The publication of a message's event; cached, as the next mostly has the same."""
         event = message.events()[0]
         record = self._publication
         if record is None or event is not self._event:
@@ -241,7 +241,7 @@ class Recorder:
         return record
 
     def _close_loads(self) -> None:
-        """Write down what each node that is up has sent and received, if anybody has."""
+        """Record what each node that is up has sent and received in this bin, if any has."""
         if not any(self._sent):
             return
         for node in range(self.nodes):
@@ -266,7 +266,7 @@ class Recorder:
         kind.nodes += nodes
 
     def kind_of(self, message: Message) -> Kind:
-        """What is known of a message's type, kept at hand: the next is mostly of it too."""
+        """The kind of a message; cached, as the next is mostly of the same."""
         count = self._kinds.get(type(message))
         if count is None:
             count = Kind(message, self.nodes)
@@ -289,9 +289,9 @@ class Recorder:
         fan.counted_bin = current
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, copies: int, message: Message) -> int:
-        """Misrouted: how many copies go, at this instant, where nobody wants the event.
+        """Number of copies sent now over links beyond which nobody wants the event.
 
-        A single copy for several neighbours, as on the air, is in vain if it is so for all of them.
+        One copy for several neighbours, as on the air, counts only if that is so for all of them.
         """
         publication = self._record_of(message)
         if publication.version != oracle.version:
@@ -309,7 +309,7 @@ class Recorder:
         return misrouted * copies // max(receivers, 1)
 
     def close_bin(self) -> None:
-        """Write down the traffic of the current bin and go to the one that holds the present."""
+        """Record the traffic of the current bin, and begin the bin of the present time."""
         for count in self._kinds.values():
             if count.count:
                 if count.fixed:
@@ -353,12 +353,12 @@ class Recorder:
         self.publications.append(record)
 
     def _wanted(self, oracle: Oracle, event: Event) -> int:
-        """Who should get an event, as things are."""
+        """Nodes that want an event now, and so are owed it."""
         wanted = oracle.wanted_by(event.content)
         return wanted if self.owes_publisher else wanted & ~(1 << event.publisher)
 
     def stopped(self, why: str, copies: int, hops: int, deterministic: int) -> None:
-        """Copies of an event go no further."""
+        """Copies of an event go no further, for a reason (table ``routes``)."""
         if not self.keeps_routes:
             return
         key = (self.kernel.now // self.bin_ns, why)
@@ -385,7 +385,7 @@ class Recorder:
             )
 
     def gap(self, node: NodeId, publisher: NodeId, count: int) -> None:
-        """A node tells its application that events will not come."""
+        """A node tells its application that events of a publisher are missing for good."""
         self.gaps += count
         self.gaps_told.setdefault((node, publisher), []).append(count)
 
@@ -412,7 +412,7 @@ class Recorder:
         repair.involved |= (1 << a) | (1 << b)
 
     def crashed(self, node: NodeId) -> None:
-        """A node is no more: it is not to blame for events of late that it has not got."""
+        """A node has crashed: it is excused from recent events that it has not got (``reach``)."""
         if self.keeps_reach:
             bit = 1 << node
             since = self.kernel.now - EXCUSED

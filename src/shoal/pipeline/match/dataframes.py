@@ -3,9 +3,9 @@
 >>> pairs = match(events, subscriptions)  # doctest: +SKIP
 
 ``events`` has a row per event and a column per attribute; ``subscriptions`` has an id and a filter
-in the filter language. The subscriptions become an index in a folder, built by Spark's tasks in
-shards; every Python worker maps that folder into its memory, so a machine holds one copy, and
-only as much of it as is used. Events stay where they are: each batch is matched on all shards.
+in the filter language. Spark's tasks build an index of the subscriptions in a folder, in shards.
+Every Python worker maps that folder into its memory, so a machine holds one copy, and only as much
+of it as is used. Events stay where they are: each batch is matched on all shards.
 
 The result has exactly the pairs for which the filter is true of the event.
 """
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SHARD = 1_000_000
-"""Subscriptions in a shard at most: 100 MB of index and, while it is built, 1 GB of memory."""
+"""Most subscriptions in a shard: 100 MB of index and, while it is built, 1 GB of memory."""
 WORTH_A_TASK = 2_000
-"""Filters to read that are worth a task of their own."""
+"""Filters per task that reads them."""
 _READABLE = (
     *("string", "boolean", "byte", "short", "integer", "long", "float", "double", "void"),
     *("timestamp", "timestamp_ntz", "date", "decimal"),
@@ -72,7 +72,7 @@ def store(
     filter_column: str = "filter",
     shard: int = SHARD,
 ) -> Stored:
-    """Build the index of some subscriptions in a folder that all workers see."""
+    """Build an index of subscriptions in a folder that all workers see."""
     from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
     use_this_python(subscriptions.sparkSession)
@@ -153,7 +153,7 @@ def match_stream(
 ) -> DataStreamWriter:
     """Match a stream: ``sink`` gets each micro-batch's matches and its number.
 
-    ``subscriptions`` is asked at each micro-batch for the subscriptions as they now are; where they
+    ``subscriptions`` is called for each micro-batch and returns the present subscriptions; if they
     have changed, the index is built anew. Start the writer that is returned.
     """
     from pyspark.sql import functions as F  # noqa: N812  # as above
@@ -177,7 +177,7 @@ def match_stream(
 
 
 def column(frame: DataFrame, name: str, what: str) -> Any:
-    """A column by its name; an error that lists those that are there if it is not."""
+    """A column by its name; if there is none, an error that lists the columns."""
     from pyspark.sql import functions as F  # noqa: N812  # as above
 
     if name not in frame.columns:
@@ -190,16 +190,16 @@ def column(frame: DataFrame, name: str, what: str) -> Any:
 
 
 def _quoted(name: str) -> str:
-    """A column's name as Spark takes it, whatever is in it."""
+    """A column's name in Spark's quotes."""
     return f"`{name.replace('`', '``')}`"
 
 
 def readable_columns(
     events: DataFrame, stored: Stored, event_id: str | None
 ) -> tuple[DataFrame, list[str]]:
-    """The columns that the filters ask about, if a filter can read them all, and their names.
+    """The columns that the filters name, if a filter can read them all, and these names.
 
-    The columns themselves are numbered: Spark cannot hand on one with a dot in its name.
+    In the DataFrame the columns are numbered: Spark cannot pass on one with a dot in its name.
     """
     from pyspark.sql import functions as F  # noqa: N812  # as above
 
@@ -215,7 +215,7 @@ def readable_columns(
         column(events, event_id, "events")
         wanted.append(event_id)
     if MALFORMED in events.columns:
-        # Spark reads no file for that column alone: some other comes along.
+        # Spark reads no file for that column alone, so some other is read with it.
         others = [name for name in events.columns if name not in (MALFORMED, EVENT_NUMBER)]
         wanted += others[:1] if not set(wanted) & set(others) else []
         wanted.append(MALFORMED)
@@ -241,6 +241,6 @@ def cores(spark: SparkSession) -> int:
 
 
 def _ship(spark: SparkSession, folder: Path) -> None:
-    """Workers on other machines get the index with the job's files."""
+    """Send the index to workers on other machines, with the job's files."""
     if not str(spark.sparkContext.master).startswith("local["):
         spark.sparkContext.addFile(str(folder.absolute()), recursive=True)

@@ -48,7 +48,7 @@ class MatchSummary:
     malformed: int = 0
     """Lines of the files that are no rows."""
     hints: tuple[str, ...] = ()
-    """Attributes that filters ask about and no column has, a line each."""
+    """A line for each attribute that filters name and no column has."""
 
 
 def match_files(
@@ -123,7 +123,7 @@ def _written(
     event_id: str | None,
     output: Output,
 ) -> tuple[DataFrame, list[str], pa.DataType]:
-    """Writer of a file's matches, which runs when collected; events' columns; type of their ids."""
+    """A DataFrame that writes the matches when collected; the events' columns; their ids' type."""
     from pyspark.sql import functions as F  # noqa: N812  # as above
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -151,7 +151,7 @@ def _written(
 
 
 def _write_empty(out: Path, id_type: pa.DataType, stored: Stored, output: Output) -> None:
-    """Write a file without rows: a folder without any is nothing that Parquet's readers accept."""
+    """Write a file without rows, as Parquet's readers accept no empty folder."""
     from pyspark.sql.pandas.types import to_arrow_type
 
     found = (
@@ -165,9 +165,10 @@ def _write_empty(out: Path, id_type: pa.DataType, stored: Stored, output: Output
 def _row_groups(
     spark: SparkSession, path: Path, stored: Stored, event_id: str | None
 ) -> tuple[DataFrame, list[str], list[str], pa.DataType]:
-    """One row per row group of a Parquet file, or part of one; columns to read; all; ids' type.
+    """One row per row group or part of one; the columns to read; all columns; the ids' type.
 
-    Each file is read by its own types. One that no filter can read is refused here, by name.
+    Each file is read by its own types. A type that no filter can read is refused by the file's
+    name.
     """
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
     wanted = dict.fromkeys([*stored.attributes, *([] if event_id is None else [event_id])])
@@ -229,7 +230,7 @@ def _splittable(path: Path) -> bool:
 
 @contextmanager
 def _temporary(beside: Path) -> Iterator[Path]:
-    """A folder beside the output, which all workers see, gone afterwards."""
+    """A temporary folder beside the output, where all workers see it."""
     folder = Path(tempfile.mkdtemp(prefix=".index-", dir=beside.absolute().parent))
     try:
         yield folder

@@ -1,7 +1,7 @@
-"""Files of events and subscriptions as DataFrames, and what in them cannot be read.
+"""Reads files of events and subscriptions as DataFrames.
 
-CSV is read as RFC 4180 writes it: quotes are doubled, and a quoted value may hold newlines. A line
-that is no row of its file (no JSON, or too many or too few values) is left out and counted.
+CSV is read as RFC 4180 writes it: quotes are doubled, and a quoted value may hold newlines. A
+malformed line (no JSON, or too many or too few values) is left out and counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PACKED: Final = (".gz", ".zst", ".bz2")
 
 
 def read(spark: SparkSession, path: Path) -> DataFrame:
-    """The lines of a file or folder; of text, with those that are no rows in :data:`MALFORMED`."""
+    """The rows of a file or folder; of JSON and CSV, malformed lines are in :data:`MALFORMED`."""
     from pyspark.sql.types import StringType, StructField, StructType
 
     kind = format_of(path)
@@ -39,14 +39,14 @@ def read(spark: SparkSession, path: Path) -> DataFrame:
     else:
         schema = reader.json(literal).schema
     fields = [field for field in schema.fields if field.name != MALFORMED]
-    if not fields:  # nothing is a row: the file is empty, or no line of it is JSON
+    if not fields:  # no row at all: the file is empty, or no line of it is JSON
         return spark.read.text(literal).withColumnRenamed("value", MALFORMED)
     reader = reader.schema(StructType([*fields, StructField(MALFORMED, StringType())]))
     return reader.csv(literal) if kind == "csv" else reader.json(literal)
 
 
 def rows_of(lines: DataFrame) -> tuple[DataFrame, int]:
-    """The rows among lines that were read, and how many lines are none; all is kept in memory."""
+    """The well-formed rows, and the number of malformed lines; keeps all in memory."""
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
     if MALFORMED not in lines.columns:
@@ -74,7 +74,7 @@ def format_of(path: Path) -> str:
 
 
 def hints(attributes: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """A line for each attribute that filters ask about and no column has."""
+    """A line for each attribute that filters name and no column has."""
     there = list(columns)
     folded = {name.lower(): name for name in there}
     found = []

@@ -1,4 +1,4 @@
-"""Columns of types that filters do not know, as values that they do.
+"""Converts columns of types that filters do not know to types that they do.
 
 A timestamp becomes the text of RFC 3339 in UTC (``2026-11-17T08:30:00.25Z``; without the ``Z`` if
 the column has no time zone), a date its ISO text, and a decimal, which is how Spark reads integers
@@ -17,7 +17,7 @@ def convertible(kind: pa.DataType) -> bool:
 
 
 def converted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch in which filters can read every column that may be converted."""
+    """A batch with its timestamps, dates and decimals converted."""
     if not any(convertible(field.type) for field in batch.schema):
         return batch
     columns = [_convert(column) for column in batch.columns]

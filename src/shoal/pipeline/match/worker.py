@@ -1,4 +1,4 @@
-"""Spark's Python workers in a match: they build shards of the index and match batches on them."""
+"""What Spark's Python workers do in a match: build shards of the index, match batches on them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ROW_GROUP = 1 << 20  # rows that a worker gathers before it writes them
 BUILT = pa.schema(columns("shard int64, subscriptions int64, attributes string, error string"))
 WRITTEN = pa.schema(columns("part int64, events int64, matches int64, malformed int64"))
 MALFORMED = "_malformed"
-"""The column that holds a line as it stands in its file, if it is no row."""
+"""Name of the column that holds a malformed line as it is in its file."""
 
 
 def read_filters(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Bring (id, filter) rows into normal form: most of the work, shared by all cores."""
+    """Bring the filters of (id, filter) rows into normal form: most of the work of building."""
     for batch in batches:
         forms, errors = [], []
         for identity, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -60,7 +60,7 @@ def _read_filter(identity: object, text: str | None) -> tuple[bytes | None, str 
 
 
 def build_shard(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.RecordBatch]:
-    """Build the index of one task's subscriptions; say what came of it."""
+    """Build the index of one task's subscriptions; gives a row that describes it, or an error."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -82,7 +82,7 @@ def build_shard(batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[pa.
         ):
             writer.write_table(table.combine_chunks())
         final = folder / f"{shard:05d}"
-        shutil.rmtree(final, ignore_errors=True)  # of an attempt that died before it could say so
+        shutil.rmtree(final, ignore_errors=True)  # left by an attempt that died
         unfinished.rename(final)
     if index or errors:
         yield pa.record_batch(
@@ -123,7 +123,7 @@ class Shard:
 
 @lru_cache(maxsize=4)
 def open_shards(folder: str) -> list[Shard]:
-    """The shards of a folder, once per worker process; elsewhere, from what was shipped."""
+    """The shards of a folder, cached per worker process; on other machines, of the folder sent."""
     path = Path(folder)
     if not path.exists():
         from pyspark import SparkFiles
@@ -137,7 +137,7 @@ def named(
     names: list[str],
     then: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
 ) -> Iterator[pa.RecordBatch]:
-    """Give numbered columns their names, and go on."""
+    """Give numbered columns their names, and call ``then``."""
     return then(batch.rename_columns(names) for batch in batches)
 
 
@@ -172,7 +172,7 @@ def write_matches(
     out: str,
     read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Match a task's batches and write what is found to a Parquet file of its own."""
+    """Match a task's batches, and write the matches to a Parquet file of its own."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
