@@ -44,7 +44,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # One row: copies of events that went no further in a time bin, and why; hops summed over them.
     "routes": table("why string, time double, count int64, hops int64, deterministic int64"),
-    # One row: a link up, down or replaced, and the repair it belongs to.
+    # One row: a link up or down, and the repair it belongs to.
     "links": table("time double, a int32, b int32, change string, repair int64"),
     # One row: a link replaced by another, and how many nodes took part in repairing the tables.
     "repairs": table(
@@ -53,11 +53,11 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # One row: a message sent. Off by default; for one run looked at closely.
     "messages": table("time double, kind string, source int32, target int32, content string"),
-    # One row: what a node that was up sent and received in a time bin, signs of life not counted.
-    # Off by default. `requests`: those of the sent that were for itself.
+    # One row: what a node that was up sent and received in a time bin, without routine messages.
+    # Off by default. `requests`: messages sent of the kind `request`.
     "loads": table("time double, node int32, sent int64, received int64, requests int64"),
-    # One row: how far an event went. Off by default. `excused`: those who should have got it, and
-    # crashed first.
+    # One row: how far an event went. Off by default. `excused`: nodes that wanted it, and crashed
+    # before they got it.
     "reach": table(
         "publisher int32, sequence int64, time double, copies int64, contacted int32, "
         "matching int32, in_vain int32, owed int32, excused int32, received int32"

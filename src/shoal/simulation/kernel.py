@@ -1,13 +1,13 @@
-"""The discrete-event kernel: a queue bucketed by instant.
+"""The discrete-event kernel: simulated time, and a queue of what is to happen.
 
-Link delays are few, so many things happen at the same instant. The queue has one list (*bucket*)
-per instant, in the order in which its entries were scheduled, and a heap of these instants. Time is
-whole nanoseconds, so that instants compare exactly and a run is the same on every machine.
+Time is whole nanoseconds, so that instants compare exactly and a run is the same on every machine.
+Link delays are few, so many things happen at the same instant. So the queue has one list (*bucket*)
+per instant, in the order in which its entries were scheduled, and a heap of these instants.
 
 Only instants before the *horizon* have buckets. What happens later lies in one unsorted list per
-*slot* of two milliseconds, or beyond the present *round* of a second in one list per round. When
-the horizon reaches a slot, its list is sorted. Otherwise the timers of many nodes would make a
-large heap, which is slow to search because it lies all over the memory.
+*slot* of two milliseconds or, beyond the present *round* of a second, in one list per round. When
+the horizon reaches a slot, its list is sorted. If everything were in buckets, the timers of many
+nodes would make a large heap, which is slow as it lies all over the memory.
 """
 
 from __future__ import annotations
@@ -72,17 +72,19 @@ class Kernel:
         self.handled = 0
         """Messages handed to their receivers so far."""
         self.lost = 0
-        """Messages that were in flight on a link when it went down."""
+        """Messages lost on their way: by links, with links that went down, to nodes that were
+        gone."""
         self.waiting = 0
         """Messages on their way, without routine ones; a message to several nodes counts once."""
         self.armed = 0
         """One-off timers that will fire, of all nodes."""
         self.unnoticed = 0
-        """Ends of broken connections that have not noticed the break yet."""
+        """Ends of broken connections that have yet to notice the break."""
         self.between: Between | None = None
-        """What runs the instants among its own, if anything does."""
+        """A radio channel or the like that runs the instants among its own; None if there is
+        none."""
         self.posted = 0
-        """Entries queued so far, counted while ``orders`` is kept."""
+        """Entries queued so far; counted only while ``orders`` is kept."""
         self.orders: dict[int, list[int]] | None = None
         """Per instant, the number in ``posted`` of each entry; kept for a data plane only."""
         self._buckets: dict[int, list[Any]] = {}  # Any: compiled, an Entry would be unpacked
@@ -127,7 +129,7 @@ class Kernel:
     def post_direct(
         self, at: int, way: Direct, target: int, message: Message, routine: bool
     ) -> None:
-        """A message out of band arrives at whichever life of its target is there then."""
+        """A message out of band arrives at the life of its target that there is then."""
         if at != self._last_at:
             self._aim(at)
         if not routine:
@@ -152,7 +154,7 @@ class Kernel:
         self._last_list.append((self._last_stamp, None, 0, timer))
 
     def _aim(self, at: int) -> None:
-        """Choose the list and the *when* of the entries queued next, by their instant."""
+        """Set the list and the *when* for entries of an instant, which are queued next."""
         self._last_at = at if self.orders is None else -1  # there, each is numbered
         if self.orders is not None:
             self.orders.setdefault(at, []).append(self.posted)

@@ -83,7 +83,7 @@ ATTEMPTS: Final = 13  # transmissions of the first frame so far
 WAITING: Final = 14  # whether it waits for an acknowledgement
 ACKNOWLEDGES: Final = 15  # to whom it is about to send one
 DRAWN: Final = 16  # back-offs drawn so far
-GARBLED: Final = 17  # until when it would wait for the acknowledgement of a frame it could not read
+GARBLED: Final = 17  # end of its wait, less DIFS, after a frame that it could not read
 NEAR: Final = 18  # how many nodes sense its transmissions
 EARS: Final = 19  # how many sense the one under way
 RUNS: Final = 20  # whether its radio is on
@@ -110,9 +110,9 @@ NUMBER: Final = 7  # of its transmission
 EVENT: Final = 8  # flooding on arrays: the event; NOBODY: a frame that nodes handle
 FRAME_FIELDS: Final = 9
 
-ROUTINE: Final = 1  # the network is at rest in spite of it
-ARRIVED: Final = 2  # it has reached its target, which must not get it again
-QUIET: Final = 4  # nobody asks whether it arrived
+ROUTINE: Final = 1  # it does not keep the network from being at rest
+ARRIVED: Final = 2  # its target has received it, and must not get it again
+QUIET: Final = 4  # the sender is not told that it did not arrive
 LASTING: Final = 8  # it waits in the queue for as long as it takes
 
 # ``numbers``
