@@ -107,10 +107,14 @@ def tree(links: str) -> dict[str, str]:
 
 
 def test_a_node_below_the_orphan_finds_the_new_link_and_pointers_turn_round() -> None:
-    """p fails. Its child r hears only its own child c; c hears g."""
+    """p fails. Its child r hears only its own child c; c hears g.
+
+    g is further from the leader than r was, so it replies once it has a later group hello than r.
+    """
     field = Field(RING)
     field.start("aprefdgc")
     assert field.parents() == tree("pa rp cr ea fe df gd")
+    field.wait(2.0)  # so that one comes while r asks
     field.crash("p")
     field.wait(12.0)
     assert field.parents() == tree("ea fe df gd cg rc")
@@ -200,6 +204,19 @@ def test_a_neighbour_is_lost_after_some_frames_without_acknowledgement() -> None
     assert child.parent != LOCAL
     child.unreachable(Contact(child.parent))
     assert child.parent == LOCAL
+
+
+@pytest.mark.parametrize("overlay", ["maodv", "witree"])
+def test_a_neighbour_is_lost_when_nothing_is_heard_of_it_for_two_hellos(overlay: str) -> None:
+    """AODV's ALLOWED_HELLO_LOSS, not rounded up to the next hello."""
+    field = Field("ab", overlay)
+    field.start("ab")
+    child = field.node("b")
+    field.crash("a")
+    heard = max(child.parent_heard, child.host.heard(child.parent))
+    while child.parent != LOCAL:
+        field.wait(0.05)
+    assert 2.0 < child.host.now() - heard < 2.35
 
 
 def test_what_a_liar_sends_makes_no_link() -> None:

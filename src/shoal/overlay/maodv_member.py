@@ -28,6 +28,8 @@ from shoal.stack.message import Contact, Message
 
 LIFE: Final = 1 << 32
 """Numbers set aside for one life of a node, so that those of an earlier life are smaller."""
+LOOKS: Final = 4
+"""Looks for silent neighbours in the time of a hello."""
 REMEMBERED: Final = 256
 """Other trees, requesters and offers that a node remembers."""
 
@@ -104,7 +106,9 @@ class Member(Overlay):
     def start(self) -> None:
         """Begin to send hellos, each node at another moment."""
         phase = self.host.chance("maodv phase").uniform(self.node, self.host.epoch)
-        self.host.every(self.parameters.hello, self.hello, phase * self.parameters.hello)
+        hello = self.parameters.hello
+        self.host.every(hello, self.hello, phase * hello)
+        self.host.every(hello / LOOKS, self.watch, phase * hello / LOOKS)
         group = self.parameters.group_hello
         self.host.every(group, self.group_hello, phase * group)
 
@@ -118,11 +122,8 @@ class Member(Overlay):
         wait = self.chance.uniform(self.node, self.numbered())
         self.host.after(wait * self.parameters.jitter, lambda: self.host.broadcast(message))
 
-    def hello(self) -> None:
-        """Give up the neighbours that have been silent, and say hello to the others.
-
-        Any frame is a sign of life.
-        """
+    def watch(self) -> None:
+        """Give up the neighbours that have been silent for too long. Any frame is a sign of life."""
         now, hello = self.host.now(), self.parameters.hello
         if now - self._ticked > 2 * hello and self._ticked >= 0:
             self.parent_heard = now  # this node itself was held up: nobody else is to blame
@@ -136,6 +137,9 @@ class Member(Overlay):
         parent = self.parent
         if parent != LOCAL and self.parent_heard < silent and self.host.heard(parent) < silent:
             self.lose_parent("it fell silent")
+
+    def hello(self) -> None:
+        """Say hello to the neighbours; a leader looks around."""
         self.look_around()
         parent, number = self.pointed()
         message = Hello(self.numbered(), parent, number, self.label, tuple(self.children))

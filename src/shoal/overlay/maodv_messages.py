@@ -22,8 +22,8 @@ class MaodvParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     hello: Seconds = 1.0
     """Seconds between two hellos of a node."""
-    patience: Annotated[float, msgspec.Meta(ge=1.5, le=1000)] = 2.5
-    """Hellos after which a silent neighbour is lost."""
+    patience: Annotated[float, msgspec.Meta(ge=1.5, le=1000)] = 2.0
+    """Hellos after which a silent neighbour is lost; two in AODV, as MAODV has it."""
     group_hello: Seconds = 5.0
     """Seconds between two group hellos of a leader."""
     reply_wait: Seconds = 1.0
