@@ -55,7 +55,7 @@ def atom(expression: Expression) -> Atom:
         case Comparison(operator, Attribute(name), right) if (c := constant(right)) is not None:
             return _compare(name, operator, c)
         case Comparison(operator, left, Attribute(name)) if (c := constant(left)) is not None:
-            return _compare_flipped(expression, name, operator, c)
+            return _compare_flipped(name, operator, c)
         case syntax.Between(Attribute(name), low, high):
             bounds = constant(low), constant(high)
             return opaque(expression) if None in bounds else _between(name, *bounds)
@@ -141,9 +141,7 @@ def _equal(name: str, against: Plain) -> Atom:
     )
 
 
-def _compare_flipped(
-    expression: Expression, name: str, operator: str, against: Plain | Failure
-) -> Atom:
+def _compare_flipped(name: str, operator: str, against: Plain | Failure) -> Atom:
     """``constant operator name``: order is symmetric; equality casts the constant, as IN does."""
     if isinstance(against, Failure):
         return NEVER

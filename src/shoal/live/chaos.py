@@ -40,6 +40,8 @@ REORDERING: Final = 1.0
 """Seconds by which events may arrive in another order than they were published in."""
 STATED: Final = 240.0
 """Seconds within which a recovery tells of what it cannot get."""
+PAUSE: Final = 0.05
+"""Seconds between two events of a publisher."""
 PUBLISHING: Final = 10.0
 """Seconds after which a publisher no longer waits for an answer."""
 STARTING: Final = 60.0
@@ -78,10 +80,8 @@ class LiveChaos:
         brokers: int = 12,
         seed: int = 0,
         every: float = 5.0,
-        hostile: bool = True,
         publishers: int = 4,
         subscribers: int = 8,
-        rate: float = 20.0,
         promise: Promise = "best effort",
         overlay: str = OVERLAY,
     ) -> None:
@@ -89,9 +89,8 @@ class LiveChaos:
         self._stack = OVERLAYS.get(overlay, {"overlay": {"name": overlay}})
         self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
-        self._seed, self._every, self._hostile = seed, every, hostile
+        self._seed, self._every = seed, every
         self._counts = brokers, publishers, subscribers
-        self._pause = 1 / rate
         self._virtual: VirtualLoop | None = None
         self.brokers: list[BrokerProcess | VirtualProcess] = []
         self.proxies: list[Proxy | VirtualWire] = []
@@ -179,12 +178,12 @@ class LiveChaos:
         async with asyncio.timeout(STARTING):
             await asyncio.gather(*(event.wait() for event in ready))
         first = self.brokers[0]
-        if self._hostile and isinstance(first, BrokerProcess):
+        if isinstance(first, BrokerProcess):
             self._attackers = subprocess.Popen(
                 [sys.executable, "-m", "shoal.live.hostile", str(self._seed), *told],
                 env=first.environment,
             )
-        elif self._hostile:
+        else:
             self._attack = self._spawn(attack(self._seed, told, virtual=True))
 
     async def _wire(self, number: int, address: str) -> Proxy | VirtualWire:
@@ -344,7 +343,7 @@ class LiveChaos:
                         await bus.publish(n=n, kind=event.kind)
                         event.accepted = self._now()
                         event.node = -1 if bus.broker is None else bus.broker.node
-                await asyncio.sleep(self._pause)
+                await asyncio.sleep(PAUSE)
         finally:
             await bus.close()
 

@@ -88,12 +88,13 @@ class EventBuffer:
     """
 
     def __init__(
-        self, count: int, size: int, age: float, least_spread_first: bool = False, own: int = -1
+        self, count: int, size: int, age: float, keeps_least_spread: bool = False, own: int = -1
     ) -> None:
         self.most = count
         self.most_bytes = size
         self.age = age
-        self.least_spread_first = least_spread_first
+        self.keeps_least_spread = keeps_least_spread
+        """Whether the most spread event leaves a full buffer; otherwise the oldest does."""
         self.own = own
         """This node, as a publisher."""
         self.dropped = -1
@@ -101,8 +102,6 @@ class EventBuffer:
         self.dropped_time = float("-inf")
         """When that was published."""
         self.bytes = 0
-        self.evicted = 0
-        """Events that left for want of room."""
         self._count = 0
         self._ring: list[Kept | None] = [None] * FEWEST_SLOTS
         """Events by slot; None where an event has left before older ones, or none came yet."""
@@ -118,7 +117,7 @@ class EventBuffer:
         self._spread: dict[int, int] = {}
         """Per place, how many other nodes are known to have the event; absent if none."""
         self._ranks: list[dict[int, None]] = [{} for _ in range(MOST_SPREAD + 1)]
-        """Places by that number, each in order of arrival; filled for least spread first only."""
+        """Places by that number, in order of arrival; filled if what is least spread is kept."""
 
     def __len__(self) -> int:
         return self._count
@@ -168,7 +167,7 @@ class EventBuffer:
         self.bytes += size
         if sequence > shelf.latest:
             shelf.latest = sequence
-        if self.least_spread_first:
+        if self.keeps_least_spread:
             self._ranks[0][place] = None
         return True
 
@@ -178,7 +177,7 @@ class EventBuffer:
         if place < 0:
             return
         self._named[place] = self._named.get(place, 0) + 1
-        if self.least_spread_first:
+        if self.keeps_least_spread:
             spread = self._spread.get(place, 0)
             if spread < MOST_SPREAD:
                 del self._ranks[spread][place]
@@ -276,11 +275,10 @@ class EventBuffer:
     def _make_room(self, size: int) -> None:
         while self._count >= self.most or self.bytes + size > self.most_bytes:
             self._drop(self._next())
-            self.evicted += 1
 
     def _next(self) -> int:
         """Place of the event that leaves next."""
-        if self.least_spread_first:
+        if self.keeps_least_spread:
             for some in reversed(self._ranks):
                 if some:
                     return next(iter(some))
@@ -297,7 +295,7 @@ class EventBuffer:
             self.dropped, self.dropped_time = kept.sequence, kept.time
         if self._named:
             self._named.pop(place, None)
-        if self.least_spread_first:
+        if self.keeps_least_spread:
             del self._ranks[self._spread.pop(place, 0)][place]
         while self._first < self._end and self._ring[self._first & self._mask] is None:
             self._first += 1

@@ -22,8 +22,8 @@ class RecoveryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     buffer_age: Period = 60.0
     """Seconds after which an event is no longer kept."""
     eviction: Literal["first in first out", "least spread first"] = "first in first out"
-    """What leaves a full buffer: the oldest event, or the one that most other nodes are known to
-    have (so that what is least spread is kept longest)."""
+    """What a full buffer drops: the oldest event; or (``least spread first``, which says what is
+    kept) the most spread one, which most other nodes are known to have."""
     transit: bool = False
     """Whether events that only pass through are kept as well."""
     period: Period = 0.1

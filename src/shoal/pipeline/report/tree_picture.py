@@ -21,7 +21,7 @@ SMALL = 12
 RECEIVED, FOREIGN, PROCESSED, FORWARDED = "#4477aa", "#a9c3dd", "#228833", "#cc6677"
 
 
-def tree_picture(notes: Iterable[Mapping[str, Any]], title: str = "") -> str:
+def tree_picture(notes: Iterable[Mapping[str, Any]]) -> str:
     """The picture of the tree that a run noted."""
     values: dict[str, dict[int, float]] = defaultdict(dict)
     places: dict[int, tuple[float, float]] = {}
@@ -40,7 +40,7 @@ def tree_picture(notes: Iterable[Mapping[str, Any]], title: str = "") -> str:
         raise StackError(
             "the run noted no tree to draw; is it whole at the end? Give it a longer duration"
         )
-    return _Picture(places, parents, edges, values).svg(title)
+    return _Picture(places, parents, edges, values).svg()
 
 
 def framed(width: float, height: float, title: str, heading: str, parts: Iterable[str]) -> str:
@@ -77,10 +77,10 @@ class _Picture:
         received = [values["inherent"][n] + values["foreign"][n] for n in places]
         self.unit = BAR / max([*received, *values["proxied"].values(), 1e-9])
 
-    def svg(self, title: str) -> str:
+    def svg(self) -> str:
         """The whole picture."""
         total = sum(self.values["overhead"].values())
-        words = title or f"{len(self.at)} nodes, total overhead {total:,.6g}"
+        words = f"{len(self.at)} nodes, total overhead {total:,.6g}"
         parts = self._legend()
         for a, b in sorted(self.edges):
             parts.append(self._line(a, b, "#b4b4b4", 1.0))
