@@ -123,7 +123,7 @@ class Member(Overlay):
         self.host.after(wait * self.parameters.jitter, lambda: self.host.broadcast(message))
 
     def watch(self) -> None:
-        """Give up the neighbours that have been silent for too long. Any frame is a sign of life."""
+        """Give up neighbours that have been silent for too long; any frame is a sign of life."""
         now, hello = self.host.now(), self.parameters.hello
         if now - self._ticked > 2 * hello and self._ticked >= 0:
             self.parent_heard = now  # this node itself was held up: nobody else is to blame

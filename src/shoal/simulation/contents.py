@@ -20,9 +20,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shoal.content.covering import expression_of_conjunction
+from shoal.content.language.printer import show
+from shoal.content.language.syntax import And, Exists, Or
 from shoal.content.normal import Conjunction, NormalForm, Number, Predicate, Present, Text, Truth
 from shoal.simulation.draws import uniform_array
-from shoal.simulation.spelling import spell
 
 Floats: TypeAlias = NDArray[np.float64]
 CHUNK: Final = 10_000
@@ -82,6 +84,18 @@ def dictionary_word(number: int) -> str:
     return letters
 
 
+def text_of(form: NormalForm) -> str:
+    """A workload's filter in the language.
+
+    There, ``a = 1 OR b = 2`` fails where ``a`` is absent, whatever ``b`` is; hence the guards.
+    """
+    parts = [expression_of_conjunction(one) for one in form.disjuncts]
+    if len(parts) == 1:
+        return show(parts[0])
+    guards = [tuple(Exists(p.attribute) for p in one.predicates) for one in form.disjuncts]
+    return show(Or(tuple(And((*g, part)) for g, part in zip(guards, parts, strict=True))))
+
+
 @dataclass(frozen=True)
 class ContentWorkload:
     """What the workloads share; each draws one chunk of filters or events at a time."""
@@ -95,7 +109,7 @@ class ContentWorkload:
 
     def texts(self, count: int) -> Iterator[str]:
         """The filters as text in the language."""
-        return map(spell, self.forms(count))
+        return map(text_of, self.forms(count))
 
     def events(self, count: int) -> pa.RecordBatch:
         """Events as a record batch; a null is an absent attribute."""
