@@ -66,6 +66,13 @@ def test_more_seeds_keep_the_runs_that_were_there() -> None:
     assert few < {run.run_id for run in plan([experiment()], seeds=5)}
 
 
+def test_seeds_on_which_something_was_chosen_can_be_left_out() -> None:
+    runs = plan([experiment(first_seed=10)])
+    assert {run.seed for run in runs} == {10, 11, 12, 13}
+    assert all(json.loads(run.configuration)["seed"] == run.seed for run in runs)
+    assert not {run.run_id for run in runs} & {run.run_id for run in plan([experiment()])}
+
+
 def test_further_keys_are_swept_in_full_product() -> None:
     also = {"topology.rate": (1.0, 2.0), "topology.repair_time": (0.1, 0.5, 0.9)}
     runs = plan([experiment(also=also)], "quick")

@@ -56,6 +56,8 @@ class Experiment:
     """Further keys swept, in full product."""
     seeds: int = 30
     quick_seeds: int = 5
+    first_seed: int = 0
+    """Seeds count from here: above those on which what is judged was chosen."""
     quick: Mapping[str, Any] = field(default_factory=dict)
     """What the quick tier changes in the base, such as a lower publish rate."""
     measures: tuple[str, ...] = ()
@@ -151,9 +153,10 @@ def _seeded(
     x = point.get(experiment.axis) if experiment.axis is not None else None
     at = float(x) if isinstance(x, int | float) else None
     told = json.dumps(point, sort_keys=True, ensure_ascii=False)
+    drawn = range(experiment.first_seed, experiment.first_seed + seeds)
     return [
         PlannedRun(identity, experiment.name, variant, at, told, seed, configuration, work)
-        for seed, (identity, configuration) in enumerate(seeded(checked, range(seeds)))
+        for seed, (identity, configuration) in zip(drawn, seeded(checked, drawn), strict=True)
     ]
 
 
