@@ -151,6 +151,8 @@ def test_what_follows_from_the_other_settings() -> None:
             settings_from({section: {parameter: 1.0}}).stack()
     with pytest.raises(StackError, match=r"'given' runs in a simulation only; one of: .*graph"):
         settings_from({"overlay": {"name": "given"}}).stack()
+    with pytest.raises(StackError, match="'advertisement-forwarding' runs in a simulation only"):
+        settings_from({"routing": {"name": "advertisement-forwarding"}}).stack()
     with pytest.raises(StackError, match="give brokers to begin with as 'join'"):
         settings_from({"overlay": {"name": "graph"}, "links": [":1"]}).stack()
 

@@ -75,6 +75,19 @@ def test_any_overlay_can_be_filmed(overlay: dict[str, Any]) -> None:
         assert 0 <= y <= HEIGHT
 
 
+@pytest.mark.parametrize("overlay", ["dhtree", "shopparent"])
+def test_trees_of_overlays_without_colours_are_coloured_by_their_root(overlay: str) -> None:
+    tables = {"routing": {"name": "subscription-forwarding"}, "reconfiguration": {"name": "timed"}}
+    film, _ = filmed(overlay={"name": overlay}, duration=5.0, **tables)
+    ends = {node for node, (colour, _, _) in film.states.items() if colour == str(node)}
+    assert len(film.states) == 20
+    assert ends == {node for node, (_, depth, _) in film.states.items() if depth == 0}
+    assert (
+        ends >= {node for node, (_, _, parent) in film.states.items() if parent == "root"} != set()
+    )
+    assert {colour for colour, _, _ in film.states.values()} == set(map(str, ends))
+
+
 def test_too_many_nodes_cannot_be_told_apart() -> None:
     with pytest.raises(StackError, match="at most 300 nodes"):
         filmed(nodes=301)

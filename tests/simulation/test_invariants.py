@@ -14,7 +14,17 @@ from shoal.simulation import InvariantViolation, Simulation, parse_config, simul
 from shoal.simulation.invariants import check_acyclic, check_table
 from shoal.simulation.network import Network
 from shoal.simulation.oracle import Forest
-from shoal.stack import LOCAL, Host, NodeId, Reconfiguration, Routing, register
+from shoal.stack import (
+    LOCAL,
+    Contact,
+    Heartbeat,
+    Host,
+    Message,
+    NodeId,
+    Reconfiguration,
+    Routing,
+    register,
+)
 from shoal.stack.layer import Handler
 from shoal.stack.registry import NoParameters, _registry
 
@@ -177,6 +187,41 @@ def test_a_run_that_never_rests_is_stopped() -> None:
         }
     )
     with pytest.raises(InvariantViolation, match="not at rest 60 s after the end: 0 messages"):
+        simulate(config)
+
+
+class Hail(Message, frozen=True, tag="hail"):
+    """Nobody handles it."""
+
+
+class SilentBeat(Heartbeat, frozen=True, tag="silent beat"):
+    """A heartbeat that no layer names."""
+
+
+@pytest.mark.parametrize("sent", [Hail, SilentBeat])
+@pytest.mark.parametrize("way", ["link", "out of band"])
+def test_a_protocol_that_sends_what_no_layer_handles_is_stopped(
+    sent: type[Message], way: str
+) -> None:
+    class Sender(Restless):
+        """Sends messages of a type that it has no handler for."""
+
+        def publish(self, event: Event) -> None:
+            if way == "link":
+                self.host.send(1 - self.host.node, sent())
+            else:
+                self.host.send_direct(Contact(1 - self.host.node), sent())
+
+    register("routing", f"sends {sent.__name__} over {way}", Sender, needs={"links"})
+    config = parse_config(
+        {
+            "nodes": 2,
+            "duration": 1.0,
+            "routing": {"name": f"sends {sent.__name__} over {way}"},
+            "workload": {"script": [{"at": 0, "node": 0, "do": "publish", "patterns": [1]}]},
+        }
+    )
+    with pytest.raises(InvariantViolation, match=f"{sent.__name__} messages, which no layer"):
         simulate(config)
 
 

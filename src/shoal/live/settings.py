@@ -203,6 +203,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise StackError(
                 f"overlay '{overlay.name}' runs in a simulation only; one of: {', '.join(able)}"
             )
+        if self.routing["name"] == "advertisement-forwarding":
+            raise StackError(
+                "routing 'advertisement-forwarding' runs in a simulation only, since clients of a "
+                "broker do not advertise what they publish; use subscription-forwarding"
+            )
         if self.overlay.get("discovery") == "radio":
             raise StackError(
                 f"overlay '{self.overlay['name']}': discovery = 'radio' is for simulated radios; "

@@ -96,6 +96,7 @@ class Film:
                 parent = seen.get("parent")
                 above = "root" if parent == shown_parent(LOCAL, True) else parent
                 states[number] = [seen.get("colour"), seen.get("depth"), above]
+        colour_trees(states)
         news: dict[int, Any] = {n: s for n, s in states.items() if self.states.get(n) != s}
         news |= dict.fromkeys(self.states.keys() - states.keys())
         changed = changed or states.keys() != self.states.keys()
@@ -214,6 +215,19 @@ class Film:
         middle = moving[len(moving) // 2] if moving else len(later) // 2
         chosen = [max(0, first - 1), first, first + middle, len(self.stills) - 1]
         return [self.stills[number] for number in chosen[:STILLS]]
+
+
+def colour_trees(states: dict[int, list[Any]]) -> None:
+    """Give nodes whose overlay has parents but no colours the colour and depth of their place.
+
+    The colour is the node on top of their tree, the depth their steps to it.
+    """
+    for node, state in states.items():
+        if state[0] is None and state[2] is not None:
+            top, depth = node, 0
+            while states[top][2] in states and depth < len(states):  # parents may disagree
+                top, depth = states[top][2], depth + 1
+            state[:2] = str(top), depth
 
 
 def layout(

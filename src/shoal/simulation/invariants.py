@@ -22,6 +22,13 @@ def delivered_twice(publisher: int, sequence: int, node: NodeId, now: float) -> 
     )
 
 
+def not_handled(kind: str) -> InvariantViolation:
+    """A protocol sends messages of a type that it named in no ``handlers``."""
+    return InvariantViolation(
+        f"a node sends {kind} messages, which no layer handles; name {kind} in a layer's handlers()"
+    )
+
+
 def check_acyclic(links: list[dict[NodeId, int]], a: NodeId, b: NodeId, now: float) -> None:
     """Before a link comes up: its ends must not be connected already.
 

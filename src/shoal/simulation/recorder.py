@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from shoal.simulation.channels import KEPT, NONE, ROUTINE, Fan
-from shoal.simulation.invariants import delivered_twice
+from shoal.simulation.invariants import delivered_twice, not_handled
 from shoal.simulation.kernel import NANOSECONDS, Kernel
 from shoal.simulation.oracle import Oracle
 from shoal.stack.host import NodeId
@@ -103,6 +103,8 @@ class Recorder:
         """Whether misrouted events are counted: in a forest, where one link leads to each node."""
         self.owes_publisher = True
         """Whether a publisher that wants its own event is owed it."""
+        self.handled: dict[Any, int] | None = None
+        """Types of messages that some layer handles; None if any may be sent."""
         self.core = 0
         """The nodes of the stable core, as a bitset."""
         self.unlinked = 0
@@ -269,6 +271,8 @@ class Recorder:
         """The kind of a message; cached, as the next is mostly of the same."""
         count = self._kinds.get(type(message))
         if count is None:
+            if self.handled is not None and type(message) not in self.handled:
+                raise not_handled(type(message).__name__)
             count = Kind(message, self.nodes)
             self._kinds[type(message)] = count
             only_counted = count.is_event and not self.counts_misrouted

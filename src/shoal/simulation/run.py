@@ -114,6 +114,7 @@ class Simulation:
         forest = Forest(config.nodes)
         self.oracle = Oracle(forest)
         self.recorder.oracle = self.oracle
+        self.recorder.handled = self.stack.handled_by
         self.advertisers = Oracle(forest)
         self.network.forest = forest
         self.network.acyclic = self.stack.provides("tree")
