@@ -35,13 +35,7 @@ LSTREE: dict[str, Any] = {
     }
 }
 GRAPH: dict[str, Any] = {
-    "overlay": {
-        "name": "graph",
-        "heartbeat": 0.25,
-        "shuffle": 0.1,
-        "heal": 0.5,
-        "forget": 3.0,
-    }
+    "overlay": {"name": "graph", "heartbeat": 0.25, "shuffle": 0.1, "heal": 0.5, "forget": 3.0}
 }
 TREE: dict[str, Any] = {
     "overlay": {"name": "links", "reconnect": (0.02, 0.5), "look": 0.25},

@@ -1,14 +1,15 @@
 """The live network: brokers, which run the simulator's protocol stacks on sockets, and clients.
 
 * ``broker``: a node, with its ``settings``; ``host`` is what its stack sees of the world.
-* ``edge``, on ``edge_table``: the filters of a broker's clients. ``session``: one client;
-  ``outbox``: the events that wait for it.
-* ``peers``, ``peer``, ``dialling``, ``handshake``, ``out_of_band``: other brokers. ``departures``:
-  brokers that stop and come back; ``lives``: brokers that have started.
+* ``edge``, on ``edge_table`` and ``entries``: the filters of a broker's clients. ``session``: one
+  client; ``outbox`` and ``ordering``: the events that wait for it.
+* ``peers``, ``peer``, ``out_of_band``: other brokers. ``departures``: brokers that stop and come
+  back; ``lives``: brokers that have started; ``waves``: when all brokers know something.
+* ``wire``, ``messages``, ``connection``: frames, messages, and what carries them. ``dialling``,
+  ``lobby``, ``handshake``: how a connection is made. ``security``, ``proof``: TLS, rules, tokens.
+* ``budget``, ``turns``, ``heartbeat``: memory, time and signs of life, shared by connections.
 * ``client`` (:func:`shoal.connect`), with ``reconnecting`` and ``moving``; ``sync`` has the same
   without an event loop.
-* ``wire``, ``messages``, ``connection``: frames, messages, and what carries them. ``security``:
-  TLS, tokens, access rules.
 * ``recording``: the tables; ``metrics`` and ``status``: for operators.
 * ``chaos``: brokers under faults; ``virtual``: brokers in one process and in virtual time.
 

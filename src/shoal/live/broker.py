@@ -92,8 +92,7 @@ class Broker:
         self.running = False
         self.tree = "tree" in self.stack.routing.needs
         self.came = Delivered(refusing=False) if self.tree else None
-        """Events that came, if links should form a tree: while they form a cycle, events come
-        again."""
+        """Events that came, where links should form a tree: in a cycle, some come again."""
         self.budget = Budget(settings.limits.memory, lambda: self.loop.time())
         self.publishing: Session | None = None
         """The client whose event is being published at this moment."""

@@ -1,11 +1,10 @@
 """One memory budget for everything that waits, for all clients and neighbours together.
 
 Two kinds of bytes wait. Events in a *queue* can be shed: when all that waits exceeds the budget,
-whoever keeps most has to shed some, again and again until the rest fits, so that a modest backlog
-is never touched for a greedy one. What a connection *pins* cannot be shed: bytes that its socket
-was to take and does not, the beginning of a long frame whose end has not arrived, and frames that
-wait for their turn. Where that is more than half of the budget, the connection that has pinned most
-for longest (bytes times seconds) is given up: who reads and writes as he should pins little.
+the holder of most sheds some, again and again until the rest fits. So no short queue is touched for
+the sake of a long one. Bytes that a connection *pins* cannot be shed: those that its socket does
+not accept, a frame whose end has not arrived, and frames that wait for their turn. If they exceed
+half of the budget, the connection that has pinned most for longest (bytes times seconds) is closed.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ OVERLAYS: Final[dict[str, dict[str, Any]]] = {
 """Settings of brokers, by overlay: every event is to reach all who want it."""
 WIRE_FAULTS: Final = ("cut", "delay", "drop")
 WIRES: Final = 8
-"""Faults of wires for one of a broker."""
+"""Faults of wires per fault of a broker."""
 DROPPED: Final = 0.3
 """The share of messages with events that a bad wire drops."""
 SETTINGS: Final[dict[str, Any]] = {

@@ -7,9 +7,10 @@
 * *reported as gap*: owed pairs that did not, and whose subscriber was told that events are missing
   at that place: the event was published after the last one that arrived before the gap (less
   :data:`REORDERING` seconds), and accepted before all brokers knew the subscription again. In
-  doubt a pair is lost. With a recovery, a gap may name the broker of publication and how many
+  doubt a pair counts as lost. A recovery's gap may name the broker of publication and how many
   events are missing; it then stands for as many that this broker accepted, and no others.
-* *open gaps*: gaps after which that was never confirmed; each hides losses until the end.
+* *open gaps*: gaps after which no broker confirmed that all know the subscription again; each hides
+  losses until the end.
 * *lost*: owed pairs that did not arrive without the subscriber being told. Under best effort, what
   a killed broker had in its memory can be lost so; with the promise ``recovered``, nothing may.
 * *held*: owed pairs that did not arrive although a broker held the event when nothing arrived any

@@ -22,7 +22,7 @@ _PREFIX: Final = "ce-"
 _PLAIN: Final = string.punctuation.translate({ord('"'): None, ord("%"): None})
 """What a header shows as it is, beside letters and digits: all ASCII but space, quote, percent."""
 _TOKEN: Final = "!#$&'*+-.^_`|~"
-"""What its name may hold, likewise."""
+"""Characters of a header's name, beside letters and digits."""
 
 
 def from_structured(text: str | bytes) -> tuple[dict[str, Value | None], bytes]:

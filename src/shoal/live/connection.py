@@ -163,13 +163,13 @@ class Connection(asyncio.Protocol, Pinner):
             self.may_subscribe = False
 
     def pause(self) -> None:
-        """Take nothing more from the other end for the moment."""
+        """Stop reading."""
         self._unread += 1
         if self._unread == 1 and self.transport is not None and not self.transport.is_closing():
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        """Take more again, unless there is another reason not to."""
+        """Read again, unless there is another reason not to."""
         self._unread -= 1
         if not self._unread and self.transport is not None and not self.transport.is_closing():
             self.heard = self.loop.time()
@@ -244,7 +244,7 @@ class Connection(asyncio.Protocol, Pinner):
             self.loop.call_soon(self.flush)
 
     def mention(self, frame: bytes) -> None:
-        """Send a frame that is of no use to an end that does not read, and not kept for it."""
+        """Send a frame, or drop it if the other end does not read: later it would be of no use."""
         if not self._paused:
             self.send(frame)
 
@@ -291,7 +291,7 @@ class Connection(asyncio.Protocol, Pinner):
         return given + self._out_bytes
 
     def beat(self, patience: float) -> None:
-        """Say that one is alive; give the other end up if it has been silent for too long."""
+        """Send a heartbeat; close the connection if the other end has been silent for too long."""
         silent = self.loop.time() - self.heard
         if silent > patience and not self.paused:
             self.close(f"nothing heard for {silent:.1f} s", polite=False)

@@ -87,9 +87,9 @@ class Departures:
         self.whole = False
         """Whether clients are let in."""
         self._others = bool(broker.settings.contacts())
-        """There are other brokers: some were to be joined, or one was a neighbour."""
+        """Whether there are other brokers: some were to be joined, or one was a neighbour."""
         self._cut_off = False
-        """All links were lost at some time, and no client has been told so far."""
+        """Whether all links were lost at some time, and no client has been told so far."""
         self._waiting: list[Callable[[], None]] = []
         """Callbacks for the moment when this broker has all its neighbours."""
 

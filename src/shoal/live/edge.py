@@ -40,7 +40,7 @@ class Edge:
         return sum(table.scanning for table in self.tables)
 
     def scan(self, filter: Filter) -> int:
-        """Steps of such a filter, if it is here."""
+        """Steps that one filter adds to :attr:`scanning`; 0 if it is not here."""
         return max((table.scan(filter) for table in self.tables), default=0)
 
     def __contains__(self, filter: Filter) -> bool:

@@ -29,7 +29,7 @@ CHUNK: Final = 8
 """Places by handle lie in arrays of 2 ** CHUNK entries."""
 LOW: Final = (1 << CHUNK) - 1
 NOBODY: Final = array("i", [-1]) * (1 << CHUNK)
-"""Such an array without a handle."""
+"""Such an array when none of its handles is in use."""
 
 
 class IndexLoader:

@@ -112,7 +112,7 @@ class Entries:
         return self._buckets[at if at < len(self._buckets) else at - self._half]
 
     def _split(self) -> None:
-        """One more bucket: some of the places of the one in whose stead it has been asked."""
+        """Add a bucket; to it go places that, for want of it, lay in the bucket split here."""
         at = len(self._buckets) - self._half
         stay, move = array("i"), array("i")
         for place in self._buckets[at]:

@@ -1,11 +1,12 @@
 """The handshake: how two programs get to know each other, dialling and answering.
 
 A session epoch goes with every introduction; it tells one life of a broker from another, and is
-compared for equality alone, since clocks may go back and strangers may lie. Two brokers have one
-connection at most (:mod:`shoal.live.peers`). One that introduces itself and is connected already
-has to wait until the old connection is given up, if anything has come over that. If nothing has,
-the two have dialled each other at once, under addresses that neither knew for the other's: the
-connection of the one with the lower id stays.
+compared for equality alone, since clocks may go back and strangers may lie.
+
+Two brokers have one connection at most (:mod:`shoal.live.peers`). If a broker introduces itself
+over a second one, and messages have come over the first, it has to wait until that is given up. If
+none have, the two have dialled each other at once, under addresses by which neither recognised the
+other: the connection that the one with the lower id dialled stays.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("shoal.live")
 CAPABILITIES: Final = ("window", "inspect", "others")
 PEERS = 256
-"""Connections to other brokers, those out of band left out."""
+"""Most connections to other brokers, those out of band left out."""
 SKEWS: Final = 4096
-"""Brokers whose clocks are remembered to be off."""
+"""Most brokers whose clocks are remembered to be off."""
 _proof = msgspec.msgpack.Decoder(Proof | Bye)
 
 

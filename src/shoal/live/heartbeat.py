@@ -1,5 +1,4 @@
-"""Signs of life: a broker sends them, misses those of others, and notices when it is late
-itself."""
+"""Signs of life: a broker sends them, misses those of others, and notices when it is late."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shoal.stack import NodeId
 
 MOST: Final = 999
-"""Other brokers that are remembered; of more, the first is forgotten that is known by hearsay."""
+"""Most other brokers remembered; for one more, the first that is known by hearsay is forgotten."""
 ANEW: Final = 10.0
 """Seconds after which a broker may begin anew again: two of one name would outbid each other."""
 

@@ -19,7 +19,7 @@ VERSIONS: Final = (3,)
 """Versions of this protocol that this code speaks."""
 
 LONGEST: Final = 86_400.0
-"""Seconds that a client may have been away for to be given what was published meanwhile."""
+"""Longest absence, in seconds, after which a client is given what was published meanwhile."""
 LAST_EPOCH: Final = 2**43
 """The last epoch that a life may have: in the year 2302."""
 LAST_SUBSCRIPTION: Final = 2**31
@@ -75,7 +75,7 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class Challenge(Message, frozen=True, tag="challenge"):
-    """The answer to who names a token: the broker knows it, and asks the caller to prove it."""
+    """The answer to a Hello that names a token: the broker knows it, and asks for the proof."""
 
     who: Known
     nonce: Nonce

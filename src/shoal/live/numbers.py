@@ -34,7 +34,7 @@ class Numbers:
         return at if at < len(self._sorted) and self._sorted[at] == number else -1
 
     def add(self, number: int) -> int:
-        """Add a number that is not there; where it is now."""
+        """Add a number that is not there; return its position."""
         if not self._sorted or number > self._sorted[-1]:
             self._sorted.append(number)
             return len(self._sorted) - 1
@@ -43,7 +43,7 @@ class Numbers:
         return at
 
     def remove(self, number: int) -> bool:
-        """Take a number away; whether it was there."""
+        """Remove a number; return whether it was there."""
         at = self.place(number)
         if at >= 0:
             del self._sorted[at]

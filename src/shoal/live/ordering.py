@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST: Final = 10_000
 """Events that wait for one client."""
 LOOK: Final = 0.05
-"""Seconds after which it is looked again whether what waits can go on."""
+"""Seconds between checks whether what waits can go on."""
 
 
 class Waiting(NamedTuple):

@@ -42,7 +42,7 @@ class OutOfBand:
         return list(self._peers.values())
 
     def began(self, peer: Peer) -> None:
-        """A connection is there. An older one to the same broker is closed, or nobody would."""
+        """A connection is there; an older one to the same broker in this direction is closed."""
         key = (peer.node, peer.dialled)
         before = self._peers.get(key)
         self._peers[key] = peer

@@ -64,7 +64,7 @@ class Outbox(User, Subscriber, Holder):
         self.delivered = self.dropped = 0
         self._missed = 0
         self._lost = ""
-        """Why events were lost on their way since the client reads no more."""
+        """Why events were lost since the client last read; it is told once it reads again."""
         self._queue: deque[tuple[bytes, bytes]] = deque()
         """The beginning of each delivery, and its event as all clients share it."""
         self._queued_bytes = 0
@@ -88,12 +88,7 @@ class Outbox(User, Subscriber, Holder):
             self._wait(head, raw)
 
     def missed(
-        self,
-        numbers: Sequence[int],
-        count: int,
-        reason: str,
-        publisher: int = -1,
-        ago: float = 0.0,
+        self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1, ago: float = 0.0
     ) -> None:
         """Tell the client of lost events; ``ago``: seconds since the last of them, at least."""
         if self._congested:  # one word for all that it misses meanwhile

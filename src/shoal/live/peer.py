@@ -31,7 +31,7 @@ _OWN: Final = frozenset(OWN)
 
 
 def filters_of(message: Any) -> Iterator[object]:
-    """The filters that a message carries, and whatever else it does."""
+    """All that a message carries, its filters among it."""
     for name in message.__struct_fields__:
         value = getattr(message, name)
         yield from value if isinstance(value, tuple) else (value,)

@@ -148,7 +148,7 @@ class Peers:
             await asyncio.sleep(POLL)
 
     def gives_way(self, who: Known) -> bool:
-        """Whether a broker that dials this one may: its dialling ends this one's own."""
+        """Whether a broker may dial this one; if so, this one stops dialling it."""
         for address, attempt in self._dialling.items():
             if address == who.address or any(c.node == who.node for c in attempt.contacts):
                 if self._broker.node < who.node:

@@ -55,7 +55,7 @@ class Proxy:
         self._target = parse_address(target)
         self._chance = random.Random(seed)
         self._frames = frames
-        """Whether frames of Shoal pass; of anything else, bytes do, and nothing can be dropped."""
+        """Whether Shoal's frames pass, which can be dropped one by one; else it is plain bytes."""
         self._events = with_events()
         self._writers: dict[asyncio.StreamWriter, None] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}

@@ -11,13 +11,7 @@ from weakref import WeakValueDictionary
 
 from shoal.live.client_handshake import Greeter, Greeting
 from shoal.live.connection import Connection
-from shoal.live.errors import (
-    FATAL,
-    DisconnectedError,
-    LiveError,
-    RefusedError,
-    UnreachableError,
-)
+from shoal.live.errors import FATAL, DisconnectedError, LiveError, RefusedError, UnreachableError
 from shoal.live.messages import Known, Settle
 from shoal.live.requests import Requests
 from shoal.live.settings import Limits

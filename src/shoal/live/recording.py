@@ -31,9 +31,9 @@ log = logging.getLogger("shoal.live")
 BIN: Final = 0.1
 """Width of the time bins of the traffic table, in seconds."""
 MANY: Final = 200_000
-"""Rows that wait no longer for their turn."""
+"""Rows from which on they are written at once, before their turn."""
 MOST: Final = 5 * MANY
-"""Rows that wait at most, for a disk that does not answer."""
+"""Rows that wait at most; with more, the disk does not keep up and rows are dropped."""
 _json = msgspec.json.Encoder()
 
 

@@ -80,7 +80,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def stricter(self) -> bool:
-        """Whether a filter may cost too much here that could be made."""
+        """Whether a filter that the language accepts may cost too much here."""
         return self.frame > EVENT_BYTES or self.cost < MAX_COST
 
     def check_filter(self, filter: object) -> None:

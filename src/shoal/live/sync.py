@@ -43,7 +43,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it there, wait here."""
+        """Run a coroutine in the loop's thread, and wait for its result."""
         with self._lock:
             if self._over:
                 work.close()

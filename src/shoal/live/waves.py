@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from shoal.stack import NodeId
 
 REMEMBERED: Final = 4096
-"""Waves that a broker remembers, so that one that comes again over a new link is answered; and as
-many may pass at a time, beyond which a neighbour that sends one more loses its oldest."""
+"""Most waves that a broker remembers, to answer those that come again over a new link; and most
+that pass at a time: beyond, a neighbour that sends one more loses its oldest."""
 PAUSE: Final = 0.02
 """Seconds between two waves of one origin: what many clients ask for, one wave answers."""
 Key: TypeAlias = "tuple[NodeId, int]"

@@ -256,20 +256,11 @@ class Stock(ContentWorkload):
         high = self._round(price * (1 + self.price_range))
         span = round(self.volume_range * 1_000)
         volume = (draw("volume") * (1_000 - span)).astype(np.int64) * 100
-        for s, a, b, v in zip(
-            symbol.tolist(), low.tolist(), high.tolist(), volume.tolist(), strict=True
-        ):
-            yield NormalForm(
-                (
-                    Conjunction(
-                        (
-                            Number("price", a, b),
-                            Text("symbol", among=(f"S{s}",)),
-                            Number("volume", v, v + 100 * span),
-                        )
-                    ),
-                )
-            )
+        rows = zip(symbol.tolist(), low.tolist(), high.tolist(), volume.tolist(), strict=True)
+        for number, least, most, shares in rows:
+            name = Text("symbol", among=(f"S{number}",))
+            traded = Number("volume", shares, shares + 100 * span)
+            yield NormalForm((Conjunction((Number("price", least, most), name, traded)),))
 
     def _events(self, draw: Draws) -> dict[str, pa.Array]:
         symbol = zipf(draw("symbol"), self.symbols, self.exponent)

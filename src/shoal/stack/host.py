@@ -188,10 +188,7 @@ class Host:
         """
 
     def pack(self, event: Event) -> Event | bytes:
-        """An event as it is to be kept: as it is, or in MessagePack, alone or in a Forward.
-
-        Ask only for one that is not ``packed_event``.
-        """
+        """An event as a recovery keeps it: itself, or encoded (``packed``, if it is there)."""
         return event
 
     def routes(self, filter: Filter) -> bool:

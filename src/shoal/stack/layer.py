@@ -3,18 +3,17 @@
 An overlay knows who the neighbours are, a routing who wants an event, a recovery what was lost.
 Layers call their neighbours in the stack directly:
 
-======================  ====================  ====================================================
-from                    to                    calls
-======================  ====================  ====================================================
-overlay                 routing               ``link_up``, ``link_down``, ``link_replaced``,
-                                              ``link_renewed``, ``parent_changed``: these five
-                                              and no others
-overlay, recovery       routing               ``filters``, ``filters_from``, ``next_hops``
-routing                 recovery              ``seen``, ``arrived``
-recovery                routing               ``known_filters``, ``linked``
-recovery, or routing    host                  ``deliver``, ``gap``
-if there is none
-======================  ====================  ====================================================
+==========  ========  ===========================================================================
+from        to        calls
+==========  ========  ===========================================================================
+overlay     routing   ``link_up``, ``link_down``, ``link_replaced``, ``link_renewed``,
+                      ``parent_changed``; ShopParent also ``filters``, ``filters_from``
+routing     overlay   ``routed``, where the overlay asked for it (``Routing.watching``)
+routing     recovery  ``seen``, ``arrived``
+recovery    routing   ``filters``, ``known_filters``, ``linked``, ``next_hops``,
+                      ``send_to_neighbour``
+recovery    host      ``deliver``, ``gap``; without a recovery the routing calls ``deliver``
+==========  ========  ===========================================================================
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def build(
 
 
 def _offered(protocol: Protocol, stack: list[Protocol]) -> frozenset[str]:
-    """What a protocol offers the others; a topology under a real overlay only its reach."""
+    """A protocol's capabilities; a topology's links count only if the overlay passes them on."""
     if protocol.kind != "topology" or any(
         "links" in other.needs for other in stack if other.kind == "overlay"
     ):

@@ -26,7 +26,7 @@ from shoal.content.index.segments import Array, Segment, Snapshot
 from shoal.content.index.vocabulary import Vocabulary
 from shoal.content.normal import NormalForm
 
-# Tests lower what is not Final below, so that rare paths run in seconds.
+# Tests lower the limits below that are not Final, so that rare paths run in seconds.
 
 # Work on merges per change, in lanes looked at. A lane is merged once per level; removals need only
 # do enough for a segment to be merged when half of it is dead.
@@ -70,7 +70,7 @@ class MatchIndex:
         self._dirty = True
         self._spare: Scratch | None = None
         self.streams = 0
-        """Batches being matched: nothing may move meanwhile."""
+        """Number of batches being matched; while there are any, nothing may move."""
         self.table = np.zeros(f.INDEX_SIZE, np.int64)
         self._address = self.table.ctypes.data
 
@@ -317,7 +317,7 @@ class MatchIndex:
         return found
 
     def pay(self, events: int) -> None:
-        """Let events pay for order: towards laying out the recent lanes, and for merges."""
+        """Add up what disorder costs events; when that equals the cost of a merge, merge."""
         if self.streams:
             return
         levels, rent, rates = self._levels, self._rent, self._rates

@@ -140,7 +140,7 @@ class _Reader:
             self.box.append((column | flags, low, high))
 
     def _bound(self, bound: int | float, is_open: bool, towards: float) -> float:
-        """A closed bound on doubles that means the same, or a wider one and the reference."""
+        """The same bound, closed and on doubles; if no double has it, a wider one (opaque)."""
         exact = _double(bound)
         if _faithful(bound):
             return nextafter(exact, towards) if is_open else exact

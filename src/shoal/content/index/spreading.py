@@ -1,11 +1,12 @@
 """Kernels that write a tile of events where it is matched: by column, the events side by side.
 
-One attribute at a time for all events: the columns of one attribute fit the nearest cache, those of
-all attributes do not. A fragment is contained or not, which takes one bit of an event, its *mark*,
-and there may be thousands of them: their codes would not fit the second cache either. So only the
-other columns have a row of codes, and one of keys, each; all fragments share the first, where every
-event has the code and the key of what is there. Only with the mark do these count, and in the other
-columns all events have it.
+One attribute is written at a time for all events: the columns of one attribute fit the nearest
+cache, those of all attributes do not.
+
+A column has a row of codes and a row of keys, except those of fragments, of which there may be
+thousands: a fragment is contained or not, which takes one bit of an event, its *mark*. All
+fragments share the first row, where every event has the code and the key of a fragment that is
+contained. Code and key count only for events with the column's mark; in other columns all have it.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -216,7 +216,7 @@ class Vocabulary:
         return attribute.text, key
 
     def affix(self, attribute: Attribute, affix: str, *, suffix: bool) -> tuple[int, float, bool]:
-        """Column and key of a prefix or suffix, and whether they say all (or a part of it)."""
+        """Column and key of a prefix or suffix, and whether they are of all of it, or of a part."""
         known = attribute.suffixes if suffix else attribute.prefixes
         length = len(affix)
         if length not in known:
