@@ -218,10 +218,7 @@ class Film:
 
 
 def colour_trees(states: dict[int, list[Any]]) -> None:
-    """Give nodes whose overlay has parents but no colours the colour and depth of their place.
-
-    The colour is the node on top of their tree, the depth their steps to it.
-    """
+    """Where the overlay has no colours: the node on top of one's tree, and the steps to it."""
     for node, state in states.items():
         if state[0] is None and state[2] is not None:
             top, depth = node, 0
