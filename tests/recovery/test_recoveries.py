@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from shoal.content import Event, Pattern, Patterns
+from shoal.recovery.delivered import Delivered
 from shoal.recovery.gossip import Gossip
 from shoal.recovery.messages import Compare, Digest, Follow, Hole, Missing, Reply, Request, Tally
+from shoal.recovery.numbering import MARK
 from shoal.simulation import chaos as trouble
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.chaos.recovery import RecoveryHistory
@@ -154,6 +156,15 @@ def test_whatever_a_reachable_buffer_holds_is_delivered_once(place: int) -> None
     assert found is None, (found, trouble.describe(history, history.log))
 
 
+def test_what_a_node_published_before_it_crashed_is_not_counted_as_of_its_next_life() -> None:
+    """It tells its numbers before it publishes again; the first event after that is lost."""
+    ground = {"nodes": 7, "seed": 400028, "buffer": 4, "topology": {"name": "full-mesh"}}
+    subject = trouble.Subject("lstree", "adaptive", recovery="combined-pull")
+    steps = ["publish 1 x=4", "subscribe 2 x >= 3 AND x < 8", "crash 1", "return 1", "wait 0.85"]
+    history = trouble.play(subject, ground, [])
+    assert trouble.failure(history, [*steps, "publish 1 x=4"]) is None
+
+
 def test_the_oracle_finds_a_recovery_that_finds_nothing() -> None:
     """Nodes whose clocks stand still gossip no more."""
     subject = trouble.Subject("given", "flooding", recovery="random-pull")
@@ -223,17 +234,17 @@ def test_what_no_node_would_send_is_not_read_from_a_wire(message: Any) -> None:
         msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))
 
 
-def alone() -> tuple[Simulation, Gossip]:
-    """Node 1 of a pair, which wants pattern 1, once all is quiet."""
+def alone(nodes: int = 2, **parameters: Any) -> tuple[Simulation, Gossip]:
+    """Node 1 of a few, which wants pattern 1, once all is quiet."""
     acts = [
         {"at": 0.0, "node": 1, "do": "subscribe", "patterns": [1]},
         {"at": 1.0, "node": 0, "do": "publish", "patterns": [1]},
     ]
     simulation = run(
         {
-            "nodes": 2,
+            "nodes": nodes,
             "duration": 5.0,
-            "recovery": {"name": "combined-pull"},
+            "recovery": {"name": "combined-pull", **parameters},
             "workload": {"script": acts},
             "record": ["publications", "deliveries"],
         }
@@ -248,6 +259,53 @@ def test_copies_that_were_not_asked_for_are_dropped() -> None:
     assert recovery.unasked == 1
     assert len(simulation.recorder.deliveries) == 7
     assert forged.id not in recovery.buffer
+
+
+def later(simulation: Simulation, seconds: float) -> None:
+    simulation.kernel.run(simulation.kernel.now + to_ns(seconds))
+
+
+def lose(simulation: Simulation, sequence: int) -> None:
+    """Node 0 publishes an event, and its link loses it."""
+    publisher, lost = recovery_of(simulation, 0), Event(0, sequence, Patterns((1,)))
+    simulation.recorder.publish(lost)
+    publisher.published(lost)
+    publisher.routed(lost)
+
+
+def test_after_a_forged_sequence_number_losses_are_noticed_again() -> None:
+    simulation, recovery = alone(compare=0.0)
+    [(index, _)] = recovery.streams.named(0)
+    recovery.count(Event(0, 2**61, Patterns((1,)), b"", MARK.pack(index, 2**60)), 5.0)
+    later(simulation, 100.0)
+    assert 0 in simulation.recorder.gaps_told[1, 0], "what came meanwhile was not counted"
+    lose(simulation, 1)
+    later(simulation, 5.0)
+    assert (0, 1) in recovery.delivered
+
+
+def test_who_offers_and_then_declines_keeps_no_other_from_giving() -> None:
+    simulation, recovery = alone(3, compare=0.0, marks=0)
+    lose(simulation, 1)
+    offer = ((0, 1, 0.0),)
+    recovery.receive(2, Digest(Contact(2), 1, Pattern(1), offer, 1))
+    recovery.receive(2, Reply((), ((0, 1),)))
+    recovery.receive(0, Digest(Contact(0), 1, Pattern(1), offer, 1))
+    later(simulation, 1.0)
+    assert (0, 1) in recovery.delivered
+
+
+def test_what_comes_too_late_to_know_whether_it_is_new_is_a_gap() -> None:
+    simulation, recovery = alone(compare=0.0)
+    recovery.delivered = Delivered(generation=1)
+    for sequence in (100, 200, 300, 400):
+        recovery.delivered.first(0, sequence)
+    told = simulation.recorder.gaps_told
+    assert (1, 0) not in told
+    recovery.arrived(Event(0, 400, Patterns((1,))), 1)
+    assert (1, 0) not in told, "this one was delivered"
+    recovery.arrived(Event(0, 40, Patterns((1,))), 1)
+    assert told[1, 0] == [1]
 
 
 def test_nobody_is_given_what_it_did_not_ask_for() -> None:

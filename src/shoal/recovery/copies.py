@@ -15,6 +15,7 @@ from shoal.recovery.delivered import Delivered
 from shoal.recovery.messages import BATCH, Digest, Reply, Request
 from shoal.recovery.streams import Streams
 from shoal.stack import Contact, Host, Message, NodeId, Recovery, Routing
+from shoal.stack.host import remember
 
 if TYPE_CHECKING:
     from shoal.content import AnyFilter, Event, EventId, Filter
@@ -45,8 +46,8 @@ class Copies(Recovery):
         self.delivered = Delivered()
         self.asked: dict[EventId, float] = {}
         """Events that were requested by id, and when."""
-        self.declined: dict[EventId, None] = {}
-        """Events that were offered and turned out not to be wanted."""
+        self.declined: dict[tuple[NodeId, EventId], None] = {}
+        """Events that a node offered and then did not give, as they are not wanted after all."""
         longest = parameters.longest if parameters.adaptive else parameters.period
         self.pace = Pace(parameters.period, longest)
         self.budget = Budget(parameters.rate, parameters.share)
@@ -98,9 +99,7 @@ class Copies(Recovery):
     def _met(self, contact: Contact) -> None:
         """Remember where a node can be reached, if that is new."""
         if contact.address and self._contacts.get(contact.node) != contact:
-            if len(self._contacts) >= MOST_CONTACTS:
-                del self._contacts[next(iter(self._contacts))]
-            self._contacts[contact.node] = contact
+            remember(self._contacts, contact.node, contact, MOST_CONTACTS)
 
     def may_look(self, steps: int) -> bool:
         """Whether so many evaluations of filters for another node are within the budget."""
@@ -142,13 +141,18 @@ class Copies(Recovery):
         self.came(event, publisher, sequence, now)
         if self.delivered.first(publisher, sequence):
             self.host.deliver(event, hops)
+        else:
+            self.refused(event)
         self.keep(event, now)
 
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
         """A copy that was asked for: deliver it, if it is wanted and was not delivered."""
         now = self.host.now()
         numbers = self.count(event, now)
-        if not self.interests.since(numbers, now - age) or not self.delivered.first(*event.id):
+        if not self.interests.since(numbers, now - age):
+            return
+        if not self.delivered.first(*event.id):
+            self.refused(event)
             return
         self.recovered += 1
         if self.host.watched:
@@ -156,6 +160,16 @@ class Copies(Recovery):
             self.host.note("recovered", giver, role)
         self.host.deliver(event, 1, True)
         self.keep(event, now - age)
+
+    def refused(self, event: Event) -> None:
+        """An event was not delivered again; if that may have been the first time, it is a gap."""
+        if self.delivered.doubtful(*event.id):
+            for number in self.interests.matching(event):
+                self.report(event.publisher, 1, self.interests.by_number[number].filter)
+
+    def report(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
+        """Report a gap."""
+        raise NotImplementedError
 
     # Asking and giving
 
@@ -169,7 +183,7 @@ class Copies(Recovery):
             if (
                 now - age >= since
                 and key not in self.delivered
-                and key not in self.declined
+                and (message.gossiper.node, key) not in self.declined
                 and self.asked.get(key, -1.0) + self.parameters.retry <= now
             ):
                 ids.append(key)
@@ -221,9 +235,7 @@ class Copies(Recovery):
         """Copies: those that were requested or are missing are taken, others are not."""
         for key in message.declined:
             if self.asked.pop(key, None) is not None:
-                if len(self.declined) >= MOST_ASKED:
-                    del self.declined[next(iter(self.declined))]
-                self.declined[key] = None
+                remember(self.declined, (sender, key), None, MOST_ASKED)
         for event, age in message.copies:
             if self.asked.pop(event.id, None) is not None or self.streams.lacks(event):
                 self.recover(event, age, sender)

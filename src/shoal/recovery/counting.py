@@ -350,6 +350,8 @@ class Counting(Copies):
         numbers: list[tuple[int, int, int]] = []
         for index, sequence in message.known:
             count = self.numbering.still(index, message.follower.node, now)
+            if sequence > last:
+                count = -1  # it was deceived, and has to begin again
             if count < 0 or sequence < last:
                 numbers.append((index, count, last))
         self.send_direct(message.follower.node, Tally(tuple(numbers)))

@@ -3,8 +3,8 @@
 Sequence numbers are kept as bits, 32 to a word, in two generations. When the older one goes, its
 greatest sequence number per publisher stays: what is not above it counts as delivered. So nothing
 is delivered twice, however late it comes; an event that is later than a whole generation of others
-is refused. A broker's record of what came to it, which strangers can fill, forgets the older
-generation instead.
+is refused, and reported as a gap. A broker's record of what came to it, which strangers can fill,
+forgets the older generation instead.
 """
 
 from __future__ import annotations
@@ -83,6 +83,12 @@ class Delivered:
             self._count += 1
         had.bits |= bit
         return True
+
+    def doubtful(self, publisher: object, sequence: int) -> bool:
+        """Whether an event that was refused may be new: it is only not above what was forgotten."""
+        word, bit = sequence >> 5, 1 << (sequence & 31)
+        generations = (self._now.get(publisher), self._before.get(publisher))
+        return not any(had is not None and had.bits_of(word) & bit for had in generations)
 
     def _had_before(self, publisher: object, sequence: int) -> bool:
         """Whether an event is in the older generation, or below the floor."""

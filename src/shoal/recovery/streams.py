@@ -5,8 +5,10 @@ numbers of the events that arrived since. The next count tells how many events t
 between. If fewer arrived, the rest is missing (:mod:`~shoal.recovery.losses`). A :class:`Run` is a
 series of events without a gap, :class:`Heard` their rhythm.
 
-Numbers may be forged by whoever can forge events. A number too large makes a false loss, which
-ends as a false gap; the next true number is smaller, and counting starts again from it.
+Numbers may be forged by whoever can forge events. A count too large makes a false loss, which ends
+as a false gap; the next true count is smaller, and counting starts again from it. If the sequence
+number is too large as well, no true event is counted any more, until the follower asks again: the
+publisher sees that it never was there, and has it begin anew, after a gap of unknown size.
 """
 
 from __future__ import annotations
@@ -301,11 +303,16 @@ class Streams:
         stream = None
         if wanted is not None:
             stream = self.by_publisher.get(publisher, {}).get(wanted.number)
-        if wanted is None or stream is None or start.sequence < stream.sequence:
+        if wanted is None or stream is None:
             return False
-        unsure = False
+        unsure = deceived = False
+        if start.sequence < stream.sequence:
+            deceived = stream.index < 0 and stream.since >= now - uptime
+            if not deceived:
+                return False
+            stream.sequence = -1  # by an event with a forged number
         if stream.index != start.index and start.first >= stream.sequence:
-            unsure = start.unsure or (stream.since < now - uptime and not stream.final)
+            unsure = start.unsure or deceived or (stream.since < now - uptime and not stream.final)
             stream.since, stream.final = now, False
             self._name(publisher, stream, start.index)
             self._begin(stream, start.before, start.first)

@@ -43,6 +43,8 @@ class SimHost(Host):
         self._frame: Message | None = None
         self._framed_at = -1
         """The latest message by radio, and when it was sent."""
+        self.published = -1
+        """Sequence number of the last event that this node's application published."""
         self.busy_until = 0
         """When the last channel will have put its last message on the wire."""
 

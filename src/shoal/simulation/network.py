@@ -115,6 +115,7 @@ class Network:
         if host.clock.stopped:
             host.clock = Clock(self.kernel)
             host.epoch += 1
+            host.floor = host.published
             self.recorder.restarted(node)
         self.recorder.noted(node, "node up", LOCAL, "")
         self.put_node(node).start(contacts)

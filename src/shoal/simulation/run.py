@@ -231,6 +231,7 @@ class Simulation:
         running = self.network.nodes[event.publisher]
         if running is not None:
             self.recorder.publish(event)
+            self.network.hosts[event.publisher].published = event.sequence
             running.publish(event)
 
     def begin(self) -> None:
