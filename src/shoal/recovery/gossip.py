@@ -44,7 +44,7 @@ RARER = 12
 SLACK = 5.0
 """Events up to SLACK seconds older than the subscription are offered too, as a walk takes time; the
 seeker declines those it should not have."""
-ROUNDS = 10_000
+ROUNDS = 20_000
 """Gossip messages remembered, so that one that comes twice is passed on once."""
 
 
@@ -64,8 +64,9 @@ class Gossip(Holding):
         self._timer: Timer | None = None
         self._every = 0.0
         """Seconds between two ticks."""
-        self._passed: dict[tuple[NodeId, int, int], None] = {}
-        """Gossip messages that were here: kind, who began it and its number."""
+        self._passed: dict[tuple[int, NodeId, int, bool], None] = {}
+        """Gossip messages that were here: kind, who began it, its number, whether straight from
+        there."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Numbers, comparisons and copies; rounds add their own."""
@@ -129,12 +130,16 @@ class Gossip(Holding):
         """A gossip round; each algorithm has its own."""
         raise NotImplementedError
 
-    def first(self, kind: int, origin: NodeId, number: int) -> bool:
-        """Whether a gossip message is here for the first time."""
-        key = (kind, origin, number)
-        if key in self._passed or origin == self.host.node:
+    def first(self, kind: int, sender: NodeId, origin: NodeId, number: int) -> bool:
+        """Whether a gossip message is here for the first time.
+
+        One that others sent in a neighbour's name does not stand for what that one sends itself.
+        """
+        direct = sender == origin
+        if (kind, origin, number, direct) in self._passed or origin == self.host.node:
             return False
-        remember(self._passed, key, None, ROUNDS)
+        for way in (direct, False):
+            remember(self._passed, (kind, origin, number, way), None, ROUNDS)
         return True
 
     def spread(

@@ -125,7 +125,7 @@ class Pull(Gossip):
 
     def on_missing(self, sender: NodeId, message: Missing) -> None:
         """Give what is held, and pass on what is left."""
-        if not self.first(1, message.seeker.node, message.round):
+        if not self.first(1, sender, message.seeker.node, message.round):
             return
         self._met(message.seeker)
         found: dict[tuple[int, int], Kept] = {}

@@ -95,7 +95,7 @@ class Push(Gossip):
         filter = message.filter
         if filter is None:
             super().on_digest(sender, message)
-        elif self.first(0, message.gossiper.node, message.round):
+        elif self.first(0, sender, message.gossiper.node, message.round):
             super().on_digest(sender, message)
             if message.hops < HOPS:
                 onward = msgspec.structs.replace(message, hops=message.hops + 1)
