@@ -56,8 +56,8 @@ EVENTS_PER_REPAIR = 250
 repairs a table is handled by an object, and stops the arrays for a moment."""
 
 REST_LIMIT = 300.0
-"""Simulated seconds after the end of a run within which it must come to rest. A hundred radios on one
-channel, congested by subscriptions, have taken more than 60."""
+"""Simulated seconds after the end of a run within which it must come to rest. A hundred radios on
+one channel, congested by subscriptions, have taken more than 60."""
 
 
 @dataclass(frozen=True, repr=False)
