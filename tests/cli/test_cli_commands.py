@@ -10,12 +10,14 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import shoal
 from patience import CONDITION
 from shoal.cli.main import main, run
+from shoal.cli.settings import choose
 
 SMALL = ["simulate", "--nodes", "20", "--duration", "2", "--reconfiguration", "strawman"]
 
@@ -73,6 +75,24 @@ def test_options_override_the_file(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "30 nodes, 1 s, seed 0" in say(capsys, "simulate", file)
     text = say(capsys, "simulate", file, "--nodes", "12", "--set", "seed=4", "--duration", "2")
     assert "12 nodes, 2 s, seed 4" in text
+
+
+def test_an_option_keeps_the_parameters_of_the_protocol_that_it_names() -> None:
+    raw: dict[str, Any] = {
+        "topology": {"name": "abstract-tree", "rate": 10.0},
+        "overlay": {"degree": 4},
+        "routing": {"name": "semi-probabilistic", "threshold": 0.5},
+        "recovery": "none",
+    }
+    choose(raw, topology="abstract-tree", overlay="graph", routing="flooding", recovery="push")
+    assert raw == {
+        "topology": {"name": "abstract-tree", "rate": 10.0},
+        "overlay": {"degree": 4, "name": "graph"},
+        "routing": {"name": "flooding"},
+        "recovery": {"name": "push"},
+    }
+    choose(raw, topology=None)
+    assert raw["topology"] == {"name": "abstract-tree", "rate": 10.0}
 
 
 def test_set_reaches_the_default_sections(capsys: pytest.CaptureFixture[str]) -> None:

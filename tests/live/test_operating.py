@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from test_commands import ENVIRONMENT, SHOAL, shoal
 
 from shoal import connect
-from shoal.cli.broker import LISTEN
+from shoal.cli.access import DEFAULT
 from shoal.live import Broker, LiveError, RefusedError, Settings, metrics
 from shoal.live.example import example_config
 from shoal.live.security import hash_token
@@ -38,8 +38,8 @@ ROOT = Path(__file__).parents[2]
 def test_the_example_configuration_equals_the_defaults() -> None:
     printed = shoal("broker", "--example-config")
     assert printed.returncode == 0, printed.stderr
-    assert printed.stdout == example_config(Settings(listen=LISTEN))
-    assert settings_from(tomllib.loads(printed.stdout)) == Settings(listen=LISTEN)
+    assert printed.stdout == example_config(Settings(listen=DEFAULT))
+    assert settings_from(tomllib.loads(printed.stdout)) == Settings(listen=DEFAULT)
 
 
 def test_the_example_configuration_has_every_setting_with_a_comment() -> None:

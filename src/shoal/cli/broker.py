@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.settings import assign
+from shoal.cli.access import DEFAULT
+from shoal.cli.settings import assign, choose
 
 if TYPE_CHECKING:
     from shoal.live.broker import Broker
 
-LISTEN = "127.0.0.1:7464"
 TOKEN = 16
 """Characters of a token that cannot be guessed from what somebody on the wire sees."""
 
@@ -22,7 +22,7 @@ def broker(
     listen: Annotated[
         str | None,
         typer.Option(
-            help="Where peers and clients connect; port 0 takes a free one.", show_default=LISTEN
+            help="Where peers and clients connect; port 0 takes a free one.", show_default=DEFAULT
         ),
     ] = None,
     advertise: Annotated[
@@ -147,10 +147,10 @@ def broker(
         from shoal.live.example import example_config as example
         from shoal.live.settings import Settings
 
-        typer.echo(example(Settings(listen=LISTEN)), nl=False)
+        typer.echo(example(Settings(listen=DEFAULT)), nl=False)
         return
     raw = _raw(config, set_ or [])
-    raw.setdefault("listen", LISTEN)
+    raw.setdefault("listen", DEFAULT)
     if isinstance(raw.setdefault("modules", []), list):  # else it is refused below
         raw["modules"] = [*raw["modules"], *(module or ())]
     given = {
@@ -170,18 +170,8 @@ def broker(
         "run": run,
     }
     raw |= {field: value for field, value in given.items() if value is not None}
-    sections = {
-        "overlay": overlay,
-        "routing": routing,
-        "reconfiguration": reconfiguration,
-        "recovery": recovery,
-    }
-    for section, chosen in sections.items():
-        if chosen is not None:
-            was = raw.get(section)
-            before = was if isinstance(was, dict) else {}
-            fits = before.get("name", chosen) == chosen
-            raw[section] = {**(before if fits else {}), "name": chosen}
+    choose(raw, overlay=overlay, routing=routing)
+    choose(raw, reconfiguration=reconfiguration, recovery=recovery)
     if degree is not None:
         from shoal.live.settings import OVERLAY, settings_from
 

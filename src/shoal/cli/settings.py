@@ -1,4 +1,4 @@
-"""Settings given as ``--set KEY=VALUE``."""
+"""Settings given as ``--set KEY=VALUE``, and protocols named by options."""
 
 from __future__ import annotations
 
@@ -36,3 +36,13 @@ def assign(
                 f"--set {setting}: '{part}' has no keys of its own; leave out what follows"
             )
     section[last] = value
+
+
+def choose(raw: dict[str, Any], **named: str | None) -> None:
+    """Put protocols into their sections; the parameters there stay, unless of another protocol."""
+    for kind, name in named.items():
+        if name is not None:
+            was = raw.get(kind)
+            before = was if isinstance(was, dict) else {}
+            same = before.get("name", name) == name
+            raw[kind] = {**(before if same else {}), "name": name}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli.output import JsonOption, console, print_json, table, warn
-from shoal.cli.settings import assign
+from shoal.cli.settings import assign, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,17 +113,8 @@ def simulate(
     for key, value in {"nodes": nodes, "duration": duration, "seed": seed}.items():
         if value is not None:
             raw[key] = value
-    choices = {
-        "topology": topology,
-        "overlay": overlay,
-        "routing": routing,
-        "reconfiguration": reconfiguration,
-        "recovery": recovery,
-    }
-    for kind, name in choices.items():
-        was = raw.get(kind)
-        if name is not None and not (isinstance(was, dict) and was.get("name") == name):
-            raw[kind] = {"name": name}
+    choose(raw, topology=topology, overlay=overlay, routing=routing)
+    choose(raw, reconfiguration=reconfiguration, recovery=recovery)
     for setting in set_ or ():
         assign(raw, setting, _default_section)
     if isinstance(raw.setdefault("modules", []), list):  # else it is refused below

@@ -72,7 +72,7 @@ class Bus(Moving):
         """Publish an event; returns when the broker has taken it, raises if it refuses.
 
         With ``held=n``, returns when the buffers of n brokers hold it, so that n - 1 of them may
-        die. If too few do within seconds, that is a RefusedError with the code ``held``; the event
+        die. If too few do within 5 s, that is a RefusedError with the code ``held``; the event
         is published all the same.
         """
         if type(held) is not int or not 1 <= held <= 64:

@@ -163,12 +163,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def __post_init__(self) -> None:
         """Fill in what follows from the other settings."""
-        _register_all()
+        import shoal.overlay
+        import shoal.recovery
+        import shoal.routing  # noqa: F401  # importing them registers them
+
         for module in self.modules:
             load_module(module)
         overlay, name = self.overlay.get("name"), self.routing.get("name")
         if name is None:
-            tree = overlay is None or _provides(overlay, "tree")
+            tree = overlay is None or "tree" in find("overlay", overlay).provides
             name = "subscription-forwarding" if tree else "semi-probabilistic"
         routing = find("routing", name)
         if overlay is None and self.links:
@@ -285,17 +288,6 @@ def _nodes(parameter: str, value: Any) -> Any:
         return [_nodes("root", one) for one in value]
     by_name = isinstance(value, str) and parameter == "root"  # heirs = "anyone" is nobody's name
     return node_id(check_name(value)) if by_name else value
-
-
-def _register_all() -> None:
-    """Make the protocols known by name."""
-    import shoal.overlay
-    import shoal.recovery
-    import shoal.routing  # noqa: F401  # importing them registers them
-
-
-def _provides(overlay: str, what: str) -> bool:
-    return what in find("overlay", overlay).provides
 
 
 def settings_from(raw: dict[str, Any]) -> Settings:
