@@ -72,6 +72,8 @@ COMPILED = [
     "src/shoal/recovery/delivered.py",
     "src/shoal/recovery/interests.py",
     "src/shoal/recovery/losses.py",
+    "src/shoal/recovery/stream.py",
+    "src/shoal/recovery/arrivals.py",
     "src/shoal/recovery/streams.py",
     "src/shoal/recovery/numbering.py",
     "src/shoal/recovery/copies.py",

@@ -10,7 +10,8 @@ They share :mod:`~shoal.recovery.gossip` (rounds), which stands on :mod:`~shoal.
 :mod:`~shoal.recovery.copies`, and these on parts of one concern each:
 :mod:`~shoal.recovery.buffer`, :mod:`~shoal.recovery.numbering` (of events, by their publisher),
 :mod:`~shoal.recovery.streams` (as their subscribers see them, who have
-:mod:`~shoal.recovery.interests` and :mod:`~shoal.recovery.losses`),
+:mod:`~shoal.recovery.interests`, :mod:`~shoal.recovery.arrivals` and
+:mod:`~shoal.recovery.losses`),
 :mod:`~shoal.recovery.delivered`, :mod:`~shoal.recovery.budget`.
 Importing the package registers them all.
 """

@@ -136,7 +136,7 @@ class Counting(Copies):
         numbers = self.interests.matching(event)
         publisher, most = event.publisher, self._most
         if publisher != self.host.node and most:
-            self.streams.hear(publisher, now)
+            self.streams.arrivals.hear(publisher, now)
             before = self.losses.noticed
             if self.streams.arrived(event, numbers, now, len(event.marks) < most * MARK_BYTES):
                 self._to_follow[publisher] = None
@@ -257,7 +257,7 @@ class Counting(Copies):
 
     def _silent(self, publisher: NodeId, now: float) -> bool:
         """Whether a publisher has been silent for unusually long, and did not say that it is."""
-        heard = self.streams.heard.get(publisher)
+        heard = self.streams.arrivals.heard.get(publisher)
         if heard is None:
             return False
         unusual = heard.last + 2 * self.parameters.tail + SILENCE * heard.usual

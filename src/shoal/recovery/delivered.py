@@ -74,7 +74,7 @@ class Delivered:
             self._now[publisher] = had
         if word != had.word:
             had.turn_to(word)
-        if had.bits & bit or (sequence <= had.greatest and self._had_before(publisher, sequence)):
+        if had.bits & bit or (sequence <= had.greatest and self._may_have(publisher, sequence)):
             return False
         if not had.bits:
             if self._count >= self._generation:
@@ -90,13 +90,6 @@ class Delivered:
         generations = (self._now.get(publisher), self._before.get(publisher))
         return not any(had is not None and had.bits_of(word) & bit for had in generations)
 
-    def _had_before(self, publisher: object, sequence: int) -> bool:
-        """Whether an event is in the older generation, or below the floor."""
-        had = self._before.get(publisher)
-        if had is not None and had.bits_of(sequence >> 5) & (1 << (sequence & 31)):
-            return True
-        return sequence <= self._floor.get(publisher, -1)
-
     def _forget(self) -> None:
         """The older generation goes, and a new one begins."""
         if self._refusing:
@@ -106,8 +99,8 @@ class Delivered:
         self._count = 0
 
     def __contains__(self, key: EventId) -> bool:
-        publisher, sequence = key
-        had = self._now.get(publisher)
-        if had is not None and had.bits_of(sequence >> 5) & (1 << (sequence & 31)):
-            return True
-        return self._had_before(publisher, sequence)
+        return self._may_have(*key)
+
+    def _may_have(self, publisher: object, sequence: int) -> bool:
+        """Whether an event was delivered, or is not above what was forgotten."""
+        return sequence <= self._floor.get(publisher, -1) or not self.doubtful(publisher, sequence)

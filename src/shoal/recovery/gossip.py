@@ -186,7 +186,7 @@ class Gossip(Holding):
         if self.numbering.time > lately:
             own = self.numbering
             complete.append((self.host.contact(), own.before, own.sequence))
-        for publisher, heard in self.streams.heard.items():
+        for publisher, heard in self.streams.arrivals.heard.items():
             if heard.last > lately and len(complete) < LONGEST:
                 first, last = self.streams.complete(publisher)
                 if first < last:

@@ -1,9 +1,8 @@
 """The subscriber's side of noticing losses: which events should have come, and did not.
 
-Per publisher and own filter a :class:`Stream` holds the last count received, and the sequence
-numbers of the events that arrived since. The next count tells how many events there were in
-between. If fewer arrived, the rest is missing (:mod:`~shoal.recovery.losses`). A :class:`Run` is a
-series of events without a gap, :class:`Heard` their rhythm.
+There is a :class:`~shoal.recovery.stream.Stream` per publisher and own filter. Events that come in
+order are counted by :mod:`~shoal.recovery.arrivals`, the others one by one here. What is missing is
+kept in :mod:`~shoal.recovery.losses`.
 
 Numbers may be forged by whoever can forge events. A count too large makes a false loss, which ends
 as a false gap; the next true count is smaller, and counting starts again from it. If the sequence
@@ -16,91 +15,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.content.event import MARK_BYTES
-from shoal.recovery.interests import Interests, Wanted
-from shoal.recovery.losses import Losses, Lost
+from shoal.recovery.arrivals import Arrivals
+from shoal.recovery.interests import Interests
+from shoal.recovery.losses import Losses
 from shoal.recovery.numbering import LIFE, read_marks
+from shoal.recovery.stream import Stream
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
     from shoal.recovery.messages import Start
     from shoal.stack import NodeId
 
-MOST_LATER = 4096
-"""Events per stream that are remembered before a count covers them; of more, the newer half."""
 UNANSWERED = 5.0
 """Seconds for which delivery in order waits for a publisher's first count."""
-
-
-class Stream:
-    """The events of one publisher that match one filter."""
-
-    __slots__ = (
-        "asked",
-        "count",
-        "final",
-        "first",
-        "index",
-        "later",
-        "sequence",
-        "since",
-        "wanted",
-    )
-
-    def __init__(self, wanted: Wanted, now: float) -> None:
-        self.wanted = wanted
-        self.since = now
-        """When this stream began, or began anew in a later life of the publisher."""
-        self.final = False
-        """Whether the publisher's last Tally said that it stops in good order."""
-        self.asked = float("-inf")
-        """When the publisher was last asked to number them."""
-        self.index = -1
-        """The publisher's index of the filter; -1 while it has told none."""
-        self.first = -1
-        """Sequence number up to which losses cannot be known: counting begins after it."""
-        self.sequence = -1
-        """Sequence number up to which all losses are known."""
-        self.count = 0
-        """Events of this publisher that matched up to ``sequence``."""
-        self.later: set[int] = set()
-        """Sequence numbers beyond ``sequence`` of events that arrived."""
-
-
-class Heard:
-    """Arrivals from one publisher: time of the last one, and the usual time between two."""
-
-    def __init__(self, now: float) -> None:
-        self.last = now
-        self.usual = 0.0
-        """Seconds between two events: a moving average."""
-
-    def again(self, now: float) -> None:
-        """One more event arrived."""
-        self.usual = 0.9 * self.usual + 0.1 * (now - self.last)
-        self.last = now
-
-
-class Run:
-    """Events of one publisher that arrived with consecutive sequence numbers and equal marks.
-
-    The run only remembers its last number. Its streams are brought up to date when it ends: when
-    another event arrives than the next of the run, or somebody asks.
-    """
-
-    __slots__ = ("heard", "last", "marks", "misses", "streams")
-
-    def __init__(
-        self, last: int, marks: bytes, streams: list[Stream], misses: list[int], heard: Heard
-    ) -> None:
-        self.last = last
-        """Sequence number of its last event."""
-        self.marks = marks
-        self.streams = streams
-        """The streams that the marks name: every event of the run is the next one of each."""
-        self.misses = misses
-        """Per stream, the misses: sequence number less count, the same for the whole run."""
-        self.heard = heard
-        """Arrivals from this publisher."""
 
 
 class Streams:
@@ -113,21 +40,18 @@ class Streams:
         """Per publisher, the stream of each filter, by this node's number of it."""
         self._indices: dict[NodeId, dict[int, Stream]] = {}
         """Per publisher, the same streams by its own index of the filter, if it told one."""
-        self.heard: dict[NodeId, Heard] = {}
-        """Arrivals per publisher."""
-        self._runs: dict[object, Run] = {}
-        """Per publisher (an object, as in Delivered), the run that its streams do not count yet."""
+        self.arrivals = Arrivals()
 
     # What is wanted
 
     def want(self, filter: Filter, now: float) -> None:
         """The application subscribes."""
-        self._settle_all()
+        self.arrivals.settle_all()
         self.interests.add(filter, now)
 
     def unwant(self, filter: Filter) -> None:
         """The application unsubscribes: what was missing for this filter alone no longer is."""
-        self._settle_all()
+        self.arrivals.settle_all()
         wanted = self.interests.remove(filter)
         if wanted is None:
             return
@@ -146,33 +70,33 @@ class Streams:
         if since >= wanted.since:
             return
         wanted.since = since
-        self._settle_all()
+        self.arrivals.settle_all()
         for publisher, streams in self.by_publisher.items():
             stream = streams.get(wanted.number)
             if stream is not None:
                 self._unname(publisher, stream)
-                stream.first = stream.sequence = -1
+                stream.begin_anywhere()
                 stream.count = 0
                 stream.later.update(have.get(publisher, ()))
 
     def restart(self, publisher: NodeId, born: float, now: float) -> list[int]:
         """A publisher has started again; return the filters whose last count it did not tell."""
         unsure: list[int] = []
-        self._settle(publisher)
+        self.arrivals.settle(publisher)
         for number, stream in self.by_publisher.get(publisher, {}).items():
             if stream.since < born:
                 if not stream.final:
                     unsure.append(number)
                 self._unname(publisher, stream)
-                stream.first = stream.sequence = -1  # it may begin at any number
+                stream.begin_anywhere()
                 stream.since, stream.final = now, False
         return unsure
 
     def forget(self, publisher: NodeId) -> dict[int, Stream]:
         """Follow a publisher no longer; return its streams."""
-        self._settle(publisher)
+        self.arrivals.settle(publisher)
         self._indices.pop(publisher, None)
-        self.heard.pop(publisher, None)
+        self.arrivals.heard.pop(publisher, None)
         return self.by_publisher.pop(publisher)
 
     def _name(self, publisher: NodeId, stream: Stream, index: int) -> None:
@@ -205,56 +129,17 @@ class Streams:
         numbers and that it matches. If that is all of ours, nothing need be matched. False if the
         event is not so simple: then it has still to be counted by :meth:`arrived`.
         """
-        marks = event.marks
-        run = self._runs.get(publisher)
-        if run is not None:
-            if sequence == run.last + 1 and marks == run.marks:
-                run.last = sequence
-                run.heard.again(now)
-                return True
-            self._settle(event.publisher)
-        indices = self._indices.get(event.publisher)
-        if indices is None or len(indices) < len(self.interests) or len(marks) >= most * MARK_BYTES:
+        if self.arrivals.goes_on(publisher, sequence, event.marks, now):
+            return True
+        named = self._indices.get(event.publisher)
+        if named is None or len(named) < len(self.interests):
+            return False
+        if len(event.marks) >= most * MARK_BYTES:
             return False
         reach = self.losses.reach
         if reach and sequence < reach.get(event.publisher, -1):
             return False
-        streams: list[Stream] = []
-        misses: list[int] = []
-        for index, count in read_marks(event):
-            stream = indices.get(index)
-            if stream is not None:
-                if count != stream.count + 1 or sequence <= stream.sequence or stream.later:
-                    return False
-                streams.append(stream)
-                misses.append(sequence - count)
-        if not streams:
-            return False
-        heard = self.hear(event.publisher, now)
-        self._runs[publisher] = Run(sequence, marks, streams, misses, heard)
-        return True
-
-    def hear(self, publisher: NodeId, now: float) -> Heard:
-        """Note that an event of a publisher arrived."""
-        heard = self.heard.get(publisher)
-        if heard is None:
-            heard = Heard(now)
-            self.heard[publisher] = heard
-        else:
-            heard.again(now)
-        return heard
-
-    def _settle(self, publisher: object) -> None:
-        """End a publisher's run: bring its streams up to date."""
-        run = self._runs.pop(publisher, None)
-        if run is not None:
-            for stream, misses in zip(run.streams, run.misses, strict=True):
-                stream.sequence = run.last
-                stream.count = run.last - misses
-
-    def _settle_all(self) -> None:
-        for publisher in list(self._runs):
-            self._settle(publisher)
+        return self.arrivals.begins(event, publisher, sequence, named, now)
 
     def arrived(self, event: Event, numbers: list[int], now: float, room: bool) -> bool:
         """Count an event that is wanted. True if its publisher should be asked to number filters.
@@ -262,7 +147,7 @@ class Streams:
         ``room``: its publisher could have put another mark on it.
         """
         publisher = event.publisher
-        self._settle(publisher)
+        self.arrivals.settle(publisher)
         if event.sequence < self.losses.reach.get(publisher, -1):
             self.losses.strike(publisher, event.sequence, numbers)
         streams = self.by_publisher.setdefault(publisher, {})
@@ -282,11 +167,9 @@ class Streams:
                     break
             if count >= 0 and stream.index >= 0:
                 stream.later.add(event.sequence)
-                self._heard(publisher, stream, count, event.sequence, now)
+                self._compare(publisher, stream, count, event.sequence, now)
             else:
-                stream.later.add(event.sequence)
-                if len(stream.later) > MOST_LATER:
-                    stream.later = set(sorted(stream.later)[MOST_LATER // 2 :])
+                stream.came(event.sequence)
                 if room and stream.index >= 0:
                     self._unname(publisher, stream)
                 unknown = unknown or stream.index < 0
@@ -298,7 +181,7 @@ class Streams:
         True if an unknown number of events may be missing: those that the publisher no longer has,
         or may have published in an earlier life that ended without a word.
         """
-        self._settle(publisher)
+        self.arrivals.settle(publisher)
         wanted = self.interests.filters.get(start.filter)
         stream = None
         if wanted is not None:
@@ -315,9 +198,9 @@ class Streams:
             unsure = start.unsure or deceived or (stream.since < now - uptime and not stream.final)
             stream.since, stream.final = now, False
             self._name(publisher, stream, start.index)
-            self._begin(stream, start.before, start.first)
+            stream.begin(start.before, start.first)
         if stream.index == start.index and start.index >= 0:
-            self._heard(publisher, stream, start.count, start.sequence, now)
+            self._compare(publisher, stream, start.count, start.sequence, now)
         return unsure
 
     def told(
@@ -327,39 +210,25 @@ class Streams:
         index, count, sequence = numbers
         stream = self._indices.get(publisher, {}).get(index)
         if stream is not None:
-            self._settle(publisher)
+            self.arrivals.settle(publisher)
             stream.final = final
             if sequence > stream.sequence:
-                self._heard(publisher, stream, count, sequence, now)
+                self._compare(publisher, stream, count, sequence, now)
 
     def forgotten(self, publisher: NodeId, index: int) -> None:
         """A publisher no longer numbers a filter: it has to be asked again."""
         stream = self._indices.get(publisher, {}).get(index)
         if stream is not None:
-            self._settle(publisher)
+            self.arrivals.settle(publisher)
             self._unname(publisher, stream)
 
-    def _heard(
+    def _compare(
         self, publisher: NodeId, stream: Stream, count: int, sequence: int, now: float
     ) -> None:
-        """Compare a count with what arrived: so many events matched up to a sequence number."""
-        if count < stream.count:  # numbered anew, or the last number was forged
-            self._begin(stream, count, sequence)
-            return
-        came = {number for number in stream.later if number <= sequence}
-        missing = min(count - stream.count, sequence - stream.sequence) - len(came)
-        if missing > 0:
-            lost = Lost(publisher, stream.wanted, stream.sequence, sequence + 1, missing, now)
-            lost.have = came
+        """A publisher's count is known: what did not arrive up to there is missing."""
+        lost = stream.told(publisher, count, sequence, now)
+        if lost is not None:
             self.losses.add(lost)
-        stream.count = count
-        stream.sequence = sequence
-        stream.later -= came
-
-    def _begin(self, stream: Stream, count: int, sequence: int) -> None:
-        stream.count = count
-        stream.first = stream.sequence = sequence
-        stream.later = {number for number in stream.later if number > sequence}
 
     # What is missing
 
@@ -382,7 +251,7 @@ class Streams:
 
     def complete(self, publisher: NodeId) -> tuple[int, int]:
         """After which and up to which of a publisher's sequence numbers nothing is missing."""
-        self._settle(publisher)
+        self.arrivals.settle(publisher)
         streams = self.by_publisher.get(publisher, {})
         if len(streams) < len(self.interests) or not streams:
             return (-1, -1)
@@ -397,7 +266,7 @@ class Streams:
 
     def named(self, publisher: NodeId) -> list[tuple[int, int]]:
         """The publisher's indices of our filters, each with the last sequence number counted."""
-        self._settle(publisher)
+        self.arrivals.settle(publisher)
         indices = self._indices.get(publisher, {})
         return [(index, stream.sequence) for index, stream in indices.items()]
 
@@ -413,7 +282,7 @@ class Streams:
 
     def ask(self, publisher: NodeId, filter: Filter, now: float) -> int:
         """Note that a publisher is asked to number a filter; return the last number counted."""
-        self._settle(publisher)
+        self.arrivals.settle(publisher)
         streams = self.by_publisher.setdefault(publisher, {})
         wanted = self.interests.filters[filter]
         stream = streams.get(wanted.number)

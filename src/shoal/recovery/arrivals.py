@@ -1,0 +1,115 @@
+"""Arrivals: what came of each publisher, one event after the other.
+
+Nearly always an event is the next one of all its streams. It is then noted as the last of a *run*,
+a series of events with consecutive sequence numbers and equal marks. The streams are brought up to
+date when the run ends: when another event arrives than its next one, or when somebody asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shoal.recovery.numbering import read_marks
+
+if TYPE_CHECKING:
+    from shoal.content import Event
+    from shoal.recovery.stream import Stream
+    from shoal.stack import NodeId
+
+
+class Heard:
+    """When events of one publisher came: the last one, and how long it usually is to the next."""
+
+    def __init__(self, now: float) -> None:
+        self.last = now
+        self.usual = 0.0
+        """Seconds between two events: a moving average."""
+
+    def again(self, now: float) -> None:
+        """One more event arrived."""
+        self.usual = 0.9 * self.usual + 0.1 * (now - self.last)
+        self.last = now
+
+
+class Run:
+    """Events of one publisher that arrived with consecutive sequence numbers and equal marks."""
+
+    __slots__ = ("heard", "last", "marks", "misses", "streams")
+
+    def __init__(
+        self, last: int, marks: bytes, streams: list[Stream], misses: list[int], heard: Heard
+    ) -> None:
+        self.last = last
+        """Sequence number of its last event."""
+        self.marks = marks
+        self.streams = streams
+        """The streams that the marks name: every event of the run is the next one of each."""
+        self.misses = misses
+        """Per stream, the misses: sequence number less count, the same for the whole run."""
+        self.heard = heard
+        """Arrivals from this publisher."""
+
+
+class Arrivals:
+    """Per publisher, the run that its streams do not count yet, and when its events came."""
+
+    def __init__(self) -> None:
+        self.heard: dict[NodeId, Heard] = {}
+        self._runs: dict[object, Run] = {}
+        """Per publisher, which is an object, as in Delivered."""
+
+    def goes_on(self, publisher: object, sequence: int, marks: bytes, now: float) -> bool:
+        """Whether an event is the next one of a run; if not, the run ends."""
+        run = self._runs.get(publisher)
+        if run is None:
+            return False
+        if sequence == run.last + 1 and marks == run.marks:
+            run.last = sequence
+            run.heard.again(now)
+            return True
+        self.settle(publisher)
+        return False
+
+    def begins(
+        self, event: Event, publisher: object, sequence: int, named: dict[int, Stream], now: float
+    ) -> bool:
+        """Begin a run with an event if its marks say that it is the next one of all its streams.
+
+        ``named``: this publisher's streams, by its own indices of their filters.
+        """
+        streams: list[Stream] = []
+        misses: list[int] = []
+        for index, count in read_marks(event):
+            stream = named.get(index)
+            if stream is not None:
+                if count != stream.count + 1 or sequence <= stream.sequence or stream.later:
+                    return False
+                streams.append(stream)
+                misses.append(sequence - count)
+        if not streams:
+            return False
+        heard = self.hear(event.publisher, now)
+        self._runs[publisher] = Run(sequence, event.marks, streams, misses, heard)
+        return True
+
+    def hear(self, publisher: NodeId, now: float) -> Heard:
+        """Note that an event of a publisher arrived."""
+        heard = self.heard.get(publisher)
+        if heard is None:
+            heard = self.heard[publisher] = Heard(now)
+        else:
+            heard.again(now)
+        return heard
+
+    def settle(self, publisher: object) -> None:
+        """End a publisher's run: bring its streams up to date."""
+        run = self._runs.pop(publisher, None)
+        if run is not None:
+            for stream, misses in zip(run.streams, run.misses, strict=True):
+                stream.sequence = run.last
+                stream.count = run.last - misses
+
+    def settle_all(self) -> None:
+        """End the runs of all publishers."""
+        for publisher in list(self._runs):
+            self.settle(publisher)
