@@ -88,6 +88,14 @@ def test_trees_of_overlays_without_colours_are_coloured_by_their_root(overlay: s
     assert {colour for colour, _, _ in film.states.values()} == set(map(str, ends))
 
 
+def test_nodes_without_a_colour_are_grey() -> None:
+    film = Film()
+    film.stills = [(0.0, {0: ["none", 0, None], 1: [None, None, None]}, set(), {})]
+    picture = film.picture()
+    assert "#ddd" in picture
+    assert "hsl" not in picture
+
+
 def test_too_many_nodes_cannot_be_told_apart() -> None:
     with pytest.raises(StackError, match="at most 300 nodes"):
         filmed(nodes=301)

@@ -1,10 +1,11 @@
 """One memory budget for everything that waits, for all clients and neighbours together.
 
-Two kinds of bytes wait. Events in a *queue* can be shed: when all that waits exceeds the budget,
-the holder of most sheds some, again and again until the rest fits. So no short queue is touched for
-the sake of a long one. Bytes that a connection *pins* cannot be shed: those that its socket does
-not accept, a frame whose end has not arrived, and frames that wait for their turn. If they exceed
-half of the budget, the connection that has pinned most for longest (bytes times seconds) is closed.
+Two kinds of bytes wait. Events in a *queue* can be shed. Bytes that a connection *pins* cannot:
+those that its socket does not accept, a frame whose end has not arrived, frames that wait for their
+turn. When all that waits exceeds the budget, the holder of the longest queue sheds some, again and
+again until the rest fits; so no short queue is touched for the sake of a long one. If the pinned
+bytes are more than half of the budget then, the connection that has pinned most for longest (bytes
+times seconds) is closed instead.
 """
 
 from __future__ import annotations

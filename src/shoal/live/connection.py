@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol, Pinner):
         """Frames sent that the socket has not been given yet."""
         self._out_bytes = 0
         self._paused = False
-        """The socket takes no more for the moment."""
+        """Whether the socket takes no more for the moment."""
         self._timer: asyncio.TimerHandle | None = None
         self._flushing = self._finishing = self._settled = False
 

@@ -37,7 +37,7 @@ class Known(NamedTuple):
     life: Life
     began: float
     met: bool
-    """The broker itself was connected; others are known by hearsay."""
+    """Whether the broker itself was connected; if not, it is known by hearsay."""
 
 
 class Lives:

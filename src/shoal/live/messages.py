@@ -153,11 +153,11 @@ class Life(Message, frozen=True, tag="life"):
     age: Age = 0.0
     """Seconds since it began."""
     publishes: bool = False
-    """An event was published there."""
+    """Whether an event was published there."""
     ended: bool = False
-    """The broker has stopped in good order."""
+    """Whether the broker has stopped in good order."""
     after_death: bool = False
-    """The life before it did not end in good order."""
+    """Whether the life before it ended without a word."""
 
 
 # Between a client and its broker
@@ -172,7 +172,7 @@ class Subscribe(Message, frozen=True, tag="want"):
     age: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 0.0
     """With the promise ``recovered``: seconds for which the client may have missed events."""
     ordered: bool = False
-    """With the promise ``recovered``: each publisher's events in its order."""
+    """Whether each publisher's events are to come in its order (promise ``recovered`` only)."""
 
 
 class Unsubscribe(Message, frozen=True, tag="unwant"):

@@ -20,7 +20,7 @@ UNSENT: Final = 1024
 DIALLED: Final = 64
 """Brokers that are dialled at a time to be sent something out of band."""
 OPEN = 256
-"""Connections out of band that a broker keeps after dialling, and after being dialled; for one more
+"""Most connections out of band that a broker has dialled, and most that others have; for one more
 another is closed: see :func:`~shoal.live.peers.crowding`."""
 
 

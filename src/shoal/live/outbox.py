@@ -69,7 +69,7 @@ class Outbox(User, Subscriber, Holder):
         """The beginning of each delivery, and its event as all clients share it."""
         self._queued_bytes = 0
         self._congested = False
-        """The socket takes no more for the moment."""
+        """Whether the socket takes no more for the moment."""
         self._publishers: dict[Session, None] = {}
         """Clients that wait until there is room here."""
         self._patience: asyncio.TimerHandle | None = None

@@ -72,7 +72,7 @@ class Session(Outbox):
         self._characters = 0
         """Characters of its filters."""
         self.moved = MOVES not in hello.capabilities
-        """The client is settled at another broker, or does not know how to move."""
+        """Whether the client is settled at another broker, or does not know how to move."""
         self._settling: list[int] = []
         """Requests of :class:`~shoal.live.messages.Settle` that wait for their answer."""
         self._tokens = broker.settings.limits.rate

@@ -52,7 +52,7 @@ class Position(Message, frozen=True, tag="links position"):
     distance: Node
     """Links between the sender and the root."""
     child: bool
-    """The receiver is on the sender's way to the root."""
+    """Whether the receiver is on the sender's way to the root."""
 
 
 class Ready(Message, frozen=True, tag="links ready"):

@@ -50,7 +50,7 @@ class Parting:
         self.parent = parent
         self.timer = timer
         self.settled = False
-        """The child has said that it is served by its new parent."""
+        """Whether the child has said that it is served by its new parent."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

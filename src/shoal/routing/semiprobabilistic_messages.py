@@ -45,7 +45,7 @@ class Near(Message, frozen=True, tag="near"):
     filter: AnyFilter
     distance: Annotated[int, msgspec.Meta(ge=1, le=64)]
     again: bool = False
-    """The filter was announced before, with another distance."""
+    """Whether the filter was announced before, with another distance."""
 
 
 class Gone(Message, frozen=True, tag="gone"):

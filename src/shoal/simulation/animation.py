@@ -319,7 +319,7 @@ def _still(
         if node not in places:
             continue
         x, y = places[node]
-        fill = f"hsl({hue(colour)},65%,62%)" if colour else "#ddd"
+        fill = "#ddd" if colour in (None, "none") else f"hsl({hue(colour)},65%,62%)"
         ring = ' stroke="black" stroke-width="2.5"' if parent == "root" else ' stroke="#555"'
         title = f"<title>{node}: colour {colour}, depth {depth}, parent {parent}</title>"
         drawn.append(f'<circle cx="{x}" cy="{y}" r="9" fill="{fill}"{ring}>{title}</circle>')

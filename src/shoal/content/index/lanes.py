@@ -23,7 +23,7 @@ class Lanes:
 
     boxes: list[list[Predicate]] = field(default_factory=list)
     opaque: bool = False
-    """The boxes only bound the filter: the reference decides."""
+    """Whether the boxes only bound the filter, and the reference decides."""
 
     @property
     def disjoint(self) -> bool:
