@@ -297,7 +297,7 @@ def test_a_filter_that_the_publisher_forgot_is_followed_anew() -> None:
     assert numbering.still(index, 99, 1.0) == -1, "others are told nothing"
     numbering.forget(2.0)
     assert numbering.still(index, FOLLOWER, 3.0) == -1
-    streams.forgotten(PUBLISHER, index)
+    assert streams.told(PUBLISHER, (index, -1, 0), 3.0)
     assert streams.unfollowed(PUBLISHER, 3.0) == [Pattern(1)]
 
 

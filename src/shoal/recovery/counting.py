@@ -178,7 +178,8 @@ class Counting(Copies):
     def life(self, contact: Contact, age: float, ended: bool | None) -> None:
         """A node has started: what its earlier life published may be lost, unless that ended well.
 
-        A life of which nothing was heard (None) is possible only before this node began.
+        ``ended`` says whether it did; None if nothing was ever heard of an earlier life. If there
+        was one all the same, it was before this node began.
         """
         now, node = self.host.now(), contact.node
         born = now - age
@@ -190,6 +191,7 @@ class Counting(Copies):
                 self._unsure(node, filter)
 
     def publisher(self, contact: Contact, neighbour: NodeId) -> None:
+        """There is such a publisher, as a neighbour says: it is asked for numbers by that way."""
         if len(self.back) < MOST_PUBLISHERS:
             self.back.setdefault(contact.node, neighbour)
         remember(self._publishers, contact.node, contact, MOST_PUBLISHERS)
@@ -364,11 +366,8 @@ class Counting(Copies):
         self._answered[sender] = now
         before = self.losses.noticed
         for numbers in message.numbers:
-            if numbers[1] < 0:
-                self.streams.forgotten(sender, numbers[0])
+            if self.streams.told(sender, numbers, now, message.final):
                 self._to_follow[sender] = None
                 self.wake()
-            else:
-                self.streams.told(sender, numbers, now, message.final)
         if self.losses.noticed > before:
             self.hurry()

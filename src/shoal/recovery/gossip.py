@@ -26,7 +26,6 @@ import msgspec
 
 from shoal.recovery.budget import Pace
 from shoal.recovery.buffer import Kept
-from shoal.recovery.counting import HOPS, REFRESH
 from shoal.recovery.holding import Holding
 from shoal.recovery.messages import FILTERS, LONGEST, Compare, Digest, Reply, Request
 from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing, Timer
@@ -267,6 +266,3 @@ class Gossip(Holding):
             return
         if message.filter in self.interests.filters:
             self.request(message, (message.filter,))
-
-
-__all__ = ["HOPS", "REFRESH", "Gossip"]

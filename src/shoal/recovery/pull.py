@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from shoal.recovery.gossip import HOPS, Gossip
+from shoal.recovery.counting import HOPS
+from shoal.recovery.gossip import Gossip
 from shoal.recovery.messages import FILTERS, HAVE, LONGEST, Hole, Missing, Route
 from shoal.stack import LOCAL, Message, NodeId
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from shoal.recovery.gossip import HOPS, Gossip
+from shoal.recovery.counting import HOPS
+from shoal.recovery.gossip import Gossip
 from shoal.recovery.messages import Digest, Request
 from shoal.recovery.parameters import RecoveryParameters
 from shoal.stack import LOCAL, Host, NodeId, Routing, register

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from shoal.content.event import MARK_BYTES
 from shoal.recovery.arrivals import Arrivals
-from shoal.recovery.interests import Interests
+from shoal.recovery.interests import Interests, Wanted
 from shoal.recovery.losses import Losses
 from shoal.recovery.numbering import LIFE, read_marks
 from shoal.recovery.stream import Stream
@@ -151,21 +151,14 @@ class Streams:
         if event.sequence < self.losses.reach.get(publisher, -1):
             self.losses.strike(publisher, event.sequence, numbers)
         streams = self.by_publisher.setdefault(publisher, {})
-        marks = read_marks(event)
+        marks = dict(read_marks(event))
         unknown = False
         for number in numbers:
-            stream = streams.get(number)
-            if stream is None:
-                stream = Stream(self.interests.by_number[number], now)
-                streams[number] = stream
+            stream = _stream(streams, self.interests.by_number[number], now)
             if event.sequence <= stream.sequence and stream.index >= 0:
                 continue
-            count = -1
-            for index, told in marks:
-                if index == stream.index:
-                    count = told
-                    break
-            if count >= 0 and stream.index >= 0:
+            count = marks.get(stream.index, -1)
+            if count >= 0:
                 stream.later.add(event.sequence)
                 self._compare(publisher, stream, count, event.sequence, now)
             else:
@@ -183,17 +176,17 @@ class Streams:
         """
         self.arrivals.settle(publisher)
         wanted = self.interests.filters.get(start.filter)
-        stream = None
-        if wanted is not None:
-            stream = self.by_publisher.get(publisher, {}).get(wanted.number)
-        if wanted is None or stream is None:
+        if wanted is None:
+            return False
+        stream = self.by_publisher.get(publisher, {}).get(wanted.number)
+        if stream is None:
             return False
         unsure = deceived = False
         if start.sequence < stream.sequence:
             deceived = stream.index < 0 and stream.since >= now - uptime
             if not deceived:
                 return False
-            stream.sequence = -1  # by an event with a forged number
+            stream.begin_anywhere()  # an event with a forged number had come
         if stream.index != start.index and start.first >= stream.sequence:
             unsure = start.unsure or deceived or (stream.since < now - uptime and not stream.final)
             stream.since, stream.final = now, False
@@ -205,22 +198,22 @@ class Streams:
 
     def told(
         self, publisher: NodeId, numbers: tuple[int, int, int], now: float, final: bool = False
-    ) -> None:
-        """A publisher tells its last count for a filter; ``final`` if it stops in good order."""
+    ) -> bool:
+        """A publisher tells its last count for a filter; ``final`` if it stops in good order.
+
+        True if it no longer numbers the filter (its count is -1), and has to be asked again.
+        """
         index, count, sequence = numbers
         stream = self._indices.get(publisher, {}).get(index)
         if stream is not None:
             self.arrivals.settle(publisher)
-            stream.final = final
-            if sequence > stream.sequence:
-                self._compare(publisher, stream, count, sequence, now)
-
-    def forgotten(self, publisher: NodeId, index: int) -> None:
-        """A publisher no longer numbers a filter: it has to be asked again."""
-        stream = self._indices.get(publisher, {}).get(index)
-        if stream is not None:
-            self.arrivals.settle(publisher)
-            self._unname(publisher, stream)
+            if count < 0:
+                self._unname(publisher, stream)
+            else:
+                stream.final = final
+                if sequence > stream.sequence:
+                    self._compare(publisher, stream, count, sequence, now)
+        return count < 0
 
     def _compare(
         self, publisher: NodeId, stream: Stream, count: int, sequence: int, now: float
@@ -284,10 +277,14 @@ class Streams:
         """Note that a publisher is asked to number a filter; return the last number counted."""
         self.arrivals.settle(publisher)
         streams = self.by_publisher.setdefault(publisher, {})
-        wanted = self.interests.filters[filter]
-        stream = streams.get(wanted.number)
-        if stream is None:
-            stream = Stream(wanted, now)
-            streams[wanted.number] = stream
+        stream = _stream(streams, self.interests.filters[filter], now)
         stream.asked = now
         return stream.sequence
+
+
+def _stream(streams: dict[int, Stream], wanted: Wanted, now: float) -> Stream:
+    """A publisher's stream of this filter, which may begin now."""
+    stream = streams.get(wanted.number)
+    if stream is None:
+        stream = streams[wanted.number] = Stream(wanted, now)
+    return stream

@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from shoal.content import AttributeFilter, Event
-from shoal.recovery.gossip import REFRESH, Gossip
+from shoal.recovery.counting import REFRESH
+from shoal.recovery.gossip import Gossip
 from shoal.simulation.chaos.history import DOMAIN, History, Subject, random_filter
 from shoal.simulation.full_mesh import FullMesh
 from shoal.simulation.invariants import InvariantViolation
