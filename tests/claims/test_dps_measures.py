@@ -234,18 +234,18 @@ def test_what_nodes_have_to_do_bin_by_bin() -> None:
     assert dps_loads.load_growth(made, **growth, early=[0.0, 10.0]) == 8 / 3
     assert dps_loads.load_growth(made, **growth, early=[30.0, 40.0]) is None
     assert dps_loads.load_over_time(made, way="in") == [(0.0, 20), (10.0, 20), (20.0, 10)]
+    assert dps_loads.load_over_time(made, way="in", since=20.0) == [(20.0, 10)]
     assert dps_loads.imbalance(made, since=20.0) == 12 / 8
     assert dps_loads.incoming_less_outgoing(made, since=20.0) == 10 - 12
     assert dps_loads.load_gap(made) == (3 + 8 + 12) / (1 + 2 + 8)
     assert dps_loads.nodes_at_end(made) == 50
 
 
-def test_the_worst_window_of_a_span() -> None:
+def test_deliveries_by_window() -> None:
     rows = [
         {"time": time, "owed": owed, "received": received}
         for time, owed, received in ((10.0, 4, 1), (110.0, 4, 4), (190.0, 4, 2), (200.0, 0, 0))
     ]
     made = Run(CONFIG, {"reach": rows})
     assert dps_loads.delivery_by_window(made) == [(0.0, 0.25), (100.0, 0.75), (200.0, None)]
-    assert dps_loads.least_delivery(made, 0.0, 300.0) == 0.25
-    assert dps_loads.least_delivery(made, 100.0, 300.0) == 0.75
+    assert dps_loads.delivery_by_window(made, since=100.0, until=200.0) == [(100.0, 0.75)]

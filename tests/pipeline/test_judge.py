@@ -373,6 +373,22 @@ def test_a_trend_from_one_seed_is_undecided(expected: str) -> None:
     assert verdict(trend(expected, test="correlation", tolerance=0.8), table) == "undecided"
 
 
+def test_the_same_order_at_every_point() -> None:
+    """Of every two, the same one is above; where the noise may hide it, nothing is decided."""
+    check = {"relation": "same order", "variants": ["A", "B"]}
+    flat = rows(lambda x, s: noise(s), points=POINTS[:3])
+
+    def off_by(*by: float) -> list[Row]:
+        by_point = dict(zip(POINTS[:3], by, strict=True))
+        return rows(lambda x, s: noise(s) + by_point[x or 0], "B", points=POINTS[:3])
+
+    assert verdict(check, flat, off_by(1, 2, 3)) == "reproduced"
+    assert verdict(check, flat, off_by(-1, -2, -3)) == "reproduced"
+    assert verdict(check, flat, off_by(1, 2, -3)) == "not reproduced"
+    noisy = rows(lambda x, s: 0.1 + 5 * noise(s), "B", points=POINTS[:3])
+    assert verdict(check, flat, noisy) == "undecided"
+
+
 def test_a_trend_within_the_noise_is_undecided() -> None:
     """The seeds disagree by more than the curve changes, whichever way it is read."""
     table = rows(lambda x, s: (x or 0) + noise(s, 50) * (-1) ** int(x or 0), points=POINTS[:4])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from shoal.content import AttributeFilter, Attributes, Event
@@ -26,7 +28,7 @@ from shoal.routing.dps.messages import (
 from shoal.routing.dps.searches import MISSES, Seeking
 from shoal.routing.dps.traversal import MAX_HOPS
 from shoal.routing.dps.trees import ROOTS
-from shoal.routing.dps.views import Group
+from shoal.routing.dps.views import CARETAKERS, Group
 from shoal.simulation.chaos import Subject
 from shoal.simulation.chaos.dps import DpsHistory
 from shoal.simulation.invariants import InvariantViolation
@@ -212,6 +214,63 @@ def test_events_enter_a_group_that_its_leader_knows_whole_at_any_member() -> Non
     assert named == set(range(6))
 
 
+def test_successors_are_distributed_among_the_members_in_epidemic_communication() -> None:
+    """Section 5.2.1: the load is more balanced, "because neighbors are distributed"."""
+    chaos = world(*(f"subscribe {node} x = {node}" for node in range(12)), variant=GOSSIP)
+    chaos.step("wait 30")
+    tended: Counter[str] = Counter()
+    shares = []
+    for node, routing in chaos.routings().items():
+        root = routing.groups.get(("x", ROOT))
+        if root is not None:
+            mine = [t for t, one in root.successors.items() if one.tended(node, root.known)]
+            tended.update(mine)
+            shares.append(len(mine))
+    assert tended == dict.fromkeys((f"x = {node}" for node in range(12)), CARETAKERS)
+    assert max(shares) < 12
+
+
+def test_a_further_copy_is_passed_on_less_and_less_often() -> None:
+    """Section 4.2.2: the probability falls with the number of times the event is forwarded."""
+    chaos = world(*(f"subscribe {node} x > 2" for node in range(12)), variant=GOSSIP)
+    routing = chaos.routings()[5]
+    event = Event(2, 99, Attributes({"x": 4}))
+    for member in chaos.routings().values():
+        member.delivered.first((2, 99))  # nobody published it
+    passed = []
+    for _ in range(2):
+        for _ in range(100):
+            routing.receive(2, PublishGroup(event, "x", "x > 2", "", DOWN, 3, 1))
+        passed.append(routing.groups["x", "x > 2"].passed[2, 99])
+    assert 5 < passed[0] < passed[1] < 30  # about the root of twice the copies
+    chaos.step("wait 2")
+    assert all((2, 99) in group.passed for group in holders(chaos, "x > 2"))
+
+
+def test_the_news_of_an_owner_is_passed_on_by_a_few() -> None:
+    """Section 5.2.2: the median node does not send any messages."""
+    chaos = Network(LEADER, 100)
+    chaos.step("wait 30")
+    recorder = chaos.simulation.recorder
+    recorder.keeps_messages = True
+    chaos.step("subscribe 0 x > 1")
+    chaos.step("wait 10")
+    told = [row for row in recorder.messages if row[1] == "owner"]
+    assert all("x" in routing.trees.roots for routing in chaos.routings().values())
+    assert len({row[2] for row in told}) < 30
+
+
+def test_contact_points_act_for_their_groups_in_leader_communication() -> None:
+    """Section 5.2.2: in a generic traversal, too, the median node does not send any messages."""
+    lines = [f"subscribe {node} x > {node % 3}" for node in range(12)]
+    chaos = world(*lines, variant=("generic", "leader"))
+    chaos.step("wait 30")
+    led = {node for node, r in chaos.routings().items() if any(map(r.leads, r.groups.values()))}
+    points = {point for r in chaos.routings().values() for point in r.trees.points["x"]}
+    assert points
+    assert points <= led
+
+
 def test_nobody_names_the_dead_node_of_a_small_group_in_epidemic_communication() -> None:
     """Section 4.3: a node that has failed is replaced by an update of the view."""
     lines = ["subscribe 0 x > 1", "subscribe 1 x > 1"]
@@ -241,8 +300,8 @@ def test_a_generic_traversal_starts_at_a_node_that_is_up() -> None:
     """Section 4.1: contact points are checked like the nodes of views."""
     lines = [f"subscribe {node} x > 1" for node in range(11)]
     chaos = world(*lines, nodes=12, variant=("generic", "leader"))
-    chaos.step("wait 30")
     for _ in range(6):
+        chaos.step("wait 30")
         point = chaos.routings()[11].trees.point("x")
         assert point is not None
         chaos.step(f"crash {point.node}")

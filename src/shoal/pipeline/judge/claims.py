@@ -22,7 +22,7 @@ Kind: TypeAlias = Literal["quantitative", "ordinal", "invariant", "worked-exampl
 EVERY_RUN = ("invariant", "worked-example")
 """Kinds of claim that must hold in every single run."""
 Relation: TypeAlias = Literal[
-    "equals", "at_least", "at_most", "about", "ordering", "trend", "always", "never"
+    "equals", "at_least", "at_most", "about", "ordering", "same order", "trend", "always", "never"
 ]
 Comparison: TypeAlias = Literal["improvement", "ratio", "difference", "saving", "reduction"]
 Over: TypeAlias = Literal[
@@ -200,7 +200,7 @@ def parse_claim(entry: Mapping[str, Any]) -> Claim:
             raise msgspec.ValidationError("needs checks, or says in 'pending' why it has none")
         for check in claim.every_check():
             _validate(check)
-            if claim.kind in EVERY_RUN and check.relation in ("ordering", "trend"):
+            if claim.kind in EVERY_RUN and check.relation in ("ordering", "same order", "trend"):
                 raise msgspec.ValidationError(f"{claim.kind}: a matter of every run, not of means")
     except msgspec.ValidationError as error:
         raise PipelineError(f"claim {name}: {error}", "see docs/claims.md") from None
@@ -222,7 +222,7 @@ def _validate(check: Check) -> None:
     if check.relation == "trend":
         if check.expected not in DIRECTIONS:
             raise msgspec.ValidationError(f"a trend is one of: {', '.join(DIRECTIONS)}")
-    elif check.relation not in ("ordering", "always", "never") and not isinstance(
+    elif check.relation not in ("ordering", "same order", "always", "never") and not isinstance(
         check.expected, int | float
     ):
         raise msgspec.ValidationError(f"'{check.relation}' expects a number")
@@ -258,6 +258,8 @@ def expectation(check: Check) -> str:
         return " < ".join(", ".join(t.label() for t in tier) for tier in check.tiers()) + times
     if check.relation == "trend":
         return str(check.expected)
+    if check.relation == "same order":
+        return check.relation
     expected = (check.relation == "always") * 1.0 if check.expected is None else check.expected
     if isinstance(check.tolerance, tuple):
         return f"{expected:g} ({check.tolerance[0]:g} to {check.tolerance[1]:g})"

@@ -111,6 +111,25 @@ def decide_order(check: Check, low: Curve, high: Curve) -> Iterator[Part]:
         yield Part(label, verdict, *estimate, low.seeds, margin, reason, means_only)
 
 
+def decide_same_order(check: Check, one: Curve, other: Curve) -> Part:
+    """One of two curves is above the other at every point."""
+    ones = dict(points(check, one))
+    found = [
+        (point, jackknife(minus(number, ones[point]), one.seeds))
+        for point, number in points(check, other)
+    ]
+    above = all(estimate.above(0) for _, estimate in found)
+    below = all(estimate.below(0) for _, estimate in found)
+    verdict: Verdict = "reproduced" if above or below else "undecided"
+    if any(e.above(0) for _, e in found) and any(e.below(0) for _, e in found):
+        verdict = "not reproduced"
+    point, least = min(found, key=lambda pair: abs(pair[1].value))
+    name = f"{other.term.label()} − {one.term.label()}"
+    why = {"undecided": f"{name}{point}: {_undecided(least)}", "reproduced": ""}
+    reason = why.get(verdict, f"{name} changes its sign")
+    return Part(name, verdict, *least, one.seeds, abs(least.value), reason)
+
+
 def decide_trend(check: Check, curve: Curve) -> Part:
     """Up or down along the axis."""
     if len(curve.x) < 2:

@@ -29,6 +29,7 @@ from shoal.pipeline.judge.decisions import (
     Verdict,
     decide_order,
     decide_runs,
+    decide_same_order,
     decide_trend,
     decide_value,
 )
@@ -233,6 +234,10 @@ class _Judge:
     def _figures(self, check: Check) -> Iterator[Part]:
         if check.relation == "ordering":
             yield from self._ordering(check)
+        elif check.relation == "same order":
+            curves = self._curves(check, [Term(variant=variant) for variant in check.variants])
+            for one, other in itertools.combinations(curves, 2):
+                yield decide_same_order(check, one, other)
         elif check.relation == "trend":
             for variant in check.variants:
                 (curve,) = self._curves(check, [Term(variant=variant)])

@@ -55,11 +55,13 @@ def load(
 
 
 @case("loads", unit="messages")
-def load_over_time(run: Run, way: str = "out", which: str = "max") -> list[tuple[float, Value]]:
+def load_over_time(
+    run: Run, way: str = "out", which: str = "max", since: float = 0.0, until: float = EVER
+) -> list[tuple[float, Value]]:
     """Messages of the most loaded, median or mean node, bin by bin; x is the time."""
     loads = run.seen_as(Loads)
-    times = [round(time, 6) for time in sorted(loads.ways[way])]
-    return list(zip(times, loads.of(way, which), strict=True))
+    times = [round(time, 6) for time in sorted(loads.ways[way]) if _between(time, since, until)]
+    return list(zip(times, loads.of(way, which, since, until), strict=True))
 
 
 @case("loads", unit="ratio")
@@ -113,28 +115,20 @@ def nodes_at_end(run: Run) -> Value:
 # What arrives
 
 
-def _windows(run: Run, window: float) -> list[tuple[float, Value]]:
+@case("reach", unit="share")
+def delivery_by_window(
+    run: Run, window: float = 100.0, since: float = 0.0, until: float = EVER
+) -> list[tuple[float, Value]]:
+    """Deliveries made of those owed to nodes that did not crash first; x is the time."""
     owed: Counter[float] = Counter()
     received: Counter[float] = Counter()
     for row in run.reach:
         start = row["time"] // window * window
+        if not _between(start, since, until):
+            continue
         owed[start] += row["owed"]
         received[start] += row["received"]
     return [(start, _ratio(received[start], owed[start])) for start in sorted(owed)]
-
-
-@case("reach", unit="share")
-def delivery_by_window(run: Run, window: float = 100.0) -> list[tuple[float, Value]]:
-    """Deliveries made of those owed to nodes that did not crash first; x is the time."""
-    return _windows(run, window)
-
-
-@case("reach", unit="share")
-def least_delivery(run: Run, since: float, until: float, window: float = 100.0) -> Value:
-    """The worst of a span's windows: deliveries made of those owed to nodes that did not crash."""
-    windows = _windows(run, window)
-    shares = [share for at, share in windows if _between(at, since, until) and share is not None]
-    return min(shares, default=None)
 
 
 # Who is the busiest

@@ -351,6 +351,11 @@ class Dps(Routing):
         if root is not None and root.owner.node == self.host.node:
             del self.trees.roots[attribute]
 
+    def acting(self, attribute: str, bits: int) -> Contact:
+        """Who acts for a random group that this node is in: its leader, or any member by gossip."""
+        groups = list(self.by_tree[attribute].values())
+        return self.host.contact() if self.epidemic else groups[bits % len(groups)].leader
+
     def group_for(self, attribute: str, text: str) -> Group | None:
         """The group that a message is for; what is for the root, any other group can pass on."""
         tree = self.by_tree.get(attribute)
@@ -358,7 +363,8 @@ class Dps(Routing):
             return None
         group = tree.get(text)
         if group is None and text == ROOT:
-            group = next(iter(tree.values()))
+            led = [one for one in tree.values() if self.leads(one)]
+            group = led[0] if led else next(iter(tree.values()))
         return group
 
     def group(self, attribute: str, text: str) -> Group | None:

@@ -1,21 +1,23 @@
 """Epidemic communication (section 4.2.2): every member acts for its group, on partial views.
 
-An infected member sends an event to k others that it knows, and to k' nodes of each adjacent group;
-it does so once. A change of the views is gossiped to F_s members, who pass it on with a probability
-that falls with every hop. Each member's beat is answered with fresh views, which replaces dead
-entries and lets groups of the same label that were created at the same time grow together.
+A member that gets an event sends it to k others that it knows. With each further copy it may do so
+again, to others, with a probability that falls each time. The successors are distributed among the
+members: each has some caretakers, who send the event to k' of its nodes. A change of the views is
+gossiped to F_s members, who pass it on with a probability that falls with every hop. Each member's
+beat is answered with fresh views, which replaces dead entries and lets groups of the same label
+that were created at the same time grow together.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from shoal.routing.dps.messages import DOWN, UP, Branch, GossipSub, Publish, PublishGroup
 from shoal.routing.dps.publishing import Publishing
 from shoal.routing.dps.traversal import MAX_HOPS
+from shoal.stack.host import remember
 
 if TYPE_CHECKING:
-    from shoal.content import Event
     from shoal.routing.dps.dps import Dps
     from shoal.routing.dps.views import Group
     from shoal.stack.host import NodeId
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+RECENT: Final = 64
+"""Events per group of which a node remembers how often it has passed them on."""
 UPWARDS: Final = 1
 """Forwardings in a group after which an event no longer goes up from there: all its members would
 load the few nodes that hold a root."""
@@ -39,7 +43,9 @@ class Epidemic(Publishing):
 
     def _arrived(self, group: Group, message: Publish) -> None:
         """An event comes from another group: this member is an entry node."""
-        self._infect(group, message.event, message.came, message.direction, message.hops, 0, True)
+        event, attribute, text = message.event, group.label.attribute, group.label.text
+        came, direction, hops = message.came, message.direction, message.hops
+        self._infect(group, PublishGroup(event, attribute, text, came, direction, hops, 0), -1)
 
     def on_publish_group(self, sender: NodeId, message: PublishGroup) -> None:
         """An event comes from a member of the same group."""
@@ -50,53 +56,44 @@ class Epidemic(Publishing):
         elif group is None:
             self.node.offer(message.event, message.hops)
         else:
-            came, direction = message.came, message.direction
-            hops, rounds = message.hops, message.rounds
-            self._infect(group, message.event, came, direction, hops, rounds, False)
+            self._infect(group, message, sender)
 
-    def _infect(
-        self,
-        group: Group,
-        event: Event,
-        came: str,
-        direction: int,
-        hops: int,
-        rounds: int,
-        entry: bool,
-    ) -> None:
-        node = self.node
-        attribute, text = group.label.attribute, group.label.text
-        if event is group.latest or not self.seen.first(
-            (event.publisher, event.sequence, attribute, text)
-        ):
-            node.host.stopped(event, "again", hops, hops)
+    def _infect(self, group: Group, message: PublishGroup, sender: NodeId) -> None:
+        """A copy of an event: the first one is handled, each one may be passed on inside."""
+        event = message.event
+        key: Any = (event.publisher, event.sequence)  # typed as a pair, it would be made anew
+        times = group.passed.get(key, -1)
+        if times < 0 and self.seen.first((key, message.attribute, message.at)):
+            times = 0
+            remember(group.passed, key, 0, RECENT)
+            if not self._first(group, message):
+                return
+        elif times < 1 or not self._again(times):
+            self.node.host.stopped(event, "again", message.hops, message.hops)
             return
-        group.latest = event
-        matches = group.label.matches(event.content)
-        spreads = entry or node.fanout >= 2
-        bits = self._chance.bits(node.host.node, event.publisher, event.sequence, len(text), rounds)
-        if direction != DOWN and spreads and rounds <= UPWARDS and group.predview:
+        group.passed[key] = times + 1
+        self._inside(group, message, sender, times)
+
+    def _first(self, group: Group, message: PublishGroup) -> bool:
+        """Handle an event, and pass it on upwards and downwards; whether the group matches it."""
+        node = self.node
+        event, direction, hops = message.event, message.direction, message.hops
+        attribute, text = message.attribute, message.at
+        bits = self._chance.bits(node.host.node, event.publisher, event.sequence, len(text), 1)
+        if direction != DOWN and message.rounds <= UPWARDS and group.predview:
             nearest = group.predview[0].text
             above = tuple(p for p in group.predview if p.text == nearest)
             for pointer in _some(above, node.next_level, bits):
                 up = Publish(event, attribute, pointer.text, text, UP, hops + 1)
                 node.send(pointer.contact, up)
-        if not matches:
+        if not group.label.matches(event.content):
             node.host.stopped(event, "no match", hops, hops)
-            return
+            return False
         node.offer(event, hops)
-        if node.decay and rounds:
-            coin = (bits >> 11) * (1.0 / (1 << 53))
-            if coin * (1 + node.decay * rounds) >= 1:
-                return
-        inside = PublishGroup(event, attribute, text, came, direction, hops + 1, rounds + 1)
-        for contact in _some(group.known, node.fanout, bits >> 7):
-            node.send(contact, inside)
-        if not spreads:
-            return
-        but = came if direction == UP else None
+        but = message.came if direction == UP else None
+        here, shared = node.host.node, node.fanout >= 2  # with k = 1 gossip may miss a caretaker
         for below, successor in group.successors.items():
-            if below == but:
+            if below == but or (shared and not successor.tended(here, group.known)):
                 continue
             if node.filter_at_sender and not successor.label.matches(event.content):
                 node.host.stopped(event, "filtered at sender", hops, hops)
@@ -107,6 +104,30 @@ class Epidemic(Publishing):
             first = (bits >> 13) % size if size > node.next_level else 0
             for turn in range(min(size, node.next_level)):
                 node.send(nodes[(first + turn) % size], down)
+        return True
+
+    def _again(self, times: int) -> bool:
+        """Whether to pass on a further copy of an event that was passed on so many times."""
+        node = self.node
+        return (node.draw() >> 11) * (1.0 / (1 << 53)) * (1 + node.decay * times) < 1
+
+    def _inside(self, group: Group, message: PublishGroup, sender: NodeId, times: int) -> None:
+        """Send an event to k members, others than before and than who sent it."""
+        node, event = self.node, message.event
+        attribute, text = message.attribute, message.at
+        came, direction = message.came, message.direction
+        hops, rounds = message.hops + 1, message.rounds + 1
+        passed = PublishGroup(event, attribute, text, came, direction, hops, rounds)
+        known = group.known
+        size, left = len(known), node.fanout
+        start = self._chance.bits(node.host.node, event.publisher, event.sequence) % (size or 1)
+        for turn in range(times * left, size):
+            contact = known[(start + turn) % size]
+            if contact.node != sender:
+                node.send(contact, passed)
+                left -= 1
+                if not left:
+                    return
 
     # Views
 

@@ -64,14 +64,21 @@ class Peer(msgspec.Struct, frozen=True, array_like=True):
 # Contact points (section 4.1)
 
 
+class Point(msgspec.Struct, frozen=True, array_like=True):
+    """A node that acts for a group of a tree."""
+
+    attribute: Name
+    contact: Contact
+
+
 class Shuffle(Routine, frozen=True, tag="dps shuffle"):
     """Nodes, trees and contact points that the sender knows; some are wanted in return."""
 
     sender: Contact
     peers: Annotated[tuple[Peer, ...], msgspec.Meta(max_length=64)]
     roots: Roots
-    member_of: Annotated[tuple[Name, ...], msgspec.Meta(max_length=64)]
-    """Trees that the sender is in."""
+    points: Annotated[tuple[Point, ...], msgspec.Meta(max_length=64)]
+    """Contact points in trees that the sender is in."""
     answer: bool
 
 

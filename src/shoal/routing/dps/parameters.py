@@ -31,8 +31,9 @@ class DpsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """k': nodes of each adjacent group that it sends the event to."""
     subscription_fanout: Few = 3
     """F_s: members that a change of the views is gossiped to."""
-    decay: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
-    """Decay of forwarding: after h forwardings in a group the probability is 1/(1 + decay h)."""
+    decay: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 1.0
+    """Decay of forwarding: a member that has passed an event on n times passes a further copy on
+    with probability 1/(1 + decay n)."""
     attribute: Literal["uniform", "first", "most-selective", "least-selective"] = "uniform"
     """Attribute whose tree a subscription joins; selectivity is judged by the events seen."""
     filter_at_sender: bool = False

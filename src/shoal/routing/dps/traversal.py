@@ -42,7 +42,7 @@ class Traversal:
         node = self.node
         if message.hops > MAX_HOPS:
             return
-        if message.origin.node != node.host.node:
+        if node.epidemic:  # else most subscribers only pass on what they get to their leaders
             node.trees.add_point(message.attribute, message.origin)
         group = node.group_for(message.attribute, message.at)
         if group is None:

@@ -18,8 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from shoal.routing.dps.labels import ROOT, label
-from shoal.routing.dps.messages import Here, Owner, Peer, Probe, Root, Shuffle, Where
+from shoal.routing.dps.messages import Here, Owner, Peer, Point, Probe, Root, Shuffle, Where
 from shoal.routing.dps.views import Group
+from shoal.stack.chance import mix
 from shoal.stack.host import remember
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ POINTS: Final = 4
 """Contact points kept per tree."""
 MONITORED: Final = 4
 """Trees whose contact points get a sign of life in one round."""
-WALK: Final = 8
+WALK: Final = 4
 """Nodes that a random walk visits."""
-NEWS: Final = 5
-"""Peers to which a node forwards the news of an owner, once."""
+NEWS: Final = 3
+"""Peers that a node forwards the news of an owner to, on average: all, or most often none."""
 NOWHERE: Final = 5.0
 """Shuffle periods after which a tree that was not found is looked for again."""
 OWNERS: Final = 3
@@ -168,9 +169,12 @@ class Trees:
         others = [self.roots[name] for name in (names[first:] + names[:first])[:trees]]
         mine = list(self.node.by_tree)
         at = (bits >> 32) % (len(mine) or 1)
-        member_of = tuple((mine[at:] + mine[:at])[:SAMPLE])
+        points = tuple(
+            Point(attribute, self.node.acting(attribute, bits >> 48))
+            for attribute in (mine[at:] + mine[:at])[:SAMPLE]
+        )
         roots = tuple(dict.fromkeys((*owned[:SAMPLE], *others)))
-        return Shuffle(host.contact(), peers, roots, member_of, answer)
+        return Shuffle(host.contact(), peers, roots, points, answer)
 
     def on_shuffle(self, sender: NodeId, message: Shuffle) -> None:
         """Remember what another node knows, and tell it some in return."""
@@ -184,14 +188,16 @@ class Trees:
             self.meet(peer.contact, peer.age)
         for root in message.roots:
             self.hear(root)
-        for attribute in message.member_of:
-            self.add_point(attribute, message.sender)
+        for point in message.points:
+            self.add_point(point.attribute, point.contact)
         if message.answer:
             # A newcomer is told of all trees: the news of them spread before it came.
             self.node.send(message.sender, self._shuffle(False, TOLD_NEW if new else TOLD))
 
     def add_point(self, attribute: str, contact: Contact) -> None:
         """Remember a node of a tree as a contact point, where a generic traversal can start."""
+        if contact.node == self.node.host.node:
+            return
         points = self.points.setdefault(attribute, {})
         _bound(self.points)
         remember(points, contact.node, contact, POINTS)
@@ -304,12 +310,16 @@ class Trees:
         return [point for point in found if point is not None]
 
     def _pass_on(self, root: Root) -> None:
-        """Tell some others of a new owner: soon everybody knows."""
-        numbers = list(self.peers)
-        start = self.node.draw() % (len(numbers) or 1)
-        for number in (numbers[start:] + numbers[:start])[:NEWS]:
+        """Tell all known nodes of a new owner; of those who hear of it, always the same few do so.
+
+        So soon everybody knows, and most nodes send nothing.
+        """
+        here = self.node.host.node
+        if here != root.owner.node and mix(here) % (len(self.peers) or 1) >= NEWS:
+            return
+        for number, (contact, _) in list(self.peers.items()):
             if number != root.owner.node:
-                self.node.send(self.peers[number][0], Owner(root))
+                self.node.send(contact, Owner(root))
 
     def on_owner(self, sender: NodeId, message: Owner) -> None:
         """Handle the news of an owner; it may be the answer of a probed node that owns no more."""
@@ -374,7 +384,7 @@ class Trees:
         if root is not None or message.steps <= 1:
             point = None
             if attribute in self.node.by_tree:
-                point = self.node.host.contact()
+                point = self.node.acting(attribute, message.steps)
             elif self.points.get(attribute):
                 point = next(iter(self.points[attribute].values()))
             self.node.send(message.origin, Here(attribute, root, point))

@@ -6,16 +6,21 @@ several levels so as to survive the loss of a whole group. There is one succview
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from shoal.routing.dps.labels import ROOT, Label, label
 from shoal.routing.dps.messages import Branch, Leader, Membership, Pointer, State
+from shoal.stack.chance import hashed_bits, purpose_word
 
 if TYPE_CHECKING:
-    from shoal.content import Content, Event, Filter
+    from shoal.content import Content, Filter
     from shoal.routing.dps.messages import Cede, FindGroup, Publish
     from shoal.stack.host import NodeId, Timer
     from shoal.stack.message import Contact
+
+
+CARETAKERS: Final = 2
+"""Members of a group that send events to a successor of it, in epidemic communication."""
 
 
 class Member:
@@ -48,6 +53,8 @@ class Successor:
         self.sent_branch: Branch | None = None
         self.adopted_branch: Branch | None = None
         """Branch of another node's message that this one was last adopted from."""
+        self._tended = True
+        self._tended_among: tuple[Contact, ...] | None = None
         self._nearest: tuple[Contact, ...] = ()
         self._nearest_of: tuple[Pointer, ...] = ()
 
@@ -60,6 +67,20 @@ class Successor:
             self._nearest = tuple([p.contact for p in near])
             self._nearest_of = view
         return self._nearest
+
+    def tended(self, here: NodeId, known: tuple[Contact, ...]) -> bool:
+        """Whether this node is one of the caretakers, of all the nodes that it knows in its group.
+
+        The caretakers are those with the highest hashes of node and label, so whoever is one among
+        all members is one in every partial view.
+        """
+        if self._tended_among is not known:
+            word = purpose_word(self.label.text)
+            mine = hashed_bits(word, here)
+            ahead = [hashed_bits(word, contact.node) > mine for contact in known]
+            self._tended = sum(ahead) < CARETAKERS
+            self._tended_among = known
+        return self._tended
 
     def branch(self) -> Branch:
         """The successor as a message carries it."""
@@ -127,8 +148,8 @@ class Group:
         """State that a regular member last received."""
         self.rounds = 0
         """Reports since the place of this group was last looked up."""
-        self.latest: Event | None = None
-        """Event that last came here: most copies of an event come one after the other."""
+        self.passed: dict[Any, int] = {}
+        """Times that this node has passed an event on here, of the latest; epidemic only."""
         self._membership: Membership | None = None
 
     def membership(self) -> Membership:
