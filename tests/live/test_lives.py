@@ -320,8 +320,8 @@ def test_lives_that_a_neighbour_makes_up_take_bounded_memory_and_cut_no_link() -
             hostile = liar.peers.connected[hub.node]
             for node in range(10**6, 10**6 + 2 * MOST):
                 for epoch in 1, 2:
-                    hostile.tell(Life(node, "127.0.0.1:1", epoch, publishes=True))
-            hostile.tell(Life(-1, "127.0.0.1:1", 1, publishes=True))
+                    hostile.send_own(Life(node, "127.0.0.1:1", epoch, publishes=True))
+            hostile.send_own(Life(-1, "127.0.0.1:1", 1, publishes=True))
             await asyncio.sleep(1.0)
             recovery = hub.layers.recovery
             assert isinstance(recovery, CombinedPull)
@@ -346,7 +346,7 @@ def test_made_up_lives_hide_no_death() -> None:
             await bus.settled()
             loop.kill(a)
             for node in range(10**6, 10**6 + 2 * MOST):
-                liar.peers.connected[hub.node].tell(Life(node, "127.0.0.1:1", 1))
+                liar.peers.connected[hub.node].send_own(Life(node, "127.0.0.1:1", 1))
             await asyncio.sleep(1.0)
             assert a.node in hub.lives._known
             assert a.node not in b.lives._known
@@ -372,7 +372,7 @@ def test_a_death_is_known_also_if_the_clock_was_set_back(
             await publish(a, n=0)
             await event(0, events)
             if forged:
-                a.peers.connected[hub.node].tell(Life(a.node, a.address, forged))
+                a.peers.connected[hub.node].send_own(Life(a.node, a.address, forged))
                 await gap_of(a, events)
             loop.kill(a)
             monkeypatch.setattr(virtual, "BORN", 5)
@@ -423,7 +423,7 @@ def test_clocks_of_brokers_need_not_agree() -> None:
 def test_a_life_as_old_as_can_be_told_is_passed_on_later_as_well() -> None:
     async def story(loop: VirtualLoop, brokers: Brokers) -> None:
         hub, liar = [await brokers.start(name) for name in ("hub", "liar")]
-        liar.peers.connected[hub.node].tell(Life(10**6, "127.0.0.1:1", 1, OLDEST))
+        liar.peers.connected[hub.node].send_own(Life(10**6, "127.0.0.1:1", 1, OLDEST))
         await asyncio.sleep(1.0)
         late = await brokers.start("late")
         await asyncio.sleep(1.0)
@@ -450,7 +450,7 @@ def test_an_event_as_old_as_can_be_told_cuts_no_link_of_others() -> None:
             await asyncio.sleep(1.0)
             before = b.link_changes
             ancient = Event(liar.node, 5, Attributes({"n": 1}))
-            liar.peers.connected[hub.node].tell(Hold(ancient, OLDEST))
+            liar.peers.connected[hub.node].send_own(Hold(ancient, OLDEST))
             await asyncio.sleep(20.0)
             recovery = hub.layers.recovery
             assert isinstance(recovery, Copies)

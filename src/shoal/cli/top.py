@@ -139,7 +139,7 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             return f"{(now - then) / span:,.0f}" if span > 0 else "–"
 
         same = old or state
-        name, address = _told(state.name), _told(state.address)
+        name, address = _cell(state.name), _cell(state.address)
         brokers.add_row(
             f"{name}\n[dim]{address}[/]" if boxed else f"{name} {address}",
             str(len(state.links)),
@@ -155,14 +155,14 @@ def view(found: dict[int, Status], before: dict[int, Status]) -> RenderableType:
             f"{100 * (state.cpu - same.cpu) / span:.0f}" if span > 0 else "–",
             f"{state.memory / 1e6:.0f}",
             *([_lost(state.recovery)] if recovering else []),
-            *([_told(state.recording)] if recording else []),
+            *([_cell(state.recording)] if recording else []),
         )
         overlays.add_row(name, _overlay(state))
         for link in state.links:
             if node < link.node or link.node not in found:
                 links.add_row(
                     name,
-                    _told(link.name),
+                    _cell(link.name),
                     f"{link.since:,.0f} s",
                     f"{link.sent:,}",
                     f"{link.received:,}",
@@ -181,10 +181,10 @@ def _overlay(state: Status) -> str:
         name: len(value) if isinstance(value, list) else value
         for name, value in state.overlay.items()
     }
-    return _told("; ".join(f"{name}: {value}" for name, value in told.items()))
+    return _cell("; ".join(f"{name}: {value}" for name, value in told.items()))
 
 
-def _told(text: str) -> str:
+def _cell(text: str) -> str:
     """What a broker says, as a cell of a table."""
     from rich.markup import escape
 

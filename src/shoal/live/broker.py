@@ -47,7 +47,7 @@ from shoal.live.out_of_band import OutOfBand
 from shoal.live.peer import OWN, Peer
 from shoal.live.peers import Peers
 from shoal.live.settings import Settings
-from shoal.live.status import Status, say_expected, status_of
+from shoal.live.status import Status, log_expected, status_of
 from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
@@ -154,7 +154,7 @@ class Broker:
         self.spawn(keep_alive(self))
         self.layers.start(tuple(Contact(-1, link) for link in (*settings.links, *settings.join)))
         self.departures.started()
-        say_expected(self)
+        log_expected(self)
         log.info("broker '%s' (node %d) listens on %s", self.name, self.node, self.address)
         return self
 

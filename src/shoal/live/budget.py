@@ -49,7 +49,7 @@ class Budget:
             self._held[holder] = size
         else:
             self._held.pop(holder, None)
-        self._keep()
+        self._make_room()
 
     def pin(self, pinner: Pinner, size: int) -> None:
         """Report that this connection pins ``size`` bytes now."""
@@ -62,13 +62,13 @@ class Budget:
                 self._since[pinner] = self._clock()
         elif before:
             del self._pinned[pinner], self._since[pinner]
-        self._keep()
+        self._make_room()
 
     def held(self, holder: Holder, pinner: Pinner) -> int:
         """Bytes that wait for a holder, and in its connection."""
         return self._held.get(holder, 0) + self._pinned.get(pinner, 0)
 
-    def _keep(self) -> None:
+    def _make_room(self) -> None:
         """Make holders shed, and connections close, until the rest fits the limit."""
         if self._shedding or self.used <= self.limit:
             return

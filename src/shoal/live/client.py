@@ -105,10 +105,10 @@ class Bus(Moving):
                 if len(under_way) >= WINDOW:
                     await asyncio.wait([under_way[WINDOW // 2][0]])
                     while under_way and under_way[0][0].done():
-                        await self._taken_by_somebody(*under_way.popleft(), body)
+                        await self._accepted_by_somebody(*under_way.popleft(), body)
                         taken += 1
             while under_way:
-                await self._taken_by_somebody(*under_way.popleft(), body)
+                await self._accepted_by_somebody(*under_way.popleft(), body)
                 taken += 1
         except Exception as error:
             # One of them may have failed; what became of the others is known when all are done.
@@ -120,7 +120,7 @@ class Bus(Moving):
             raise
         return taken
 
-    async def _taken_by_somebody(
+    async def _accepted_by_somebody(
         self, future: asyncio.Future[Any], values: Mapping[str, Value | None], body: bytes
     ) -> None:
         try:

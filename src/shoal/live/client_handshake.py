@@ -100,7 +100,7 @@ class Greeter:
         options = self.options
         caller = Caller(options.token, connection)
         greeting = Greeting(receive, connection, address, caller, names)
-        connection.taken_by(greeting, self.limits.frame + ENVELOPE)
+        connection.hand_to(greeting, self.limits.frame + ENVELOPE)
         me = Known(-1, options.name, "", 0)
         hello = Hello(
             VERSIONS,
@@ -132,7 +132,7 @@ class Greeter:
         except asyncio.CancelledError:  # closed meanwhile: nobody else knows this connection
             connection.close("done", polite=False)
             raise
-        connection.taken_by(greeting, welcome.limit + FROM_BROKER)
+        connection.hand_to(greeting, welcome.limit + FROM_BROKER)
         return greeting
 
 

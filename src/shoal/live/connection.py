@@ -122,9 +122,9 @@ class Connection(asyncio.Protocol, Pinner):
         if self.gone:
             return
         self.heard = self.loop.time()
-        self.guarded(self._take, data)
+        self.guarded(self._split, data)
 
-    def _take(self, data: bytes) -> None:
+    def _split(self, data: bytes) -> None:
         frames = self._splitter.feed(data)
         if self._splitter.partial > PARTIAL or self._pins:
             self._pin()
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol, Pinner):
 
     # For users
 
-    def taken_by(self, user: User, limit: int) -> None:
+    def hand_to(self, user: User, limit: int) -> None:
         """Hand all further frames, up to this size, to a user."""
         self.user = user
         self._splitter.limit = limit
@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol, Pinner):
             self._flushing = True
             self.loop.call_soon(self.flush)
 
-    def mention(self, frame: bytes) -> None:
+    def send_or_drop(self, frame: bytes) -> None:
         """Send a frame, or drop it if the other end does not read: later it would be of no use."""
         if not self._paused:
             self.send(frame)
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol, Pinner):
         if silent > patience and not self.paused:
             self.close(f"nothing heard for {silent:.1f} s", polite=False)
         elif not self.gone:
-            self.mention(encode(Beat()))
+            self.send_or_drop(encode(Beat()))
 
     def refuse(self, refused: Refused) -> None:
         """Answer no, and close."""

@@ -48,7 +48,7 @@ async def dial(
     connection.budget, connection.turns = broker.budget, broker.turns
     caller = Caller(broker.settings.token, connection)
     dialling = _Dialling(broker, connection, address, purpose, caller, expect)
-    connection.taken_by(dialling, limits.frame + ENVELOPE)
+    connection.hand_to(dialling, limits.frame + ENVELOPE)
     hello = broker.handshakes.hello(purpose, caller)
     caller.introduced(hello)
     connection.send(encode(hello))
@@ -124,7 +124,7 @@ class _Dialling(User):
         if not talks:
             handshakes.make_room(known, dialled=True)
         peer = Peer(broker, self.connection, known, principal, talks=talks, dialled=True)
-        self.connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
+        self.connection.hand_to(peer, broker.settings.limits.frame + ENVELOPE)
         handshakes.established(peer, self.address)
         return peer
 

@@ -110,7 +110,7 @@ class Handshakes:
                 )
             if hello.token_id and self.broker.access.rules:
                 verifier, rule = self.broker.access.token(hello.token_id)
-                connection.taken_by(
+                connection.hand_to(
                     _Proving(self, connection, hello, verifier, rule), HANDSHAKE_LIMIT
                 )
             else:
@@ -156,7 +156,7 @@ class Handshakes:
                 "wait; put block = true into its access rule, or set anyone_may_block = true",
             )
         session = Session(broker, connection, hello, principal)
-        connection.taken_by(session, broker.settings.limits.frame)
+        connection.hand_to(session, broker.settings.limits.frame)
         broker.sessions[session] = None
         connection.send(encode(self.welcome(connection)))
         others = broker.others()
@@ -185,7 +185,7 @@ class Handshakes:
             if not broker.peers.gives_way(known):
                 raise RefusedError("duplicate", "this broker is just dialling that one")
         peer = Peer(broker, connection, known, principal, talks=talks, dialled=False)
-        connection.taken_by(peer, broker.settings.limits.frame + ENVELOPE)
+        connection.hand_to(peer, broker.settings.limits.frame + ENVELOPE)
         connection.send(encode(self.welcome(connection, nonce, peer=True)))
         self.established(peer, known.address)
 

@@ -66,6 +66,6 @@ async def keep_alive(broker: Broker) -> None:
         if others and others != told:
             frame = encode(Others(others))
             for session in broker.sessions:
-                session.connection.mention(frame)
+                session.connection.send_or_drop(frame)
         told = others
         await asyncio.sleep(interval)

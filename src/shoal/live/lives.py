@@ -74,7 +74,7 @@ class Lives:
 
     def _tell(self, peer: Peer, life: Life, began: float) -> None:
         if self._recovery is not None:
-            peer.tell(replace(life, age=self._broker.loop.time() - began))
+            peer.send_own(replace(life, age=self._broker.loop.time() - began))
 
     def heard(self, peer: Peer, life: Life) -> None:
         """Another broker tells of one: pass on what is new."""

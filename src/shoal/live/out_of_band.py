@@ -70,7 +70,7 @@ class OutOfBand:
             if len(self._unsent[address]) < UNSENT:
                 self._unsent[address].append(message)
         elif address in self._broker.peers.own:
-            self._broker.peers.say(address, RefusedError("self", SELF))
+            self._broker.peers.log_failure(address, RefusedError("self", SELF))
         elif len(self._unsent) < DIALLED:
             self._unsent[address] = [message]
             self._broker.spawn(self._dial(to.node, address))
@@ -88,7 +88,7 @@ class OutOfBand:
             peer = await dial(self._broker, address, "talk", expect=expect)
         except LiveError as error:
             log.info("a message to %s is lost: %s", address, error)
-            self._broker.peers.say(address, error)
+            self._broker.peers.log_failure(address, error)
         else:
             self._broker.peers.reached(address)
             for message in self._unsent[address]:

@@ -185,7 +185,7 @@ class Peer(User):
         if broker.recording is not None:
             broker.recording.sent(message, len(frame))
 
-    def tell(self, message: Any) -> None:
+    def send_own(self, message: Any) -> None:
         """Send a message of the brokers' own; who asks for more of them than it reads has to go."""
         waiting = self.connection.waiting() if self._congested else 0
         if waiting > self.connection.limits.queue_bytes:

@@ -102,7 +102,7 @@ class Peers:
             connected = await self._connect(attempt)
         except LiveError as error:
             failed = True
-            self.say(attempt.address, error)
+            self.log_failure(attempt.address, error)
         finally:
             if self._dialling.get(attempt.address) is attempt:
                 del self._dialling[attempt.address]
@@ -162,7 +162,7 @@ class Peers:
                 return True
         return True
 
-    def say(self, address: str, error: LiveError) -> None:
+    def log_failure(self, address: str, error: LiveError) -> None:
         """Log why there is no connection to a broker, once per reason."""
         code = error.code if isinstance(error, RefusedError) else ""
         text = str(error) if address in str(error) else f"{address}: {error}"
@@ -210,7 +210,7 @@ class Peers:
             self._forget(peer)
             peer.closing = True
             self._closing.add(peer)
-            peer.tell(Bye("it closes the connection"))
+            peer.send_own(Bye("it closes the connection"))
             patience = self._broker.settings.limits.handshake
             self._broker.loop.call_later(patience, _end, peer)
 

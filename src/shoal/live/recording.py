@@ -155,14 +155,14 @@ class Recording:
                 pass
             self._soon.clear()
             self.noted("alive", -1, str(self.dropped or ""))
-            await asyncio.to_thread(self._write, self._take())
+            await asyncio.to_thread(self._write, self._remove_rows())
 
     def close(self) -> None:
         """Write the rest."""
         self.noted("stopped", -1, str(self.dropped or ""))
-        self._write(self._take())
+        self._write(self._remove_rows())
 
-    def _take(self) -> dict[str, list[tuple[Any, ...]]]:
+    def _remove_rows(self) -> dict[str, list[tuple[Any, ...]]]:
         rows, self._rows, self._count = self._rows, {}, 0
         traffic, self._traffic = self._traffic, {}
         routes, self._routes = self._routes, {}

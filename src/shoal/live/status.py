@@ -152,7 +152,7 @@ def status_of(broker: Broker, tables: bool) -> Status:
     )
 
 
-def say_expected(broker: Broker) -> None:
+def log_expected(broker: Broker) -> None:
     """Log what to expect of a routing that does not bring every event to all who want it."""
     share = broker.layers.routing.expected()
     if share != 1.0:

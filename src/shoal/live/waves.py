@@ -94,7 +94,7 @@ class Waves:
         if passing is not None and peer.node in passing.waiting:
             self._answered(key, passing, peer.node)
         elif passing is not None or key in self._over:
-            peer.tell(Echo(wave.origin, wave.number))
+            peer.send_own(Echo(wave.origin, wave.number))
         else:
             self._begin(key, _Passing(peer.node, set()))
 
@@ -115,7 +115,7 @@ class Waves:
         passing.waiting = {*broker.links, *absent} - {passing.parent}
         for node in passing.waiting:
             if node not in absent:
-                broker.links[node].tell(Wave(*key))
+                broker.links[node].send_own(Wave(*key))
         self._ended(key, passing)
 
     def _answered(self, key: Key, passing: _Passing, node: NodeId) -> None:
@@ -132,7 +132,7 @@ class Waves:
             if not passing.done.done():
                 passing.done.set_result(None)
         elif passing.parent in self._broker.links:
-            self._broker.links[passing.parent].tell(Echo(*key))
+            self._broker.links[passing.parent].send_own(Echo(*key))
 
     # Links
 
@@ -140,7 +140,7 @@ class Waves:
         """A neighbour that was absent is back: the waves that wait for it go on."""
         for key, passing in list(self._passing.items()):
             if node in passing.waiting:
-                self._broker.links[node].tell(Wave(*key))
+                self._broker.links[node].send_own(Wave(*key))
 
     def lost(self, node: NodeId) -> None:
         """A neighbour is gone: nothing will come back over its link."""
