@@ -23,7 +23,7 @@ from shoal.live.virtual import VirtualLoop, _here
 from shoal.live.virtual_process import VirtualWire
 from shoal.recovery.combined_pull import CombinedPull
 from shoal.recovery.copies import Copies
-from shoal.recovery.messages import Follow, Following, Hold
+from shoal.recovery.messages import Compare, Follow, Following, Hold
 from shoal.stack import Contact
 from shoal.stack.message import OLDEST
 
@@ -385,6 +385,31 @@ def test_a_death_is_known_also_if_the_clock_was_set_back(
             VirtualWire(loop, a.address, "").fault()
             async with asyncio.timeout(30.0):
                 await event(2, events)
+
+    tell(story)
+
+
+def test_a_wrong_address_of_a_publisher_is_forgotten_and_hides_no_loss() -> None:
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        hub, a, c, liar = [await brokers.start(name) for name in ("hub", "a", "c", "liar")]
+        async with connect(c.address) as bus, bus.subscribe("n >= 0", gaps=True) as events:
+            await bus.settled()
+            await publish(a, n=0)
+            await event(0, events)
+            nowhere, recovery = Contact(a.node, "127.0.0.1:9"), c.layers.recovery
+            assert isinstance(recovery, Copies)
+            walk = Compare(Contact(liar.node), 1, (), (), ((nowhere, 0, 1),), 8)
+            while recovery.contact_of(a.node) != nowhere:
+                liar.host.send(hub.node, walk)
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(30.0)
+            assert recovery.contact_of(a.node).address == a.address
+            brokers.lose(c)
+            await publish(a, n=1)
+            await asyncio.sleep(0.5)
+            VirtualWire(loop, c.address, "").fault()
+            await event(1, events)
+            assert events.missed == 0
 
     tell(story)
 
