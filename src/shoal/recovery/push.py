@@ -58,19 +58,7 @@ class Push(Gossip):
         filters = list(dict.fromkeys(self.routing.known_filters() + self.numbering.filters()))
         self.rounds += 1
         if self.parameters.adaptive:
-            untold = self.buffer.untold(POLITE)
-            slower = 2 * self.pace.period <= WATCHFUL * self.pace.shortest
-            if not untold or (slower and not self._requested):
-                self.pace.in_vain()
-            self._requested = False
-            for draw in range(DRAWS if untold else 0):
-                event = self.chance.choice(untold, self.host.node, self.rounds, 4, draw).event
-                wanting = [one for one in filters if one.matches(event.content)]
-                if wanting:
-                    filter = self.chance.choice(wanting, self.host.node, self.rounds, 5)
-                    self._tell(filter, [k for k in untold if filter.matches(k.event.content)])
-                    return
-                self.buffer.named(event.id)  # nobody wants it
+            self._polite_round(filters)
             return
         for draw in range(DRAWS if filters else 0):
             filter = self.chance.choice(filters, self.host.node, self.rounds, 4, draw)
@@ -78,6 +66,25 @@ class Push(Gossip):
             if held:
                 self._tell(filter, held)
                 return
+
+    def _polite_round(self, filters: list[Filter]) -> None:
+        """Tell of what was not named often enough yet.
+
+        Rounds become rarer: ever more so with nothing to tell, a little if nobody asked for copies.
+        """
+        untold = self.buffer.untold(POLITE)
+        a_little = 2 * self.pace.period <= WATCHFUL * self.pace.shortest
+        if not untold or (a_little and not self._requested):
+            self.pace.in_vain()
+        self._requested = False
+        for draw in range(DRAWS if untold else 0):
+            event = self.chance.choice(untold, self.host.node, self.rounds, 4, draw).event
+            wanting = [one for one in filters if one.matches(event.content)]
+            if wanting:
+                filter = self.chance.choice(wanting, self.host.node, self.rounds, 5)
+                self._tell(filter, [k for k in untold if filter.matches(k.event.content)])
+                return
+            self.buffer.named(event.id)  # nobody wants it
 
     def _tell(self, filter: Filter, held: list[Kept]) -> None:
         """Send a digest towards those who want what matches a filter."""

@@ -144,7 +144,7 @@ class Streams:
     def arrived(self, event: Event, numbers: list[int], now: float, room: bool) -> bool:
         """Count an event that is wanted. True if its publisher should be asked to number filters.
 
-        ``room``: its publisher could have put another mark on it.
+        ``room``: it could carry another mark, so a filter without one is no longer numbered.
         """
         publisher = event.publisher
         self.arrivals.settle(publisher)
