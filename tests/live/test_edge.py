@@ -183,9 +183,9 @@ def test_an_index_that_is_full_is_built_anew() -> None:
     for filter in FILTERS[:60]:
         table.insert(1, filter)
     assert table._index is not None
-    table._index._next = ID_MASK
+    table._index.next_handle = ID_MASK
     table.insert(2, FILTERS[65])
-    assert table._index._next == 61
+    assert table._index.next_handle == 61
     content = Attributes({"a": 65 % 7, "b": 66})
     assert set(table.match(content)) == {1, 2}
     table.remove(2, FILTERS[65])

@@ -20,7 +20,7 @@ from shoal.pipeline.plan.experiment import Experiment, merge, plan, plan_frame
 from shoal.pipeline.tables.dataframes import spark_schema
 from shoal.record import SCHEMAS, TABLES
 from shoal.simulation import RunConfig, parse_config, simulate
-from shoal.simulation.run import run_row
+from shoal.simulation.result import run_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

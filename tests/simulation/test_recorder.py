@@ -18,7 +18,7 @@ from shoal.simulation.columns import to_tables
 from shoal.simulation.kernel import Kernel
 from shoal.simulation.oracle import Forest, Oracle
 from shoal.simulation.recorder import Recorder
-from shoal.simulation.run import run_row
+from shoal.simulation.result import run_row
 from shoal.simulation.topology import adjacency, distances
 
 EVERYTHING = [table for table in TABLES if table != "runs"]

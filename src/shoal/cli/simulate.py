@@ -238,7 +238,7 @@ def _check_writable(out: Path) -> None:
 
 def _keep(config: RunConfig, result: RunResult, out: Path) -> None:
     from shoal.pipeline.tables.store import Store
-    from shoal.simulation.run import run_row
+    from shoal.simulation.result import run_row
 
     store = Store(out)
     with store.lock():

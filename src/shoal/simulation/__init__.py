@@ -3,7 +3,7 @@
 >>> from shoal.simulation import RunConfig, simulate
 >>> result = simulate(RunConfig(nodes=30, reconfiguration={"name": "strawman"}))
 
-* ``config``, ``run``: a run and its settings; ``summary``: its outcome in a few numbers.
+* ``config``, ``run``: a run and its settings; ``result``, ``summary``: its outcome.
 * ``kernel``: the queue of events; ``network``, ``host``, ``channels``, ``connections``: nodes, and
   what their messages pass through.
 * Topologies: ``tree``, ``graph``, ``radio``, ``full_mesh`` (with ``churn`` and ``latency``),
@@ -15,7 +15,8 @@
 
 from shoal.simulation.config import RunConfig, parse_config, run_id
 from shoal.simulation.invariants import InvariantViolation
-from shoal.simulation.run import RunResult, Simulation, simulate
+from shoal.simulation.result import RunResult
+from shoal.simulation.run import Simulation, simulate
 
 __all__ = [
     "InvariantViolation",

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from shoal.simulation.run import RunResult
+    from shoal.simulation.result import RunResult
 
 
 class Traffic(msgspec.Struct, frozen=True):

@@ -21,7 +21,8 @@ from shoal.simulation.dataplane.forwarding import RULES, Forwarding
 from shoal.simulation.dataplane.kernels import kernel
 from shoal.simulation.dataplane.state import NEIGHBOUR
 from shoal.simulation.invariants import InvariantViolation
-from shoal.simulation.run import RunResult, simulate
+from shoal.simulation.result import RunResult
+from shoal.simulation.run import simulate
 from shoal.stack import Host, NodeId, Recovery, Routing, StackError, registry
 from shoal.stack.registry import Choice, NoParameters, build, protocols
 

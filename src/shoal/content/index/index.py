@@ -59,9 +59,11 @@ class MatchIndex:
         self._ready = False
         """Whether the kernels' tables may be read without the lock; they hold the same."""
         self._levels = Levels()
-        self._next = 0
+        self.next_handle = 0
+        """The handle that the next filter will get."""
+        self.shared_lanes = 0
+        """Lanes of filters of which several may match one event."""
         self._count = 0
-        self._shared = 0
         self._recent = Recent()
         self._arrays: dict[str, Array] = {}
         self._rent = [0, 0]  # paid by events since the last flush, and since the last full merge
@@ -93,13 +95,13 @@ class MatchIndex:
     def insert_many(self, wanted: Iterable[Wanted]) -> range:
         """Add many filters at once, faster than one by one; their handles."""
         with self.lock:
-            first = self._next
+            first = self.next_handle
             for one in wanted:
                 self._add(one if type(one) is NormalForm else form_of(one))
             if len(self._recent) >= RECENT:
                 self.flush()
                 self.settle()
-            return range(first, self._next)
+            return range(first, self.next_handle)
 
     def unready(self) -> None:
         """Have everybody take the lock from here to the next :meth:`publish`."""
@@ -109,7 +111,7 @@ class MatchIndex:
 
     def _add(self, form: NormalForm) -> int:
         self.unready()
-        handle = self._next
+        handle = self.next_handle
         if handle > f.ID_MASK - 1:
             raise OverflowError(
                 f"an index takes {f.ID_MASK} insertions; build a new one from its filters"
@@ -119,7 +121,7 @@ class MatchIndex:
             self._recent.add(handle, 0, box)
         else:
             self._add_lanes(handle, form)
-        self._next += 1
+        self.next_handle += 1
         self._count += 1
         self._dirty = True
         return handle
@@ -134,7 +136,7 @@ class MatchIndex:
             self.opaque[handle] = form
         elif not lanes.disjoint:
             flags = f.SHARED
-            self._shared += len(lanes.boxes)
+            self.shared_lanes += len(lanes.boxes)
         for box in lanes.boxes:
             self._recent.add(handle, flags, [number for predicate in box for number in predicate])
 
@@ -144,7 +146,7 @@ class MatchIndex:
             return self._remove(handle)
 
     def _remove(self, handle: int) -> bool:
-        if not 0 <= handle < self._next:
+        if not 0 <= handle < self.next_handle:
             return False
         recent, levels = self._recent.handles, self._levels
         found = (
@@ -157,7 +159,7 @@ class MatchIndex:
         self._count -= 1
         if found > f.ID_MASK:
             if found & f.SHARED:
-                self._shared -= found & f.ID_MASK
+                self.shared_lanes -= found & f.ID_MASK
             else:
                 del self.opaque[handle]
         levels.credit += REMOVAL
@@ -201,16 +203,6 @@ class MatchIndex:
 
     # For storage
 
-    @property
-    def next_handle(self) -> int:
-        """The handle that the next filter will get."""
-        return self._next
-
-    @property
-    def shared_lanes(self) -> int:
-        """Lanes of filters of which several may match one event."""
-        return self._shared
-
     def adopt(
         self,
         vocabulary: Vocabulary,
@@ -223,7 +215,7 @@ class MatchIndex:
     ) -> None:
         """Become the index that these are the parts of."""
         self.vocabulary, self.opaque, self.never = vocabulary, opaque, never
-        self._next, self._count, self._shared = next_handle, count, shared
+        self.next_handle, self._count, self.shared_lanes = next_handle, count, shared
         self._levels.adopt(segments)
 
     # Questions
@@ -386,12 +378,12 @@ class MatchIndex:
     def _reshape(self) -> None:
         table, arrays = self.table, self._arrays
         columns = self.vocabulary.columns
-        words = 1 + (self._next >> 6)
+        words = 1 + (self.next_handle >> 6)
         if words > len(arrays.get("seen", ())):
             arrays["seen"] = np.zeros(2 * words, np.uint64)
             table[f.SEEN] = arrays["seen"].ctypes.data
-        if self._shared >= len(arrays.get("touched", ())):
-            arrays["touched"] = np.zeros(2 * self._shared + 1, np.uint32)
+        if self.shared_lanes >= len(arrays.get("touched", ())):
+            arrays["touched"] = np.zeros(2 * self.shared_lanes + 1, np.uint32)
             table[f.TOUCHED] = arrays["touched"].ctypes.data
         if not self._levels.changed and columns <= table[f.COLUMNS]:
             return

@@ -26,7 +26,7 @@ from shoal.pipeline.tables.store import PART, Kept, Store
 from shoal.record import columns
 from shoal.simulation import InvariantViolation, RunConfig, RunResult, parse_config, simulate
 from shoal.simulation.config import code_version
-from shoal.simulation.run import run_row
+from shoal.simulation.result import run_row
 from shoal.stack import StackError
 
 Runner: TypeAlias = Callable[[RunConfig], RunResult]
