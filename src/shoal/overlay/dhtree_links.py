@@ -37,7 +37,7 @@ BINARY_CHILDREN: Final = 2
 
 
 class _Holder(RingHolder):
-    """Tells the tree of the ring."""
+    """Passes the ring's calls on to the tree."""
 
     def __init__(self, tree: Linker) -> None:
         self.tree = tree

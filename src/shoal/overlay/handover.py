@@ -212,7 +212,7 @@ class Handover(Overlay):
     # Up to the root and back
 
     def on_flush(self, sender: NodeId, message: Message) -> None:
-        """A child's: up behind all that was sent up; the top of the tree sends it back."""
+        """FLUSH of a child: pass it up, behind all that was sent up; the root sends it back."""
         flush = cast("Flush", message)
         if sender in self.child_nodes() and flush.path[-1] == sender:
             self._climb(Flush((*flush.path, self.host.node), flush.request, flush.waits))
@@ -229,13 +229,13 @@ class Handover(Overlay):
             self.host.send(self.parent, flush)
 
     def on_flushed(self, sender: NodeId, message: Message) -> None:
-        """Back down, behind all that was sent down; from anybody else it is made up."""
+        """FLUSHED of the parent: pass it down, behind all that was sent down; ignore others'."""
         flushed = cast("Flushed", message)
         if self.comes_from_above(sender) and flushed.path[-1] == self.host.node:
             self._flushed(flushed.path, flushed.request)
 
     def _flushed(self, path: tuple[int, ...], number: int) -> None:
-        """One step back down; at its end a node is ready for the next step of a move."""
+        """Pass FLUSHED down its path; the node at its end goes on with the next step of a move."""
         if len(path) > 1:
             self.host.send(path[-2], Flushed(path[:-1], number))
         elif number == self._move:
