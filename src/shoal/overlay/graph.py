@@ -25,7 +25,6 @@ from typing import Any, Final, cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.graph_leave import Leaver
-from shoal.overlay.graph_links import key_of
 from shoal.overlay.graph_messages import (
     Accept,
     Ask,
@@ -40,7 +39,7 @@ from shoal.overlay.graph_messages import (
     Refuse,
     Shuffle,
 )
-from shoal.stack.host import NEVER, Host, NodeId, Timer
+from shoal.stack.host import NEVER, Host, NodeId, Timer, key_of
 from shoal.stack.layer import Handler, Layer, Reconfiguration, Routing, kept_by_host
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register

@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from shoal.overlay.graph_messages import Accept, Ask, Beat, GraphParameters, Part, Refuse
 from shoal.overlay.sampling import View
-from shoal.stack.host import Host, NodeId, Timer, remember
+from shoal.stack.host import Host, NodeId, Timer, key_of, remember
 from shoal.stack.layer import Overlay, Routing
 from shoal.stack.message import Contact, Message
 
@@ -220,8 +220,3 @@ class Links(Overlay):
         self.asking.pop(peer, None)
         self._unlink(peer)
         self.heir_settled(peer)
-
-
-def key_of(contact: Contact) -> Any:
-    """What a node is known by before it has been met: its id or, without one, its address."""
-    return contact.address if contact.node < 0 else contact.node

@@ -64,7 +64,7 @@ class Handover(Overlay):
         self.parent: NodeId = LOCAL
         self.stopping = False
         """True if this node has been stopped, and takes no more children."""
-        self.departing: set[NodeId] = set()
+        self.departing: dict[NodeId, None] = {}
         """Children that have been stopped: they count no more, as theirs may need their place."""
         self.heard: dict[NodeId, float] = {}
         """Time when the other end of each open connection was last heard."""
@@ -179,7 +179,7 @@ class Handover(Overlay):
         if parting is None:
             return
         parting.timer.cancel()
-        self.departing.discard(child)
+        self.departing.pop(child, None)
         repair = Reconfiguration(parting.number)
         self.link_down(child, repair)
         self.link_replaced(child, parting.parent, child, repair)
@@ -207,7 +207,7 @@ class Handover(Overlay):
         parting = self._parting.pop(child, None)
         if parting is not None:
             parting.timer.cancel()
-        self.departing.discard(child)
+        self.departing.pop(child, None)
 
     # Up to the root and back
 

@@ -25,7 +25,7 @@ from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.lstree_caches import SIGHTED, Search, key_of
+from shoal.overlay.lstree_caches import SIGHTED, Search
 from shoal.overlay.lstree_leave import Leaver
 from shoal.overlay.lstree_member import PLACES, Member
 from shoal.overlay.lstree_messages import (
@@ -48,7 +48,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, Colour, precedes
 from shoal.overlay.lstree_strategies import NAMES
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, key_of
 from shoal.stack.layer import Handler, Layer, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
@@ -102,12 +102,22 @@ class LSTree(Leaver):
         if self.beats and sender in self.heard:
             self.heard[sender] = self.host.now()
         kind = type(message)
-        if kind is Update:  # most are of these three kinds
+        if kind is Update:  # nodes that get nothing else do without a table of handlers
             self.on_update(sender, message)
         elif kind is Ping:
             self.on_ping(sender, message)
         elif kind is Pong:
             self.on_pong(sender, message)
+        elif kind is Regional:
+            self.on_regional(sender, message)
+        elif kind is ParentRequest:
+            self.on_request(sender, message)
+        elif kind is Refuse:
+            self.on_refuse(sender, message)
+        elif kind is Accept:
+            self.on_accept(sender, message)
+        elif kind is Attach:
+            self.on_attach(sender, message)
         elif kind is not Beat:
             super().receive(sender, message)
 
@@ -205,21 +215,23 @@ class LSTree(Leaver):
     def on_ping(self, sender: NodeId, message: Message) -> None:
         """Answer; a stranger's colour may be that of a tree to join."""
         ping = cast("Ping", message)
-        if ping.contact.node == sender:
+        contact = ping.contact
+        if contact.node == sender:
             pong = self._pong
             if pong is None or pong.colour != self.colour:
                 pong = self._pong = Pong(self.me, self.colour)
-            self.host.send_direct(ping.contact, pong)
+            self.host.send_direct(contact, pong)
             if ping.colour != self.colour:
-                self.sighted(ping.contact, ping.colour)
+                self.sighted(contact, ping.colour)
 
     def on_pong(self, sender: NodeId, message: Message) -> None:
         """An entry is there, or there again."""
         pong = cast("Pong", message)
-        if pong.contact.node == sender:
-            self.known.answered(pong.contact)
+        contact = pong.contact
+        if contact.node == sender:
+            self.known.answered(contact)
             if pong.colour != self.colour:
-                self.sighted(pong.contact, pong.colour)
+                self.sighted(contact, pong.colour)
 
     # For those who watch
 

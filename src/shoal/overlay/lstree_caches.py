@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import i64
 
-from shoal.stack.host import NodeId, Timer, remember
+from shoal.stack.host import NodeId, Timer, key_of, remember
 from shoal.stack.message import Contact
 
 if TYPE_CHECKING:
@@ -28,14 +28,6 @@ SIGHTED: Final = 64
 """Nodes of other trees, or around one that stops, that a search keeps: they may be made up."""
 ASKED: Final = 10_000
 """Candidates that one search asks."""
-
-
-def key_of(contact: Contact) -> Any:
-    """What a node is known by: its id or, before it has been met, its address."""
-    named: Any = contact
-    key = named.node  # as the object that it is: to make another one costs as much as the rest
-    node: int = key
-    return contact.address if node < 0 else key
 
 
 class Dice:

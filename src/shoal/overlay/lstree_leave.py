@@ -16,7 +16,7 @@ from typing import cast
 from mypy_extensions import mypyc_attr
 
 from shoal.overlay.handover import NOBODY
-from shoal.overlay.lstree_caches import Search, key_of
+from shoal.overlay.lstree_caches import Search
 from shoal.overlay.lstree_member import Child
 from shoal.overlay.lstree_messages import (
     Accept,
@@ -29,7 +29,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import LONGEST, can_connect, precedes
 from shoal.overlay.lstree_search import Searcher
-from shoal.stack.host import LOCAL, Host, NodeId, Timer
+from shoal.stack.host import LOCAL, Host, NodeId, Timer, key_of
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Message
 
@@ -129,7 +129,7 @@ class Leaver(Searcher):
             self._stops = sender
             self._move_away()
         elif sender in self.children:
-            self.departing.add(sender)
+            self.departing[sender] = None
             if sender == self._heir:
                 self._name_heir()
 

@@ -264,7 +264,7 @@ class Member(Handover):
     def _forget_child(self, node: NodeId) -> None:
         """A node is no child any more, nor one to be."""
         child = self.children.pop(node)
-        self.departing.discard(node)
+        self.departing.pop(node, None)
         if child.timer is not None:
             child.timer.cancel()
         if child.attached:

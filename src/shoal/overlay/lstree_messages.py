@@ -202,7 +202,7 @@ class Update(RoutineUpkeep, frozen=True, tag="lstree update"):
     known: Contacts
 
     def size(self) -> int:
-        return size_of(0, self.known)
+        return HEADER_BYTES + WORD_BYTES * len(self.known)
 
 
 class Ping(RoutineUpkeep, frozen=True, tag="lstree ping"):

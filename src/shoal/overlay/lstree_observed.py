@@ -19,10 +19,10 @@ from typing import Annotated, Any
 import msgspec
 
 from shoal.overlay.lstree import LSTree
-from shoal.overlay.lstree_caches import Search, key_of
+from shoal.overlay.lstree_caches import Search
 from shoal.overlay.lstree_messages import AGREE, LSTreeParameters, ParentRequest, Refuse
 from shoal.overlay.lstree_relation import Colour
-from shoal.stack.host import LOCAL, Host, NodeId
+from shoal.stack.host import LOCAL, Host, NodeId, key_of
 from shoal.stack.layer import Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register

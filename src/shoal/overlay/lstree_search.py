@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
 
-from shoal.overlay.lstree_caches import ASKED, NAMED, SIGHTED, SILENT, Busy, Search, key_of
+from shoal.overlay.lstree_caches import ASKED, NAMED, SIGHTED, SILENT, Busy, Search
 from shoal.overlay.lstree_member import Member
 from shoal.overlay.lstree_messages import (
     Accept,
@@ -24,7 +24,7 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, DEEPEST, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
-from shoal.stack.host import LOCAL, Host, NodeId, Timer, remember
+from shoal.stack.host import LOCAL, Host, NodeId, Timer, key_of, remember
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
@@ -111,6 +111,8 @@ class Searcher(Member):
             self.search = None
             if search.cause != "merge" or self.parent != LOCAL:
                 self.last = search
+                for cache in (search.refused, search.sighted, search.asked, search.busy):
+                    cache.clear()  # what it found is kept, not where it looked
                 search.outcome = f"{outcome}, after {self.host.now() - search.started:.3f} s"
 
     def _let_go(self, search: Search) -> None:

@@ -267,7 +267,7 @@ class ShopParent(Joiner):
             if not self.move_away():
                 self.probe()
         elif sender in self.child_nodes():
-            self.departing.add(sender)
+            self.departing[sender] = None
             self._news()
 
     def move_away(self) -> bool:

@@ -126,7 +126,7 @@ class Oracle:
 
     def forget(self, node: NodeId) -> None:
         """A node's application wants nothing any more."""
-        others = ~(1 << node)
+        others = ~(1 << node) if self._subscribers else 0  # large numbers, where nodes are many
         for number, subscribers in enumerate(self._subscribers):
             self._subscribers[number] = subscribers & others
         self.version += 1

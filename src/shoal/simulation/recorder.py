@@ -38,7 +38,8 @@ class Kind:
         self.involves = message.involves()
         # Types that do not override weight and size cost the same each time.
         self.sized = kind.size is Message.size
-        self.fixed = self.sized and kind.weight is Message.weight
+        self.weighed = kind.weight is Message.weight
+        self.fixed = self.sized and self.weighed
         self.kept = issubclass(kind, Heartbeat)
         self.skip = KEPT if self.kept else ROUTINE if self.routine else NONE
         self.carries_events = kind.events is not Message.events
@@ -173,7 +174,7 @@ class Recorder:
                 if place != skip:
                     self._observe(count, fan.source, target, message)
         if not count.fixed:
-            count.cost += copies * message.weight()
+            count.cost += copies * (count.weight if count.weighed else message.weight())
             count.bytes += copies * message.size()
         if count.is_event:
             if self.counts_misrouted and self.oracle is not None:
@@ -208,7 +209,7 @@ class Recorder:
             count.last[target] = count.bin
             count.nodes += 1
         if not count.fixed:
-            count.cost += message.weight()
+            count.cost += count.weight if count.weighed else message.weight()
             count.bytes += message.size()
         if count.involves and self._repair is not None:
             self._repair.involved |= 1 << target
