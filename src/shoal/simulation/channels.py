@@ -15,6 +15,8 @@ ROUTINE: Final = -2
 """No place is skipped, and the message does not keep a run from being at rest."""
 KEPT: Final = -3
 """A heartbeat: as a routine message, but no layer is called when it arrives."""
+NOBODY: Final[list[Layer]] = []
+"""The receivers of a fan over which nothing has come."""
 
 
 class Channel:
@@ -107,7 +109,14 @@ class Channel:
         return held
 
 
-class Fan:
+class Way:
+    """What messages of one node take: a fan, or the way out of band."""
+
+    def __init__(self, source: int) -> None:
+        self.source = source
+
+
+class Fan(Way):
     """Channels of one node that a message takes at once: queued, counted and handed out together.
 
     What lies at their far ends is looked up once per kind of message, not once per message; in a
@@ -115,10 +124,10 @@ class Fan:
     """
 
     def __init__(self, channels: list[Channel]) -> None:
-        self.source = channels[0].source if channels else -1
+        super().__init__(channels[0].source if channels else -1)
         self.channels = channels
         self.targets = [channel.target for channel in channels]
-        self.places: dict[int, int] = {}
+        self.places: dict[int, int] | None = None
         """Per target its place, once :meth:`locate` was asked."""
         self.size = len(channels)
         self.missing = 0
@@ -126,10 +135,11 @@ class Fan:
         self.whole = True
         """Whether all channels are known to be up still."""
         self.kind: object = None
+        """The type of message whose receivers were looked up last."""
         for channel in channels:
             if not channel.up:
                 self.whole = False
-        self.receivers: list[Layer] = []
+        self.receivers: list[Layer] = NOBODY
         """The layers that handle this kind of message at the far ends."""
         self.carries = False
         """Whether it is the carrier of each of its channels: heartbeats are kept here, once."""
@@ -143,8 +153,8 @@ class Fan:
 
     def locate(self) -> dict[int, int]:
         """Note the places of all targets: few fans are asked for them."""
-        self.places = {target: place for place, target in enumerate(self.targets)}
-        return self.places
+        places = self.places = {target: place for place, target in enumerate(self.targets)}
+        return places
 
     def carry(self) -> None:
         """From now on heartbeats to these channels come over this fan."""
@@ -160,11 +170,14 @@ class Fan:
         self.receivers = [node.layer(kind) for node in nodes if node is not None]
 
 
-class Direct(Fan):
+class Direct(Way):
     """The way out of band from one node to all others: no connection is needed."""
 
-    def __init__(self, source: int, nodes: list[Node | None]) -> None:
-        super().__init__([])
-        self.source = source
-        self.nodes = nodes
-        """Per target the life that receives; None if none does."""
+    def __init__(
+        self, source: int, layers: list[list[Layer | None]], handled_by: dict[type[Message], int]
+    ) -> None:
+        super().__init__(source)
+        self.layers = layers
+        """Per place and target the layer that receives; None while none does."""
+        self.handled_by = handled_by
+        """Per type of message the place."""

@@ -29,7 +29,8 @@ class SimHost(Host):
         self.network = network
         self.kernel = network.kernel
         self.recorder = network.recorder
-        self._direct: Direct | None = None
+        self.out_of_band: Direct | None = None
+        """The way out of band; None while no node runs here."""
         self.me = Contact(node)
         self.clock = Clock(network.kernel)
         self.channels: dict[NodeId, Channel] = {}
@@ -220,7 +221,8 @@ class SimHost(Host):
 
     def send_direct(self, to: Contact, message: Message) -> None:
         network = self.network
-        if network.nodes[self.node] is None:
+        way = self.out_of_band
+        if way is None:
             return
         connections = network.connections
         target: NodeId = to.node
@@ -232,9 +234,7 @@ class SimHost(Host):
         if network.delays is not None:
             delay = network.delays.between(self.node, target)
         at = self.kernel.now + delay
-        if self._direct is None:
-            self._direct = Direct(self.node, network.nodes)
-        self.kernel.post_direct(at, self._direct, target, message, kind.skip == ROUTINE)
+        self.kernel.post_direct(at, way, target, message, kind.skip == ROUTINE)
 
     def drop_fans(self) -> None:
         """Work fans out anew; what is in flight on old ones is checked channel by channel."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from shoal.simulation.channels import Channel
+from shoal.simulation.channels import Channel, Direct
 from shoal.simulation.host import SimHost
 from shoal.simulation.invariants import check_acyclic
 from shoal.simulation.kernel import NANOSECONDS, Clock, Kernel, to_ns
 from shoal.simulation.oracle import Forest
 from shoal.simulation.recorder import Recorder
 from shoal.stack.host import LOCAL, Host, NodeId
-from shoal.stack.layer import Overlay, Reconfiguration
+from shoal.stack.layer import Layer, Overlay, Reconfiguration
 from shoal.stack.message import Contact
 from shoal.stack.node import Node
 
@@ -72,6 +72,8 @@ class Network:
         self.hosts: list[SimHost] = []
         self.nodes: list[Node | None] = []
         """Per host the node that runs on it; None if none does (yet, or after a crash)."""
+        self.layers: list[list[Layer | None]] = [[], [], []]
+        """The layers of these nodes: the lowest of each, those above them, and those on top."""
         self.connections: Connections | None = None
         """What overlays open and close; None if links follow a script."""
         self.make_node: Callable[[Host], Node] | None = None
@@ -100,13 +102,19 @@ class Network:
         host = SimHost(self, len(self.hosts), seed)
         self.hosts.append(host)
         self.nodes.append(None)
+        for layers in self.layers:
+            layers.append(None)
         return host
 
     def put_node(self, node: NodeId) -> Node:
         """Make a node's layers."""
         assert self.make_node is not None
-        made = self.make_node(self.hosts[node])
+        host = self.hosts[node]
+        made = self.make_node(host)
         self.nodes[node] = made
+        for place, layer in enumerate(made.layers):
+            self.layers[place][node] = layer
+        host.out_of_band = Direct(node, self.layers, made.handled_by)
         return made
 
     def start_node(self, node: NodeId, contacts: tuple[Contact, ...]) -> None:
@@ -246,6 +254,9 @@ class Network:
         """A node is no more; its neighbours are not told."""
         self.recorder.noted(node, "node down", LOCAL, "")
         self.nodes[node] = None
+        for layers in self.layers:
+            layers[node] = None
+        self.hosts[node].out_of_band = None
         self.hosts[node].clock.stop()
         if self.crashed is not None:
             self.crashed(node)
