@@ -15,12 +15,13 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from shoal.content import AttributeFilter
+from shoal.content import AttributeFilter, FilterError
 from shoal.pipeline.match.dataframes import Stored, match, match_stream, store
 from shoal.pipeline.match.values import converted
 from shoal.pipeline.spark.session import spark_session as session
@@ -47,14 +48,21 @@ def register(spark: SparkSession, name: str = "shoal_matches") -> None:
 
 def _matches(filters: pa.Array, events: pa.Array) -> pa.Array:
     """Whether each filter matches the event beside it."""
-    fields = pa.RecordBatch.from_struct_array(events)
-    readable = converted(fields).to_pylist()
-    found = [
-        None if text is None or not there else _read(text).matches(event)
-        for text, there, event in zip(
-            filters.to_pylist(), events.is_valid().to_pylist(), readable, strict=True
-        )
-    ]
+    try:
+        text = str(filters.type) in ("string", "large_string", "null")
+        if not (text and pa.types.is_struct(events.type)):
+            raise TypeError("shoal_matches takes a filter as text and an event as a struct(…)")
+        readable = converted(pa.RecordBatch.from_struct_array(events)).to_pylist()
+        found = [
+            None if filter_ is None or not there else _read(filter_).matches(event)
+            for filter_, there, event in zip(
+                filters.to_pylist(), events.is_valid().to_pylist(), readable, strict=True
+            )
+        ]
+    except (FilterError, TypeError):
+        # The user's mistake: Spark gives the error alone, no traceback of this worker, now ending.
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
     return pa.array(found, pa.bool_())
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PythonException
 
 from shared_data import shared
 from shoal.content import AttributeFilter, Attributes
@@ -397,6 +398,24 @@ def test_a_function_of_sql(spark: SparkSession) -> None:
         "('x > 1', 2, 'lab'), ('room LIKE ''k%''', 2, 'lab'), (NULL, 2, 'lab') AS t(f, x, room)"
     ).collect()
     assert [row["ok"] for row in rows] == [True, False, None]
+
+
+@pytest.mark.parametrize(
+    ("call", "cause"),
+    [
+        ("shoal_matches('x >', struct(x))", "shoal.content.language.limits.FilterError: "),
+        ("shoal_matches('x > 1', x)", "TypeError: shoal_matches takes a filter as text and an"),
+        ("shoal_matches(x, struct(x))", "TypeError: shoal_matches takes a filter as text and an"),
+    ],
+)
+def test_a_mistake_in_the_function_of_sql_is_an_error_without_traceback(
+    spark: SparkSession, call: str, cause: str
+) -> None:
+    register(spark)
+    with pytest.raises(PythonException) as raised:
+        spark.sql(f"SELECT {call} FROM VALUES (2) AS t(x)").collect()
+    assert cause in str(raised.value)
+    assert "Traceback" not in str(raised.value)
 
 
 def test_the_function_of_sql_reads_times_dates_and_decimals_as_matching_does(
