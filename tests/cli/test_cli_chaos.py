@@ -45,6 +45,21 @@ def test_a_stack_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert "shoal protocols" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (["--overlay", "lstreee"], "unknown overlay 'lstreee'; did you mean 'lstree'?"),
+        (["--overlay", "maodv"], "overlay 'maodv' runs in a simulation only"),
+        (["--recovery", "push", "--routing", "dps"], "--routing and --recovery and --live do not"),
+    ],
+)
+def test_what_live_brokers_cannot_run_is_refused_before_they_start(
+    capsys: pytest.CaptureFixture[str], options: list[str], cause: str
+) -> None:
+    assert run(["chaos", "--live", *options]) == 2
+    assert cause in capsys.readouterr().err
+
+
 def test_an_overlay_that_builds_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chaos", "--minutes", "0.01", "--overlay", "graph", "--routing", "flooding"]) == 0
     assert "on 6 stacks" in capsys.readouterr().out  # without a recovery, and with each of five

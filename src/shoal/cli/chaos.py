@@ -96,6 +96,10 @@ def chaos(
             raise typer.BadParameter(
                 f"--promise {promise} is none of 'best effort' and 'recovered'"
             )
+        others: dict[str, object] = {"--routing": routing, "--reconfiguration": reconfiguration}
+        others |= {"--recovery": recovery, "--module": module, "--replay": replay}
+        if idle := [name for name, value in others.items() if value]:
+            raise typer.BadParameter(f"{' and '.join(idle)} and --live do not go together")
         _live(minutes, seed, brokers, every, as_json, promise, overlay, virtual)
         return
     from shoal.modules import load_module

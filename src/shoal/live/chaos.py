@@ -30,7 +30,7 @@ from shoal.live.hostile import attack
 from shoal.live.messages import Promise
 from shoal.live.processes import BrokerProcess, as_arguments, free_port
 from shoal.live.proxy import Proxy
-from shoal.live.settings import OVERLAY
+from shoal.live.settings import OVERLAY, settings_from
 from shoal.live.subscription import Gap, Subscription
 from shoal.live.virtual import VirtualLoop
 from shoal.live.virtual_process import VirtualProcess, VirtualWire
@@ -87,6 +87,7 @@ class LiveChaos:
     ) -> None:
         self._overlay = overlay
         self._stack = OVERLAYS.get(overlay, {"overlay": {"name": overlay}})
+        settings_from({**self._stack, **SETTINGS}).stack()  # an error if brokers cannot run it
         self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
         self._seed, self._every = seed, every
