@@ -109,14 +109,7 @@ class Channel:
         return held
 
 
-class Way:
-    """What messages of one node take: a fan, or the way out of band."""
-
-    def __init__(self, source: int) -> None:
-        self.source = source
-
-
-class Fan(Way):
+class Fan:
     """Channels of one node that a message takes at once: queued, counted and handed out together.
 
     What lies at their far ends is looked up once per kind of message, not once per message; in a
@@ -124,7 +117,7 @@ class Fan(Way):
     """
 
     def __init__(self, channels: list[Channel]) -> None:
-        super().__init__(channels[0].source if channels else -1)
+        self.source = channels[0].source if channels else -1
         self.channels = channels
         self.targets = [channel.target for channel in channels]
         self.places: dict[int, int] | None = None
@@ -170,13 +163,17 @@ class Fan(Way):
         self.receivers = [node.layer(kind) for node in nodes if node is not None]
 
 
-class Direct(Way):
-    """The way out of band from one node to all others: no connection is needed."""
+class Direct(Fan):
+    """The way out of band from one node to all others: no connection is needed.
+
+    It has what is below and nothing else of a fan, as there is one per node.
+    """
 
     def __init__(
         self, source: int, layers: list[list[Layer | None]], handled_by: dict[type[Message], int]
     ) -> None:
-        super().__init__(source)
+        self.source = source
+        self.kind = None
         self.layers = layers
         """Per place and target the layer that receives; None while none does."""
         self.handled_by = handled_by

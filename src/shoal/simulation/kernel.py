@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
-from shoal.simulation.channels import KEPT, ROUTINE, Direct, Fan, Way
+from shoal.simulation.channels import KEPT, ROUTINE, Direct, Fan
 from shoal.simulation.garbage import uncollected
 from shoal.stack.host import Timer
 
@@ -42,7 +42,7 @@ def to_ns(seconds: float) -> int:
     return round(seconds * NANOSECONDS)
 
 
-Entry: TypeAlias = tuple[int, "Way | None", int, object]
+Entry: TypeAlias = tuple[int, "Fan | None", int, object]
 """An entry of the queue: ``(when, None, 0, timer)``; ``(when, fan, place to skip, message)``; or
 ``(when, way out of band, target, message)``, with ``~target`` unless the message is routine.
 *When* is in ns since the round began: Python sorts numbers below 2**30 faster."""
@@ -263,7 +263,7 @@ class Kernel:
             return entries + late if entries else late
         return entries
 
-    def handle(self, fan: Way | None, skip: int, what: object) -> None:
+    def handle(self, fan: Fan | None, skip: int, what: object) -> None:
         """Handle one entry: a timer fires, or a message arrives."""
         if fan is None:
             assert isinstance(what, SimTimer)
@@ -281,7 +281,6 @@ class Kernel:
                 self.handled += 1
                 layer.receive(fan.source, what)
             return
-        assert isinstance(fan, Fan)
         if skip == KEPT:
             self._keep(fan, what)
             return
@@ -340,7 +339,7 @@ class Kernel:
                 return
         handled = arrived = 0
         for _at, fan, skip, what in self.due():  # compiled, a variable "_" would be boxed
-            if not isinstance(fan, Fan) or fan.kind is not type(what) or not fan.whole:
+            if fan is None or fan.kind is not type(what) or not fan.whole:
                 self.handle(fan, skip, what)
                 continue
             # The most frequent case, as in `handle` but without a call for each message.
