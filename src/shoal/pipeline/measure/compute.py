@@ -112,7 +112,7 @@ def measure_all(
 ) -> pa.Table:
     """The answers, as rows of ``measure, experiment, variant, x, seed, value``."""
     progress = progress or Progress()
-    kept = _Cached(plan, tables)
+    kept = _Tables(plan, tables)
     cases = [question for question in asked if isinstance(find_measure(question.measure), Case)]
     parts: list[tuple[str, Part]] = []
     if cases:  # the longest first
@@ -135,7 +135,7 @@ def measure_all(
                 answers = [future.result() for future in work]
         finally:
             progress.stage("")
-            kept.release()
+            kept.rows.unpersist()
     return pa.concat_tables([SCHEMA.empty_table(), *answers])
 
 
@@ -177,12 +177,16 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
         spark.conf.set(name, before or "")
 
 
-class _Cached(Mapping[str, "DataFrame"]):
-    """The recorded tables, of which Spark caches those that several measures read."""
+class _Tables(Mapping[str, "DataFrame"]):
+    """The recorded tables; those :meth:`of` some experiments leave out files of the others.
+
+    Spark caches ``runs`` alone. Of other tables a measure needs few columns and files: to read them
+    again costs less than to cache all.
+    """
 
     def __init__(self, plan: DataFrame, tables: Tables) -> None:
         self._tables = tables
-        self._frames = {name: tables[name].persist() for name in ("runs", "links", "repairs")}
+        self.rows = tables["runs"].persist()
         self._runs: dict[str, set[str]] = {}
         """Runs of each experiment."""
         for row in plan.select("experiment", "run_id").toArrow().to_pylist():
@@ -197,7 +201,7 @@ class _Cached(Mapping[str, "DataFrame"]):
         return narrowed
 
     def __getitem__(self, name: str) -> DataFrame:
-        return self._frames[name] if name in self._frames else self._tables[name]
+        return self.rows if name == "runs" else self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tables)
@@ -205,14 +209,9 @@ class _Cached(Mapping[str, "DataFrame"]):
     def __len__(self) -> int:
         return len(self._tables)
 
-    def release(self) -> None:
-        """Remove the tables from Spark's cache."""
-        for frame in self._frames.values():
-            frame.unpersist()
-
 
 def _aggregates(
-    plan: DataFrame, tables: _Cached, asked: Sequence[Question]
+    plan: DataFrame, tables: _Tables, asked: Sequence[Question]
 ) -> Iterator[tuple[str, Part]]:
     """Parts for the measures that SQL computes: one part per table, or per measure of its own."""
     by_table: dict[str, list[Question]] = {}
@@ -227,14 +226,14 @@ def _aggregates(
         yield f"{len(together)} over {table}", partial(_together, plan, tables, table, together)
 
 
-def _alone(plan: DataFrame, tables: _Cached, question: Question) -> DataFrame:
+def _alone(plan: DataFrame, tables: _Tables, question: Question) -> DataFrame:
     found = find_measure(question.measure)
     mine, theirs = _of(plan, question.experiments), tables.of(question.experiments)
     values: DataFrame = found(mine, theirs, **question.parameters)
     return values.select(F.lit(question.key).alias("measure"), *TIDY)
 
 
-def _together(plan: DataFrame, tables: _Cached, table: str, asked: Sequence[Question]) -> DataFrame:
+def _together(plan: DataFrame, tables: _Tables, table: str, asked: Sequence[Question]) -> DataFrame:
     experiments = frozenset[str]().union(*(a.experiments for a in asked))
     return per_run(_of(plan, experiments), tables.of(experiments), table, asked)
 
@@ -243,7 +242,7 @@ def _of(plan: DataFrame, experiments: Iterable[str]) -> DataFrame:
     return plan.where(F.col("experiment").isin(sorted(experiments)))
 
 
-def _cases(plan: DataFrame, tables: _Cached, asked: Sequence[Question]) -> DataFrame:
+def _cases(plan: DataFrame, tables: _Tables, asked: Sequence[Question]) -> DataFrame:
     """The measures that look at one run at a time.
 
     All that they need of a run comes to one worker, row after row: Spark sorts it, on disk if it
