@@ -102,9 +102,9 @@ LSTREE = replace(
     base=merge(_P2P.base, _P2P.quick, {"record": ["traffic", "links", "repairs", "notes"]}),
     quick={},
     quick_values=(),
-    seeds=3,
+    seeds=10,
 )
-RANDOM = replace(frey_p2p.CHAPTER_7, values=(50, 100, 200), quick_values=(), seeds=5)
+RANDOM = replace(frey_p2p.CHAPTER_7, values=(50, 100, 200), quick_values=(), seeds=10)
 EXPERIMENTS = (
     *(_experiment(LISTED[name], reading) for reading in READINGS for name in READ),
     *(experiment for name, experiment in LISTED.items() if name not in READ),
