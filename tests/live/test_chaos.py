@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_commands import shoal
 
-from shoal.live.chaos import LiveChaos
+from shoal.live.chaos import RECOVERING, LiveChaos
 from shoal.live.chaos_table import Listener, Outcome, Publication, Told, outcome
 from shoal.live.messages import Promise
 from shoal.live.virtual import VirtualLoop
@@ -90,6 +90,18 @@ def test_a_virtual_run_meets_many_faults_and_loses_nothing_in_silence(
     assert found.delivered > 0.9 * found.owed
     assert {"cut", "delay", "drop"} < set(found.faults)
     assert sum(found.faults.values()) >= 60
+
+
+def test_with_small_buffers_nothing_is_lost_in_silence_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In this run, clients move to the publisher's broker, which holds the event no longer."""
+    monkeypatch.setitem(RECOVERING, "recovery", {"name": "combined-pull", "buffer": 2})
+    chaos = LiveChaos(brokers=8, seed=803, every=1.0, promise="recovered", overlay="graph")
+    with VirtualLoop(803) as loop:
+        found = loop.run(chaos.run(15.0, lambda now: None))
+    assert found.right, found
+    assert found.gap > 0
 
 
 @pytest.mark.parametrize("overlay", ["lstree", "graph"])

@@ -175,6 +175,50 @@ def test_a_client_gets_what_was_published_while_it_was_away() -> None:
     run(story())
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+def test_what_the_next_broker_held_once_and_holds_no_longer_is_a_gap(wanted: bool) -> None:
+    """A client's broker dies while it seeks events; the next one has had them, or published them.
+
+    ``wanted``: the next one has delivered them to a client of its own; if not, it published them.
+    """
+
+    async def story() -> None:
+        async with Chain() as chain, shoal.connect(chain.a.address) as publisher:
+            heir = chain.b if wanted else chain.a
+            async with (
+                shoal.connect(f"{chain.c.address},{heir.address}") as subscriber,
+                shoal.connect(chain.b.address) as other,
+                subscriber.subscribe("n >= 0", gaps=True, promise="recovered") as events,
+                other.subscribe("n >= 0") as beside,
+            ):
+                await subscriber.settled()
+                await other.settled()
+                await publisher.publish(n=0)
+                assert await take(events, 1) == await take(beside, 1) == [0]
+                chain.losing = True
+                await publisher.publish(n=1)
+                assert await take(beside, 1) == [1]
+                forget(chain.a)
+                forget(chain.b)
+                recovery: Any = heir.layers.recovery
+                recovery._born.clear()  # as if all brokers had started long ago
+                for one in recovery.interests.filters.values():
+                    one.since -= 60.0  # and their clients were there since then
+                await chain.c.stop()
+                await until(
+                    lambda: sum(len(one.filters) for one in heir.sessions) == 1 + wanted,
+                    "the client has moved",
+                )
+                await publisher.publish(n=2)
+                items: list[Any] = [await anext(events)]
+                while not isinstance(items[-1], Received):
+                    items.append(await anext(events))
+                assert items.pop()["n"] == 2
+                assert (None, chain.a.node) in [(gap.count, gap.publisher) for gap in items]
+
+    run(story())
+
+
 def test_two_subscriptions_that_overlap_both_get_what_was_published_meanwhile() -> None:
     async def story() -> None:
         async with (
@@ -202,15 +246,18 @@ def test_two_subscriptions_that_overlap_both_get_what_was_published_meanwhile() 
     run(story())
 
 
-def test_a_broker_without_a_recovery_promises_none() -> None:
+@pytest.mark.parametrize("recovery", [None, {**RECOVERY, "marks": 0}])
+def test_a_broker_that_cannot_notice_all_losses_promises_nothing(
+    recovery: dict[str, Any] | None,
+) -> None:
     async def story() -> None:
-        async with Chain(None) as chain, shoal.connect(chain.a.address) as bus:
+        async with Chain(recovery) as chain, shoal.connect(chain.a.address) as bus:
             with pytest.raises(RefusedError, match="--recovery"):
                 await bus.subscribe("n >= 0", promise="recovered").start()
             with pytest.raises(shoal.LiveError, match="best effort"):
                 bus.subscribe("n >= 0", promise="certain")  # type: ignore[arg-type]
             await bus.subscribe("n >= 0").start()
-            assert chain.a.status().recovery == {}
+            assert (chain.a.status().recovery == {}) == (recovery is None)
 
     run(story())
 

@@ -78,6 +78,21 @@ def test_old_events_go() -> None:
     buffer.forget_old(6.5)
     assert [kept.event.sequence for kept in buffer.events()] == [2, 3]
     assert buffer.dropped == 1
+
+
+def test_it_says_when_the_latest_event_was_published_that_it_does_not_hold() -> None:
+    """Whoever comes later and lacks that event will not get it here, and has to be told."""
+    buffer = EventBuffer(2, 1000, 5.0)
+    buffer.add(event(0, 7), 1.0)
+    buffer.add(event(0, 6), 0.5)
+    assert buffer.left == {}
+    buffer.add(event(1, 0), 2.0)
+    buffer.add(event(1, 1), 3.0)
+    assert buffer.left == {0: 1.0}, "for want of room; an older one left later"
+    buffer.forget_old(7.0)
+    assert buffer.left == {0: 1.0, 1: 2.0}, "of age"
+    assert not buffer.add(event(2, 0, bytes(1000)), 4.0)
+    assert buffer.left == {0: 1.0, 1: 2.0, 2: 4.0}, "larger than the buffer"
     buffer.forget_old(100.0)
     assert list(buffer.events()) == []
 

@@ -311,11 +311,11 @@ class Broker:
 
     def check_recovers(self) -> None:
         """Refuse a promise that this broker cannot keep."""
-        if self.layers.recovery is None:
+        if self.layers.recovery is None or not self.stack.parameters["recovery"].marks:
             raise RefusedError(
                 "promise",
-                "this broker recovers no events; start it with --recovery combined-pull, or "
-                "subscribe with promise='best effort'",
+                "this broker recovers no events, or with marks = 0 not all; start it with "
+                "--recovery combined-pull, or subscribe with promise='best effort'",
             )
 
     def deliver_again(self, session: Session, number: int, filter: Filter, age: float) -> None:

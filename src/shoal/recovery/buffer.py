@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from shoal.content import Attributes, Event, Patterns
+from shoal.stack.host import NEVER, remember
 
 if TYPE_CHECKING:
     from shoal.content import EventId, Filter
@@ -29,6 +30,8 @@ MOST_SPREAD = 15
 OVERHEAD: Final = 50
 """Bytes that an event is assumed to need beside its content and body."""
 FEWEST_SLOTS = 16
+MOST_LEFT = 1000
+"""Publishers of which it is remembered that events were dropped."""
 
 
 def size_of(event: Event) -> int:
@@ -99,8 +102,8 @@ class EventBuffer:
         """This node, as a publisher."""
         self.dropped = -1
         """Sequence number of the latest event of this node that has left the buffer."""
-        self.dropped_time = float("-inf")
-        """When that was published."""
+        self.left: dict[int, float] = {}
+        """Per publisher, when the latest of its events that are kept no longer was published."""
         self.bytes = 0
         self._count = 0
         self._ring: list[Kept | None] = [None] * FEWEST_SLOTS
@@ -154,6 +157,7 @@ class EventBuffer:
             packed = event
         size = len(packed) if isinstance(packed, bytes) else size_of(event)
         if size > self.most_bytes:
+            self._leaves(publisher, sequence, time)
             return False
         if self._count >= self.most or self.bytes + size > self.most_bytes:
             self._make_room(size)
@@ -291,11 +295,17 @@ class EventBuffer:
         self._ring[place & self._mask] = None
         self._count -= 1
         self.bytes -= kept.size
-        if kept.publisher == self.own and kept.sequence > self.dropped:
-            self.dropped, self.dropped_time = kept.sequence, kept.time
+        self._leaves(kept.publisher, kept.sequence, kept.time)
         if self._named:
             self._named.pop(place, None)
         if self.keeps_least_spread:
             del self._ranks[self._spread.pop(place, 0)][place]
         while self._first < self._end and self._ring[self._first & self._mask] is None:
             self._first += 1
+
+    def _leaves(self, publisher: int, sequence: int, time: float) -> None:
+        """Note that an event is kept no longer, or never was."""
+        if publisher == self.own and sequence > self.dropped:
+            self.dropped = sequence
+        if time > self.left.get(publisher, NEVER):
+            remember(self.left, publisher, time, MOST_LEFT)

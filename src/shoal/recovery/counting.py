@@ -22,7 +22,7 @@ from shoal.recovery.copies import Copies
 from shoal.recovery.messages import FILTERS, LONGEST, Again, Follow, Following, Start, Tally
 from shoal.recovery.numbering import Numbering
 from shoal.stack import LOCAL, Contact, Host, Message, NodeId, Routing
-from shoal.stack.host import remember
+from shoal.stack.host import NEVER, remember
 
 if TYPE_CHECKING:
     from shoal.content import Event, Filter
@@ -198,12 +198,13 @@ class Counting(Copies):
         self.hear_of(contact)
 
     def doubtful(self, filter: Filter, age: float) -> list[tuple[NodeId, float]]:
-        """Publishers with a new life or a reported gap in the last ``age`` seconds, and when."""
+        """Publishers with a new life, a reported gap or a dropped event of late, and when."""
         now = self.host.now()
-        found = {node: born for node, born in self._born.items() if born > now - age}
-        for (publisher, concerned), time in self._reported.items():
-            if time > now - age and (concerned is None or concerned == filter):
-                found[publisher] = max(time, found.get(publisher, time))
+        told = [(node, time) for (node, of), time in self._reported.items() if of in (None, filter)]
+        found: dict[NodeId, float] = {}
+        for node, time in (*self._born.items(), *self.buffer.left.items(), *told):
+            if time > now - age:
+                found[node] = max(time, found.get(node, time))
         return [(publisher, now - time) for publisher, time in found.items()]
 
     def report(self, publisher: NodeId, count: int, filter: Filter | None = None) -> None:
@@ -325,7 +326,8 @@ class Counting(Copies):
                     break
                 first = kept.sequence - 1
                 owed += filter.matches(kept.event.content)
-            unsure = self.buffer.dropped > after and now - self.buffer.dropped_time <= age
+            left = self.buffer.left.get(self.host.node, NEVER)
+            unsure = self.buffer.dropped > after and now - left <= age
             counts = (followed.count - owed, last, followed.count)
             starts.append(Start(filter, followed.index, first, *counts, unsure))
         uptime = now - self.began
