@@ -45,6 +45,14 @@ def test_a_stack_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert "shoal protocols" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("minutes", ["1e400", "nan", "0"])
+def test_minutes_that_are_none_or_without_end(
+    capsys: pytest.CaptureFixture[str], minutes: str
+) -> None:
+    assert run(["chaos", "--minutes", minutes]) == 2
+    assert "Invalid value for '--minutes'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "cause"),
     [

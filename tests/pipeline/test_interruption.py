@@ -16,6 +16,8 @@ import pytest
 from slow_sweep import small_plan
 
 from patience import CONDITION, STORY
+from shoal.cli.main import run
+from shoal.pipeline.plan.experiment import write_plan
 from shoal.pipeline.progress import Progress
 from shoal.pipeline.simulate.sweep import sweep
 from shoal.pipeline.tables.dataframes import Tables
@@ -112,3 +114,19 @@ def test_a_second_sweep_in_the_same_folder_waits_its_turn(spark: SparkSession, o
         _, complained = process.communicate(timeout=STORY)
     assert process.returncode == 2
     assert complained.splitlines()[-1].startswith("another sweep is writing to")
+
+
+def test_the_plan_of_a_sweep_under_way_stays(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(out)
+    store.prepare()
+    write_plan(small_plan(1), out)
+    planned = (out / "plan.parquet").read_bytes()
+    file = tmp_path / "sizes.toml"
+    file.write_text("[experiment]\nname = 'x'\n[sweep]\nnodes = [10]\n[variants.A]\n")
+    with store.lock():
+        for command in (["reproduce", "frey-routing"], ["sweep", str(file)]):
+            assert run([*command, "--out", str(out)]) == 2
+            assert "another sweep is writing to" in capsys.readouterr().err
+    assert (out / "plan.parquet").read_bytes() == planned

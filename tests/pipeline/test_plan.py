@@ -153,6 +153,7 @@ def test_estimates_are_of_the_size_that_runs_took(name: str) -> None:
         ({"variants": {}}, "experiment 'size' has no runs: no variants"),
         ({"values": ()}, "experiment 'size' has no runs: no values for 'nodes'"),
         ({"seeds": 0}, "experiment 'size' has no runs: 0 seeds"),
+        ({"seeds": 10**20}, "experiment 'size' has 600,000,000,000,000,000,000 runs"),
         ({"values": (0,)}, "variant 'SM', nodes = 0: nodes"),
         ({"variants": {"X": {"routing": {"name": "floding"}}}}, "did you mean 'flooding'"),
         (

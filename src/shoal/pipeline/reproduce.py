@@ -71,8 +71,10 @@ def reproduce(
     every = [run for these in runs for run in these]
     if not every:
         raise PipelineError("none of these claims can be run", "choose others, or --full")
-    Store(out).prepare()
-    write_plan(every, out)
+    store = Store(out)
+    store.prepare()
+    with store.lock():  # the plan of a sweep under way stays
+        write_plan(every, out)
     with ExitStack() as stack:
         engine = _Engine(stack, master, out, progress)
         swept = engine.sweep(every, retry)

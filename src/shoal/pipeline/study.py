@@ -33,6 +33,7 @@ from shoal.pipeline.report.page import Reproduced, write_report
 from shoal.pipeline.simulate.sweep import SweepOutcome, sweep
 from shoal.pipeline.spark.session import check_master, spark_session
 from shoal.pipeline.tables.dataframes import Tables
+from shoal.pipeline.tables.store import Store
 from shoal.simulation import RunConfig, parse_config
 
 USUAL: Final = ("delivery", "all_messages_per_event", "overhead", "misrouted", "settle_time")
@@ -79,7 +80,10 @@ def study(
     experiment = recording(experiment, measures)
     planned = plan([experiment], tier, seeds)
     check_master(master)
-    keep_plan(planned, out)
+    store = Store(out)
+    store.prepare()
+    with store.lock():  # the plan of a sweep under way stays
+        keep_plan(planned, out)
     runs = [replace(run, variant=_label(run, experiment.axis)) for run in planned]
     progress = ConsoleProgress()
     for text in dict.fromkeys(text for run in planned if run.seed == 0 for text in _warnings(run)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -95,6 +96,10 @@ class PlannedRun:
     """Work it takes: roughly the seconds on one core."""
 
 
+MOST_RUNS = 1_000_000
+"""Runs of an experiment at most: planning them alone takes minutes and gigabytes."""
+
+
 def plan(
     experiments: Iterable[Experiment], tier: Tier = "full", seeds: int | None = None
 ) -> list[PlannedRun]:
@@ -122,6 +127,10 @@ def _runs(experiment: Experiment, tier: Tier, seeds: int | None) -> list[Planned
     for key, choices in swept.items():
         if not choices:
             raise PipelineError(f"{name} has no runs: no values for '{key}'", "list at least one")
+    planned = count * math.prod(map(len, (experiment.variants, *swept.values())))
+    if planned > MOST_RUNS:
+        hint = f"at most {MOST_RUNS:,} fit; choose fewer seeds or values"
+        raise PipelineError(f"{name} has {planned:,} runs", hint)
     default = RunConfig()  # so that `topology.rate` can be swept without naming the usual topology
     base = merge({"topology": default.topology, "routing": default.routing}, experiment.base)
     base = merge(base, experiment.quick if quick else {})
