@@ -39,6 +39,15 @@ def test_what_had_to_be_sent_is_saved_later() -> None:
     assert budget.spend(1, 6.0)
 
 
+def test_some_leave_a_part_of_what_is_saved_up_for_others() -> None:
+    budget = Budget(10.0)
+    assert budget.allows(200, 0.0, 0.5)  # nothing is owed
+    assert budget.spend(10, 0.0)
+    assert budget.allows(40, 0.0, 0.5)
+    assert not budget.allows(41, 0.0, 0.5)
+    assert budget.allows(41, 0.0)
+
+
 def test_rounds_become_rarer_until_there_is_something_to_do() -> None:
     pace = Pace(0.1, 1.0)
     due = []

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from shoal.content import Event, Pattern, Patterns
+from shoal.recovery.budget import BURST
 from shoal.recovery.delivered import Delivered
-from shoal.recovery.gossip import Gossip
+from shoal.recovery.gossip import SPARE, Gossip
 from shoal.recovery.messages import Compare, Digest, Follow, Hole, Missing, Reply, Request, Tally
 from shoal.recovery.numbering import MARK
 from shoal.simulation import chaos as trouble
@@ -373,6 +374,22 @@ def test_the_work_for_others_is_bounded_whatever_they_ask(kind: str) -> None:
     burst = 10 * recovery.parameters.looks
     assert 0 < len(asked) <= burst
     assert recovery.withheld > 0
+
+
+def test_those_who_compare_leave_a_node_room_to_ask_for_what_it_lacks() -> None:
+    simulation, recovery = alone()
+    me = simulation.network.nodes[1]
+    assert me is not None
+    for sequence in range(500):
+        me.publish(Event(1, sequence, Patterns((2,))))
+    simulation.kernel.run(simulation.kernel.now + to_ns(1.0))
+    before = recovery.gossip_bytes
+    for number in range(1000):
+        recovery.receive(0, Compare(Contact(0), number, (Pattern(2),), (60.0,), (), 8))
+    assert recovery.gossip_bytes > before
+    assert recovery.withheld > 0
+    room = SPARE * BURST * recovery.parameters.rate
+    assert recovery.budget.allows(int(0.99 * room), recovery.host.now())
 
 
 def test_replies_are_bounded_whoever_asks() -> None:

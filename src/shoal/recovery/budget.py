@@ -26,8 +26,8 @@ class Budget:
         """Count bytes of events that passed: a share of them may be spent."""
         self._earned += size
 
-    def spend(self, size: int, now: float) -> bool:
-        """Whether so many bytes may be sent now; if so, they count as sent.
+    def allows(self, size: int, now: float, spare: float = 0.0) -> bool:
+        """Whether so many bytes may be sent now, and a share of all that can be saved up stays.
 
         A message larger than all that can be saved up may go when nothing is owed.
         """
@@ -37,7 +37,11 @@ class Budget:
         if self._left < self._most:
             self._left = min(self._left + self.rate * (now - self._at), self._most)
         self._at = now
-        if self._left < min(size, self._most):
+        return self._left >= min(size + spare * self._most, self._most)
+
+    def spend(self, size: int, now: float) -> bool:
+        """Whether so many bytes may be sent now; if so, they count as sent."""
+        if not self.allows(size, now):
             return False
         self._left -= size
         return True

@@ -43,6 +43,9 @@ RARER = 12
 SLACK = 5.0
 """Events up to SLACK seconds older than the subscription are offered too, as a walk takes time; the
 seeker declines those it should not have."""
+SPARE = 0.5
+"""The share of all that may be saved up for gossip that comparing leaves. Otherwise a node that has
+much to answer could not ask for what it lacks itself."""
 ROUNDS = 20_000
 """Gossip messages remembered, so that one that comes twice is passed on once."""
 
@@ -209,7 +212,8 @@ class Gossip(Holding):
         if others and message.steps:
             draw = (self.host.node, message.seeker.node, message.round, message.steps)
             onward = msgspec.structs.replace(message, steps=message.steps - 1)
-            self.gossip(self.chance.choice(others, *draw), onward)
+            if self._may_compare(onward):
+                self.gossip(self.chance.choice(others, *draw), onward)
 
     def on_compare(self, sender: NodeId, message: Compare) -> None:
         """Answer with the ids of what the seeker may lack, and pass the walk on.
@@ -240,8 +244,16 @@ class Gossip(Holding):
             if found:
                 self.rounds += 1
                 answer = self._digest(None, found, 0)
-                self.send_direct(message.seeker.node, answer)
+                if self._may_compare(answer):
+                    self.send_direct(message.seeker.node, answer)
         self._walk(message, sender)
+
+    def _may_compare(self, message: Message) -> bool:
+        """Whether comparing may send this; it leaves room to ask for what is missing."""
+        if self.budget.allows(message.size(), self.host.now(), SPARE):
+            return True
+        self.withheld += 1
+        return False
 
     # Digests
 
