@@ -10,7 +10,7 @@ import pytest
 from shoal.content import Event, Pattern, Patterns
 from shoal.recovery.budget import BURST
 from shoal.recovery.delivered import Delivered
-from shoal.recovery.gossip import SPARE, Gossip
+from shoal.recovery.gossip import Gossip
 from shoal.recovery.messages import Compare, Digest, Follow, Hole, Missing, Reply, Request, Tally
 from shoal.recovery.numbering import MARK
 from shoal.simulation import chaos as trouble
@@ -388,7 +388,7 @@ def test_those_who_compare_leave_a_node_room_to_ask_for_what_it_lacks() -> None:
         recovery.receive(0, Compare(Contact(0), number, (Pattern(2),), (60.0,), (), 8))
     assert recovery.gossip_bytes > before
     assert recovery.withheld > 0
-    room = SPARE * BURST * recovery.parameters.rate
+    room = 0.5 * BURST * recovery.parameters.rate
     assert recovery.budget.allows(int(0.99 * room), recovery.host.now())
 
 

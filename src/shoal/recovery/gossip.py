@@ -43,9 +43,6 @@ RARER = 12
 SLACK = 5.0
 """Events up to SLACK seconds older than the subscription are offered too, as a walk takes time; the
 seeker declines those it should not have."""
-SPARE = 0.5
-"""The share of all that may be saved up for gossip that comparing leaves. Otherwise a node that has
-much to answer could not ask for what it lacks itself."""
 ROUNDS = 20_000
 """Gossip messages remembered, so that one that comes twice is passed on once."""
 
@@ -63,6 +60,8 @@ class Gossip(Holding):
         """Gossip messages that this node has begun."""
         self.compared: tuple[AnyFilter, ...] = ()
         """The filters of the last comparison: what its answers may be requested for."""
+        self.spare = 0.0
+        """The share of all that may be saved up for gossip that comparing leaves."""
         self._timer: Timer | None = None
         self._every = 0.0
         """Seconds between two ticks."""
@@ -249,8 +248,8 @@ class Gossip(Holding):
         self._walk(message, sender)
 
     def _may_compare(self, message: Message) -> bool:
-        """Whether comparing may send this; it leaves room to ask for what is missing."""
-        if self.budget.allows(message.size(), self.host.now(), SPARE):
+        """Whether comparing may send this: within the budget, and it leaves what is spare."""
+        if self.budget.allows(message.size(), self.host.now(), self.spare):
             return True
         self.withheld += 1
         return False

@@ -30,11 +30,17 @@ if TYPE_CHECKING:
     from shoal.recovery.buffer import Kept
     from shoal.recovery.interests import Wanted
     from shoal.recovery.losses import Lost
+    from shoal.recovery.parameters import RecoveryParameters
+    from shoal.stack import Host, Routing
     from shoal.stack.layer import Handler
 
 
 class Pull(Gossip):
     """A recovery whose rounds tell what is missing."""
+
+    def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
+        super().__init__(host, parameters, routing)
+        self.spare = 0.5  # who has much to answer must still be able to ask
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Adds Missing: what other nodes lack."""
