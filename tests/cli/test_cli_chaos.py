@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 
 import pytest
@@ -64,8 +65,10 @@ def test_minutes_that_are_none_or_without_end(
 def test_what_live_brokers_cannot_run_is_refused_before_they_start(
     capsys: pytest.CaptureFixture[str], options: list[str], cause: str
 ) -> None:
+    level = logging.getLogger("shoal.live").level
     assert run(["chaos", "--live", *options]) == 2
     assert cause in capsys.readouterr().err
+    assert logging.getLogger("shoal.live").level == level
 
 
 def test_an_overlay_that_builds_itself(capsys: pytest.CaptureFixture[str]) -> None:

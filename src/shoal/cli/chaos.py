@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -182,6 +185,18 @@ def _replay(text: str) -> None:
     console().print("[green]as the oracle says[/]")
 
 
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """Within the block a logger tells errors only: clients lose connections, of course."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def _live(
     minutes: float,
     seed: int,
@@ -194,7 +209,6 @@ def _live(
 ) -> None:
     """Trouble for a live network, and the table of what became of its events."""
     import asyncio
-    import logging
 
     import msgspec
 
@@ -202,11 +216,10 @@ def _live(
     from shoal.live.settings import OVERLAY
     from shoal.live.virtual import VirtualLoop
 
-    logging.getLogger("shoal.live").setLevel(logging.ERROR)  # clients lose connections: of course
     run = LiveChaos(
         brokers=brokers, seed=seed, every=every, promise=promise, overlay=overlay or OVERLAY
     )
-    with lasting(minutes * 60, f"Trouble for {brokers} brokers") as tell:
+    with quiet("shoal.live"), lasting(minutes * 60, f"Trouble for {brokers} brokers") as tell:
 
         def show(now: LiveChaos) -> None:
             got = sum(sum(listener.got.values()) for listener in now.listeners)
