@@ -22,7 +22,7 @@ from shoal.live.virtual import VirtualLoop
 from shoal.overlay.lstree import LSTree
 from shoal.overlay.lstree_messages import ParentRequest, Regional
 from shoal.overlay.lstree_relation import DEEPEST, LONGEST
-from shoal.stack import LOCAL
+from shoal.stack import LOCAL, Layer, NodeId
 
 KINDS = 20
 HEALED = 300.0
@@ -251,6 +251,20 @@ def test_a_peer_that_lies_hurts_nobody_once_it_is_gone(lie: str) -> None:
     in_virtual_time(story)
 
 
+class Lying(Layer):
+    """What handles the messages to an LSTree that takes anybody as a child and follows nobody."""
+
+    def __init__(self, liar: LSTree) -> None:
+        super().__init__(liar.host)
+        self.liar = liar
+
+    def receive(self, sender: NodeId, message: Any) -> None:
+        if isinstance(message, ParentRequest):
+            self.liar._accept(message)
+        elif not isinstance(message, Regional):
+            self.liar.receive(sender, message)
+
+
 def test_an_ancestor_taken_for_a_child_closes_a_cycle_through_the_liar_alone() -> None:
     """Those on the cycle and below it are cut off until the liar is gone; nothing comes twice."""
 
@@ -263,11 +277,7 @@ def test_an_ancestor_taken_for_a_child_closes_a_cycle_through_the_liar_alone() -
         evil = next(b for b in world.brokers if tree_of(b).parent in tree_of(root).children)
         liar = tree_of(evil)
         liar.colour, liar.depth = (2**39, evil.node, 1), -DEEPEST
-        liar._handlers = {
-            **liar.handlers(),
-            ParentRequest: lambda sender, request: liar._accept(request),  # whoever asks
-            Regional: lambda sender, message: None,  # nor does it follow its parent
-        }
+        evil.layers.layers = (Lying(liar), *evil.layers.layers[1:])
         tree_of(root).sighted(evil.host.contact(), liar.colour)
         await world.until(lambda: tree_of(root).parent == evil.node, "the root is below the liar")
         node = by_node[root.node].parent
