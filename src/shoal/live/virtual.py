@@ -29,6 +29,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from shoal.live.broker import Broker
 from shoal.live.settings import Settings
 
@@ -260,8 +262,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     # Brokers and what becomes of them
 
     async def start(self, settings: Settings) -> Broker:
-        """Start a broker in a place of its own."""
+        """Start a broker in a place of its own; name and seed, if it has none, are this world's."""
         place = Place()
+        name = settings.name or f"broker-{random.getrandbits(32):08x}"
+        seed = random.getrandbits(62) if settings.seed is None else settings.seed
+        settings = msgspec.structs.replace(settings, name=name, seed=seed)
 
         async def start() -> Broker:
             _here.set(place)

@@ -229,6 +229,7 @@ class LSTree(Leaver):
         pong = cast("Pong", message)
         contact = pong.contact
         if contact.node == sender:
+            self.met_at(contact.address)
             self.known.answered(contact)
             if pong.colour != self.colour:
                 self.sighted(contact, pong.colour)

@@ -20,6 +20,7 @@ from shoal.overlay.lstree_messages import (
     Leave,
     LSTreeParameters,
     ParentRequest,
+    Ping,
     Refuse,
 )
 from shoal.overlay.lstree_relation import BLANK, DEEPEST, LONGEST, can_connect
@@ -312,8 +313,7 @@ class Searcher(Member):
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
         """Note which node answers under an address; forget this node's own address."""
         search.asked[node] = None
-        if self.unmet.pop(contact.address, contact) is None:
-            self._met_until = self.host.now() + self.parameters.merge_period
+        self.met_at(contact.address)
         self.known.drop(contact.address)
         self.known.remembered.pop(contact.address, None)
         met = Contact(node, contact.address)
@@ -322,6 +322,11 @@ class Searcher(Member):
         else:
             self.known.insert(met)
             self.known.remember(met)
+
+    def met_at(self, address: str) -> None:
+        """Somebody answers under an address, at last: whose tree it is may not be settled yet."""
+        if self.unmet.pop(address, address) is None:
+            self._met_until = self.host.now() + self.parameters.merge_period
 
     # Step 5: accepted
 
@@ -395,15 +400,14 @@ class Searcher(Member):
             how = f"{search.cause} {search.strategy} {took:.6f} {len(search.trail)} {search.lost}"
             self.host.note("attached", parent, how)
         self.push()
+        self._meet_later()
 
     # Step 6: nobody accepts
 
     def _nobody(self, search: Search) -> None:
         """Be root: for the first time, or still."""
         self._end_search("no candidate is left: root")
-        soon = bool(self.unmet) or self.host.now() < self._met_until
-        if soon and self._retry is None:  # they are about to start, or to hear of this tree
-            self._retry = self.host.after(self.parameters.early_merge, self._meet)
+        self._meet_later()
         if search.cause == "merge" or self.parent != LOCAL:
             return
         if self.colour[0] >= LONGEST:
@@ -424,13 +428,29 @@ class Searcher(Member):
         if self._growing is None:
             self._growing = self.host.every(self.parameters.merge_period, self.grow)
 
+    def _meet_later(self) -> None:
+        """Try the nodes to begin with again soon: they are about to start, or to be merged."""
+        again = bool(self.unmet) or (self.root and self.host.now() < self._met_until)
+        if again and self._retry is None:
+            wait = self.parameters.early_merge or self.parameters.merge_period
+            self._retry = self.host.after(wait, self._meet)
+
     def _meet(self) -> None:
-        """Try the nodes to begin with again, and nobody else."""
+        """Try the nodes to begin with again, and nobody else.
+
+        Below a root, ask who is there: it may be that nobody else of this tree was told of them.
+        """
         self._retry = None
-        if self.root and self.search is None and not self.stopping:
+        if self.stopping:
+            return
+        if self.root and self.search is None:
             self.search = Search("merge", self.host.now(), LOCAL, -1)
             self.search.meeting = True
             self._ask_next()
+        elif self.parent != LOCAL and self.merges:
+            for address in self.unmet:
+                self.host.send_direct(Contact(-1, address), Ping(self.me, self.colour))
+            self._meet_later()
 
     def _recolour(self) -> None:
         """Extend the colour by this node, at depth 0, and tell all below."""
