@@ -59,7 +59,14 @@ def test_minutes_that_are_none_or_without_end(
     [
         (["--overlay", "lstreee"], "unknown overlay 'lstreee'; did you mean 'lstree'?"),
         (["--overlay", "maodv"], "overlay 'maodv' runs in a simulation only"),
-        (["--recovery", "push", "--routing", "dps"], "--routing and --recovery and --live do not"),
+        (["--module", "x.py", "--routing", "dps"], "--routing and --module and --live do not"),
+        (["--recovery", "combined-pul"], "unknown recovery 'combined-pul'; did you mean"),
+        (["--recovery", "none", "--promise", "recovered"], "unknown recovery 'none'"),
+        (
+            ["--set", "recovery.marks=0", "--promise", "recovered"],
+            "recovers no events, or with marks = 0 not all",
+        ),
+        (["--set", "recovery.bufer=2", "--recovery", "push"], "bufer"),
     ],
 )
 def test_what_live_brokers_cannot_run_is_refused_before_they_start(
@@ -69,6 +76,13 @@ def test_what_live_brokers_cannot_run_is_refused_before_they_start(
     assert run(["chaos", "--live", *options]) == 2
     assert cause in capsys.readouterr().err
     assert logging.getLogger("shoal.live").level == level
+
+
+def test_settings_of_brokers_without_brokers_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["chaos", "--set", "recovery.buffer=2"]) == 2
+    assert "--set is for brokers: add --live" in capsys.readouterr().err
 
 
 def test_an_overlay_that_builds_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,12 @@ import json
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_commands import shoal
 
-from shoal.live.chaos import RECOVERING, LiveChaos
+from shoal.live.chaos import LiveChaos
 from shoal.live.chaos_table import Listener, Outcome, Publication, Told, outcome
 from shoal.live.messages import Promise
 from shoal.live.virtual import VirtualLoop
@@ -92,15 +93,15 @@ def test_a_virtual_run_meets_many_faults_and_loses_nothing_in_silence(
     assert sum(found.faults.values()) >= 60
 
 
-def test_with_small_buffers_nothing_is_lost_in_silence_either(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_with_small_buffers_nothing_is_lost_in_silence_either() -> None:
     """In this run, clients move to the publisher's broker, which holds the event no longer."""
-    monkeypatch.setitem(RECOVERING, "recovery", {"name": "combined-pull", "buffer": 2})
-    chaos = LiveChaos(brokers=8, seed=803, every=1.0, promise="recovered", overlay="graph")
+    small = {"recovery": {"buffer": 2}}
+    chaos = LiveChaos(
+        brokers=8, seed=803, every=1.0, promise="recovered", overlay="graph", settings=small
+    )
     with VirtualLoop(803) as loop:
         found = loop.run(chaos.run(15.0, lambda now: None))
-    assert found.right, found
+    assert found.right, f"{found}: {chaos.command(15.0)}"
     assert found.gap > 0
 
 
@@ -116,6 +117,27 @@ def test_a_virtual_run_can_be_repeated_event_by_event(overlay: str) -> None:
     with VirtualLoop(6) as loop:
         here = loop.run(chaos.run(3.0, lambda now: None))
     assert here.fingerprint == one["fingerprint"]
+
+
+def test_brokers_run_the_recovery_that_was_asked_for() -> None:
+    """The command that repeats the run names it, and the settings of brokers."""
+    asked = ["--live", "--virtual", "--promise", "recovered", "--brokers", "4", "--every", "1"]
+    asked += ["--minutes", "0.05", "--seed", "6", "--json"]
+    chosen: dict[str, Any] = {"recovery": {"buffer": 9, "name": "random-pull"}}
+    chaos = LiveChaos(brokers=4, seed=6, every=1.0, promise="recovered", settings=chosen)
+    with VirtualLoop(6) as loop:
+        here = loop.run(chaos.run(3.0, lambda now: None))
+    options = ["--recovery", "random-pull", "--set", "recovery.buffer=9"]
+    runs = [
+        shoal(*command)
+        for command in (
+            ["chaos", *asked, *options],
+            [*shlex.split(chaos.command(3.0))[1:], "--json"],
+            ["chaos", *asked],
+        )
+    ]
+    same, again, default = [json.loads(ran.stdout)["fingerprint"] for ran in runs]
+    assert same == again == here.fingerprint != default
 
 
 def test_the_command_prints_the_table() -> None:

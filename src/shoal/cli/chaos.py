@@ -9,15 +9,17 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
 from shoal.cli.output import console, table
+from shoal.cli.settings import assign, choose
 from shoal.pipeline.progress import lasting
 
 if TYPE_CHECKING:
+    from shoal.live.chaos import LiveChaos
     from shoal.simulation.chaos import History
 
 
@@ -34,7 +36,10 @@ def chaos(
     routing: Annotated[str | None, typer.Option(help="Only this routing.")] = None,
     reconfiguration: Annotated[str | None, typer.Option(help="Only this protocol.")] = None,
     recovery: Annotated[
-        str | None, typer.Option(help="Only this recovery, and only with one: `all` for all.")
+        str | None,
+        typer.Option(
+            help="Only this recovery, and only with one: `all` for all; with --live, the brokers'."
+        ),
     ] = None,
     module: Annotated[
         list[str] | None, typer.Option(help="A Python file that registers protocols; repeatable.")
@@ -50,12 +55,16 @@ def chaos(
         float, typer.Option(min=0.5, help="With --live: seconds from fault to fault.")
     ] = 5.0,
     promise: Annotated[
-        str, typer.Option(help="With --live: `best effort`, or `recovered`.")
+        Literal["best effort", "recovered"], typer.Option(help="With --live: what is promised.")
     ] = "best effort",
     virtual: Annotated[
         bool,
         typer.Option("--virtual", help="With --live: in this process, in minutes that cost less."),
     ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="With --live: any setting of brokers.", metavar="KEY=VALUE"),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --live: the table as JSON.")
     ] = False,
@@ -96,16 +105,24 @@ def chaos(
         shoal chaos --live --virtual --promise recovered --minutes 2 --every 2
     """
     if live:
-        if promise not in ("best effort", "recovered"):
-            raise typer.BadParameter(
-                f"--promise {promise} is none of 'best effort' and 'recovered'"
-            )
         others: dict[str, object] = {"--routing": routing, "--reconfiguration": reconfiguration}
-        others |= {"--recovery": recovery, "--module": module, "--replay": replay}
+        others |= {"--module": module, "--replay": replay}
         if idle := [name for name, value in others.items() if value]:
             raise typer.BadParameter(f"{' and '.join(idle)} and --live do not go together")
-        _live(minutes, seed, brokers, every, as_json, promise, overlay, virtual)
+        settings: dict[str, Any] = {}
+        for setting in set_ or ():
+            assign(settings, setting)
+        choose(settings, recovery=recovery)
+        from shoal.live.chaos import LiveChaos
+        from shoal.live.settings import OVERLAY
+
+        overlay = overlay or OVERLAY
+        asked: dict[str, Any] = {"promise": promise, "overlay": overlay, "settings": settings}
+        run = LiveChaos(brokers=brokers, seed=seed, every=every, **asked)
+        _live(run, minutes, seed, as_json, virtual)
         return
+    if set_:
+        raise typer.BadParameter("--set is for brokers: add --live")
     from shoal.modules import load_module
     from shoal.simulation import chaos as trouble
 
@@ -197,29 +214,15 @@ def quiet(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _live(
-    minutes: float,
-    seed: int,
-    brokers: int,
-    every: float,
-    as_json: bool,
-    promise: Any,
-    overlay: str | None,
-    virtual: bool,
-) -> None:
+def _live(run: LiveChaos, minutes: float, seed: int, as_json: bool, virtual: bool) -> None:
     """Trouble for a live network, and the table of what became of its events."""
     import asyncio
 
     import msgspec
 
-    from shoal.live.chaos import LiveChaos
-    from shoal.live.settings import OVERLAY
     from shoal.live.virtual import VirtualLoop
 
-    run = LiveChaos(
-        brokers=brokers, seed=seed, every=every, promise=promise, overlay=overlay or OVERLAY
-    )
-    with quiet("shoal.live"), lasting(minutes * 60, f"Trouble for {brokers} brokers") as tell:
+    with quiet("shoal.live"), lasting(minutes * 60, "Trouble for brokers") as tell:
 
         def show(now: LiveChaos) -> None:
             got = sum(sum(listener.got.values()) for listener in now.listeners)
@@ -238,7 +241,9 @@ def _live(
         typer.echo(msgspec.json.encode(found).decode())
     else:
         faults = ", ".join(f"{count} × {name}" for name, count in sorted(found.faults.items()))
-        console().print(f"{brokers} brokers, {found.seconds:g} s, seed {seed}; faults: {faults}")
+        console().print(
+            f"{len(run.brokers)} brokers, {found.seconds:g} s, seed {seed}; faults: {faults}"
+        )
         shown = table("", "count", "of those owed")
         shown.add_row("sent", f"{found.sent:,}", "")
         shown.add_row("sent without an answer", f"{found.unsure:,}", "")

@@ -309,15 +309,6 @@ class Broker:
             self.layers.recovery.subscribed(filter, age)
         return filter
 
-    def check_recovers(self) -> None:
-        """Refuse a promise that this broker cannot keep."""
-        if self.layers.recovery is None or not self.stack.parameters["recovery"].marks:
-            raise RefusedError(
-                "promise",
-                "this broker recovers no events, or with marks = 0 not all; start it with "
-                "--recovery combined-pull, or subscribe with promise='best effort'",
-            )
-
     def deliver_again(self, session: Session, number: int, filter: Filter, age: float) -> None:
         """Deliver what is held here to a client that may have missed it; it ignores what it has.
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import shlex
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from shoal.live.chaos_table import Listener, Outcome, Publication, Told, fingerprint, outcome
@@ -30,7 +31,7 @@ from shoal.live.hostile import attack
 from shoal.live.messages import Promise
 from shoal.live.processes import BrokerProcess, as_arguments, free_port
 from shoal.live.proxy import Proxy
-from shoal.live.settings import OVERLAY, settings_from
+from shoal.live.settings import OVERLAY, check_recovers, settings_from
 from shoal.live.subscription import Gap, Subscription
 from shoal.live.virtual import VirtualLoop
 from shoal.live.virtual_process import VirtualProcess, VirtualWire
@@ -67,8 +68,6 @@ SETTINGS: Final[dict[str, Any]] = {
     "limits": {"rate": 100, "block": 1.0},  # all that a flood of one client costs
     "anyone_may_block": True,  # the attack is to be one
 }
-RECOVERING: Final = {"recovery": {"name": "combined-pull"}}
-"""Settings with the promise ``recovered``."""
 
 
 class LiveChaos:
@@ -84,10 +83,18 @@ class LiveChaos:
         subscribers: int = 8,
         promise: Promise = "best effort",
         overlay: str = OVERLAY,
+        settings: Mapping[str, Any] = {},
     ) -> None:
-        self._overlay = overlay
-        self._stack = OVERLAYS.get(overlay, {"overlay": {"name": overlay}})
-        settings_from({**self._stack, **SETTINGS}).stack()  # an error if brokers cannot run it
+        self._overlay, self._more = overlay, dict(settings)
+        given = self._settings = SETTINGS | OVERLAYS.get(overlay, {"overlay": {"name": overlay}})
+        given |= {"recovery": {"name": "combined-pull"}} if promise == "recovered" else {}
+        for name, value in settings.items():
+            was = given.get(name)
+            both = isinstance(was, dict) and isinstance(value, dict)
+            given[name] = was | value if both else value
+        stack = settings_from(given).stack()  # an error if brokers cannot run it
+        if promise == "recovered":
+            check_recovers(stack)
         self.promise: Promise = promise
         self._chance = random.Random(f"{seed} faults")
         self._seed, self._every = seed, every
@@ -146,7 +153,7 @@ class LiveChaos:
         return (
             f"shoal chaos --live --virtual --promise '{self.promise}' --overlay {self._overlay} "
             f"--brokers {self._counts[0]} --every {self._every:g} --minutes {seconds / 60} "
-            f"--seed {self._seed}"
+            f"--seed {self._seed} {shlex.join(as_arguments(self._more))}".rstrip()
         )
 
     def seconds(self) -> float:
@@ -165,9 +172,8 @@ class LiveChaos:
         told = self.addresses = [proxy.address for proxy in self.proxies] or addresses
         for n, address in enumerate(addresses):
             joins = [other for other in told[:3] if other != told[n]]
-            given = {**self._stack, **SETTINGS, "join": joins}
-            if self.proxies:
-                given |= {**RECOVERING, "advertise": told[n]}
+            given = {**self._settings, "join": joins}
+            given |= {"advertise": told[n]} if self.proxies else {}
             self.brokers.append(self._process(f"chaos-{n}", given, address))
         for broker in self.brokers:
             await self._listens(broker)

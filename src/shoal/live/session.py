@@ -36,6 +36,7 @@ from shoal.live.messages import (
 from shoal.live.numbers import Numbered
 from shoal.live.ordering import Ordering
 from shoal.live.outbox import Outbox
+from shoal.live.settings import check_recovers
 from shoal.live.turns import TURN
 from shoal.live.wire import FROM_BROKER, encode
 
@@ -152,7 +153,7 @@ class Session(Outbox):
         if held == 1:
             broker.publish_for(self, content, body)
             return
-        broker.check_recovers()
+        check_recovers(broker.stack)
         event = broker.publish_for(self, content, body)
         recovery = broker.layers.recovery
         assert recovery is not None
@@ -278,7 +279,7 @@ class Session(Outbox):
         self._check_size(filter)
         age = 0.0
         if message.promise == "recovered":
-            self.broker.check_recovers()
+            check_recovers(self.broker.stack)
             if message.age:
                 # What was said since the welcome may have been on its way ever since. A busy broker
                 # looks a moment later than now; the client knows what it has, so more does no harm.

@@ -259,6 +259,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return " ".join(parts)
 
 
+def check_recovers(stack: Stack) -> None:
+    """Refuse the promise ``recovered`` where a broker with this stack cannot keep it."""
+    if stack.recovery is None or not stack.parameters["recovery"].marks:
+        raise RefusedError(
+            "promise",
+            "this broker recovers no events, or with marks = 0 not all; start it with "
+            "--recovery combined-pull, or subscribe with promise='best effort'",
+        )
+
+
 def differences(here: str, there: str) -> str:
     """Differences between two brokers' stacks, as :meth:`Settings.described` gives them."""
     ours, theirs = _parts(here), _parts(there)
