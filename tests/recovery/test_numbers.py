@@ -188,13 +188,55 @@ def test_of_too_many_losses_of_two_publishers_the_oldest_are_given_up() -> None:
     streams = Streams()
     streams.want(Pattern(1), 0.0)
     wanted = streams.interests.filters[Pattern(1)]
-    for publisher in (1, 2):
-        for turn in range(MOST_LOSSES // 2 + 5):
+    for turn in range(MOST_LOSSES // 2 + 5):
+        for publisher in (1, 2):
             lost = Lost(publisher, wanted, turn, turn + 2, 1, float(2 * turn + publisher))
             streams.losses.add(lost)
     given_up = streams.losses.give_up(-1.0)
     assert len(given_up) == 10
     assert max(one.noticed for one in given_up) < min(one.noticed for one in streams.losses.all())
+
+
+def test_gaps_that_are_not_due_are_not_looked_at() -> None:
+    """Each tick of a node asks for those that are; most of the time there are none."""
+
+    class Watched(Lost):
+        looks = 0
+
+        def __getattribute__(self, name: str) -> object:
+            Watched.looks += name == "noticed"
+            return super().__getattribute__(name)
+
+    streams = Streams()
+    streams.want(Pattern(1), 0.0)
+    streams.want(Pattern(2), 0.0)
+    first, second = streams.interests.filters.values()
+    losses = streams.losses
+    for turn in range(40):
+        wanted = first if turn % 4 else second
+        losses.add(Watched(1 + turn % 2, wanted, turn, turn + 2, 1, float(turn)))
+    losses.strike(1, 1, [first.number, second.number])  # turn 0
+    losses.drop(second)
+    assert len(losses) == 30
+    Watched.looks = 0
+    assert losses.give_up(1.0) == []
+    assert Watched.looks <= 2, "none but the first that was noticed"
+    given_up = losses.give_up(4.0)
+    assert [(one.publisher, one.after) for one in given_up] == [(1, 2), (2, 1), (2, 3)]
+    assert len(losses) == len(list(losses.all())) == 27
+
+
+def test_followers_are_looked_at_only_when_one_may_be_forgotten() -> None:
+    numbering = Numbering(0, 16)
+    followed = numbering.follow(Pattern(1), 5, 10.0)
+    assert followed is not None
+    followers = followed.followers
+    del followed.followers  # to look at them would fail
+    numbering.forget(9.0)
+    numbering.forget(10.0)
+    followed.followers = followers
+    numbering.forget(10.5)
+    assert not numbering.filters()
 
 
 def test_a_node_with_many_filters_goes_on_following_all_of_them() -> None:

@@ -52,9 +52,11 @@ class Losses:
         """Per publisher with gaps, the sequence number before which all of them end."""
         self.noticed = 0
         """Events found missing so far, whatever became of them."""
+        self._noticed: dict[Lost, None] = {}
+        """All gaps, in the order in which they were noticed."""
 
     def __len__(self) -> int:
-        return sum(len(lost) for lost in self.by_publisher.values())
+        return len(self._noticed)
 
     def all(self) -> Iterator[Lost]:
         """All gaps."""
@@ -62,8 +64,9 @@ class Losses:
             yield from lost
 
     def add(self, lost: Lost) -> None:
-        """More events are missing."""
+        """More events are missing, as was noticed just now."""
         publisher = lost.publisher
+        self._noticed[lost] = None
         self.by_publisher.setdefault(publisher, []).append(lost)
         self.reach[publisher] = max(lost.before, self.reach.get(publisher, -1))
         self.noticed += lost.count
@@ -77,42 +80,44 @@ class Losses:
 
     def strike(self, publisher: NodeId, sequence: int, numbers: list[int]) -> None:
         """Remove an event that matches the filters of these numbers from the gaps it belongs to."""
-        struck = False
+        found: list[Lost] = []
         for one in self.around(publisher, sequence):
             if one.wanted.number in numbers:
                 one.have.add(sequence)
                 one.count -= 1
-                struck = struck or not one.count
-        if struck:
-            self._keep(publisher, [one for one in self.by_publisher[publisher] if one.count])
+                if not one.count:
+                    found.append(one)
+        self._remove(publisher, found)
 
     def drop(self, wanted: Wanted) -> None:
         """What is missing for a filter is missing no more."""
         for publisher, lost in list(self.by_publisher.items()):
-            self._keep(publisher, [one for one in lost if one.wanted is not wanted])
+            self._remove(publisher, [one for one in lost if one.wanted is wanted])
 
     def give_up(self, before: float) -> list[Lost]:
         """Give up losses noticed before a time, and the oldest beyond MOST_LOSSES; return them."""
-        given_up: list[Lost] = []
         excess, latest = len(self) - MOST_LOSSES, -1.0
-        if excess > 0:
-            latest = sorted([one.noticed for lost in self.by_publisher.values() for one in lost])[
-                excess - 1
-            ]
-        for publisher, lost in list(self.by_publisher.items()):
-            keep = []
-            for one in lost:
-                if one.noticed < before or one.noticed <= latest:
-                    given_up.append(one)
-                else:
-                    keep.append(one)
-            if len(keep) < len(lost):
-                self._keep(publisher, keep)
+        due: dict[NodeId, list[Lost]] = {}
+        for place, one in enumerate(self._noticed):
+            if place < excess:
+                latest = one.noticed
+            elif one.noticed >= before and one.noticed > latest:
+                break
+            due.setdefault(one.publisher, []).append(one)
+        given_up: list[Lost] = []
+        for publisher in [one for one in self.by_publisher if one in due] if due else ():
+            given_up += due[publisher]
+            self._remove(publisher, due[publisher])
         return given_up
 
-    def _keep(self, publisher: NodeId, lost: list[Lost]) -> None:
-        if lost:
-            self.by_publisher[publisher] = lost
+    def _remove(self, publisher: NodeId, gone: list[Lost]) -> None:
+        """Remove some of a publisher's gaps."""
+        if not gone:
+            return
+        for one in gone:
+            del self._noticed[one]
+        left = [one for one in self.by_publisher[publisher] if one in self._noticed]
+        if left:
+            self.by_publisher[publisher] = left
         else:
-            self.by_publisher.pop(publisher, None)
-            self.reach.pop(publisher, None)
+            del self.by_publisher[publisher], self.reach[publisher]

@@ -107,6 +107,8 @@ class Numbering:
         self._table: FilterTable | None = None
         self._untold: dict[int, None] = {}
         """Indices of the filters whose last count followers were not told yet."""
+        self._oldest = float("inf")
+        """A time since when all followers were heard of."""
         self._events = 0
         self._run: list[Followed] = []
         """The filters that the last event matched."""
@@ -138,6 +140,7 @@ class Numbering:
             self._state, self._routed = UNKNOWN, None
         if follower in followed.followers or len(followed.followers) < MOST_FOLLOWERS:
             followed.followers[follower] = now
+            self._oldest = min(self._oldest, now)
         return followed
 
     def still(self, index: int, follower: NodeId, now: float) -> int:
@@ -161,6 +164,8 @@ class Numbering:
 
     def forget(self, before: float) -> None:
         """Drop the followers that were last heard of before a time, and filters without any."""
+        if before <= self._oldest:
+            return
         for followed in list(self._filters.values()):
             for follower, heard in list(followed.followers.items()):
                 if heard < before:
@@ -172,6 +177,8 @@ class Numbering:
                 del self._filters[followed.filter], self._by_index[followed.index]
                 self._untold.pop(followed.index, None)
                 self._state, self._routed = UNKNOWN, None
+        times = [time for f in self._filters.values() for time in f.followers.values()]
+        self._oldest = min(times, default=float("inf"))
 
     def marks(self, event: Event, now: float) -> bytes:
         """Count an event that is published; return its marks."""
