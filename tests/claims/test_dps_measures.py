@@ -235,7 +235,7 @@ def test_what_nodes_have_to_do_bin_by_bin() -> None:
     assert dps_loads.load_growth(made, **growth, early=[30.0, 40.0]) is None
     assert dps_loads.load_over_time(made, way="in") == [(0.0, 20), (10.0, 20), (20.0, 10)]
     assert dps_loads.load_over_time(made, way="in", since=20.0) == [(20.0, 10)]
-    assert dps_loads.imbalance(made, since=20.0) == 12 / 8
+    assert dps_loads.imbalance(made, since=20.0) == [(20.0, 12 / 8)]
     assert dps_loads.incoming_less_outgoing(made, since=20.0) == 10 - 12
     assert dps_loads.load_gap(made) == (3 + 8 + 12) / (1 + 2 + 8)
     assert dps_loads.nodes_at_end(made) == 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ FOUR: Mapping[str, Any] = LISTED["load"].variants
 
 
 def growing(first: int, every: float, values: int) -> dict[str, Any]:
-    """A network that grows from its first nodes to 2.5 times as many."""
+    """A network that grows from its first nodes, with so many values, to 2.5 times as many."""
     nodes = 5 * first // 2
     later = [500.0 + every * turn for turn in range(nodes - first)]
     sessions = [[node, at, None] for node, at in enumerate([0.0] * first + later)]
@@ -28,12 +29,6 @@ def growing(first: int, every: float, values: int) -> dict[str, Any]:
         "topology": {"churn": {"model": "given", "sessions": sessions}},
         "workload": {"content": {"domain": values, "publishers": first}},
     }
-
-
-def _grown(experiment: Experiment, many: int, few: int) -> Experiment:
-    """A network with those who join; so many values of an attribute in the full and quick tier."""
-    base = merge(experiment.base, growing(1000, 2.0, many))
-    return replace(experiment, base=base, quick=growing(100, 20.0, few))
 
 
 def _subscribe(at: float, node: int, text: str) -> dict[str, Any]:
@@ -76,11 +71,35 @@ def _arrivals(experiment: Experiment) -> Experiment:
     return replace(experiment, base=merge(experiment.base, _arriving(some)), variants=variants)
 
 
+def _branches(experiment: Experiment) -> Experiment:
+    """One branch below the root, or two; who publishes is in the last group, farthest from most."""
+    variants = {}
+    for levels, size, name in itertools.product((2, 8), (1, 10, 50), experiment.variants):
+        if size == 1 and "epidemic" in name:
+            continue  # nine nodes hold the root
+        texts = [f"a > {level}" for level in range(1, levels)]
+        if name.startswith("generic"):
+            texts += [f"a < {1000 - level}" for level in range(1, levels)]
+        script = [
+            _subscribe(100.0 + 20.0 * (n // size) + 10.0 * bool(n % size), n, texts[n // size])
+            for n in range(size * len(texts))
+        ]
+        at, last = 300.0 + 20.0 * len(texts), len(script) - 1
+        script.append({"at": at, "node": last, "do": "publish", "attributes": {"a": 500}})
+        sized = {"nodes": last + 3, "duration": at + 100.0, "workload": {"script": script}}
+        variants[f"{name}, h={levels}, S={size}"] = merge(experiment.variants[name], sized)
+    return replace(experiment, variants=variants)
+
+
 EXPERIMENTS = {
     **LISTED,
-    "growth": _grown(LISTED["growth"], 500, 50),
-    "growth-zones": _grown(LISTED["growth-zones"], 8, 8),
+    "growth": replace(
+        LISTED["growth"],
+        base=merge(LISTED["growth"].base, growing(1000, 2.0, 500)),
+        quick=growing(100, 20.0, 50),
+    ),
     "concurrent": _concurrent(LISTED["concurrent"]),
     "arrivals": _arrivals(LISTED["arrivals"]),
+    "branches": _branches(LISTED["branches"]),
 }
 """All scenarios by name."""

@@ -83,11 +83,12 @@ def contact_growth(run: Run, early: tuple[float, float], late: tuple[float, floa
 
 
 @case("loads", unit="ratio")
-def imbalance(run: Run, way: str = "out", since: float = 0.0) -> Value:
-    """The most loaded node's messages divided by the mean, on average over time bins."""
-    of = run.seen_as(Loads).of
-    bins = zip(of(way, "max", since), of(way, "mean", since), strict=True)
-    return mean(most / usual for most, usual in bins if usual)
+def imbalance(
+    run: Run, way: str = "out", since: float = 0.0, until: float = EVER
+) -> list[tuple[float, Value]]:
+    """The most loaded node's messages divided by the mean, bin by bin; x is the time."""
+    spans = (load_over_time(run, way, which, since, until) for which in ("max", "mean"))
+    return [(time, _ratio(most, usual)) for (time, most), (_, usual) in zip(*spans, strict=True)]
 
 
 @case("loads", unit="messages")
