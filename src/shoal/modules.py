@@ -59,6 +59,11 @@ def load_module(name: str) -> str:
     return digest
 
 
+def files() -> set[str]:
+    """The files that were loaded, by the paths that tracebacks name."""
+    return {str(Path(name).resolve()) for name in _loaded}
+
+
 def _find(name: str) -> Path:
     """The source of a module."""
     if name.endswith(".py"):

@@ -147,6 +147,22 @@ def test_a_violated_invariant_is_exit_code_1(
     assert "delivered twice to node" in error
 
 
+def test_a_bug_in_a_protocol_of_ones_own_is_placed_in_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = tmp_path / "never.py"
+    module.write_text(
+        "from shoal.routing import Flooding\n"
+        "from shoal.stack import register\n"
+        "class Never(Flooding):\n"
+        "    def publish(self, event):\n"
+        "        self.host.after(float('nan'), lambda: None)\n"
+        "register('routing', 'never', Never, needs={'links'})\n"
+    )
+    assert run(["simulate", "--nodes", "10", "--module", str(module), "--routing", "never"]) == 1
+    assert "to integer in publish, never.py line 5 (SHOAL_" in capsys.readouterr().err
+
+
 def test_protocols_lists_parameters_and_needs(capsys: pytest.CaptureFixture[str]) -> None:
     text = say(capsys, "protocols")
     for expected in ("abstract-tree", "repair_time = 0.1", "strawman", "needs links, tables"):

@@ -81,6 +81,8 @@ def test_a_network_from_the_shell() -> None:
                     input='{"t": 1, "room": "lab"}\n\n{"t": 40, "room": "lab2"}\n',
                 )
                 assert "published 2 events" in ran.stderr
+                ran = shoal("pub", "--broker", first, input='{"t": 2}\n[]\n')
+                assert "line 2 of the input is no JSON object; 1 of the events" in ran.stderr
                 if subscriber.poll() is not None:
                     break
             lines = subscriber.stdout.read().splitlines()

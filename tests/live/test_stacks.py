@@ -17,7 +17,7 @@ import shoal.overlay
 import shoal.recovery
 import shoal.routing
 from shoal.content import AttributeFilter
-from shoal.live import Broker, Settings
+from shoal.live import Broker, LiveError, Settings
 from shoal.live.peer import Peer
 from shoal.live.settings import settings_from
 from shoal.stack import Contact, Host, Message, NodeId, Overlay, Routing, register
@@ -220,6 +220,18 @@ def test_what_a_recovery_fetches_is_recorded_so(
     run(story())
     rows = ds.dataset(tmp_path / "tables" / "deliveries").to_table().to_pylist()
     assert {row["recovered"] for row in rows if row["node"] == 1} == {True, False}
+
+
+def test_two_messages_of_one_tag_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Minutes(Message, frozen=True, tag="event"):
+        """Its tag is that of the routing's events."""
+
+    async def story() -> None:
+        with pytest.raises(LiveError, match=r"test_stacks.Minutes and .*Forward have the same tag"):
+            await Broker(settings_from({"overlay": {"name": "meeting"}, "routing": {"name": "flooding"}})).start()
+
+    monkeypatch.setattr(Meeting, "handlers", lambda _: {Minutes: None})
+    run(story())
 
 
 def test_what_cannot_run_live_is_refused_by_name() -> None:

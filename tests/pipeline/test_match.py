@@ -220,6 +220,10 @@ def test_bad_events_are_named(spark: SparkSession, tmp_path: Path) -> None:
         match(spark.createDataFrame([(1,)], "a long"), stored)
     with pytest.raises(PipelineError, match="column 'a' of the events holds array"):
         match(spark.sql("SELECT 1 AS id, array(1) AS a"), stored)
+    with pytest.raises(PipelineError, match="unknown output 'both'; give 'pairs' or 'counts'"):
+        match(subscriptions, stored, output="both")  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(TypeError, match="must be a DataFrame"):
+        match(subscriptions, "index")  # type: ignore[arg-type]  # on purpose
     ids = tmp_path / "index" / "00000" / "ids.npy"
     with pytest.raises(PipelineError, match="holds no data or several formats"):
         match_files(spark, tmp_path, ids, tmp_path / "o")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.simulation.kernel import Kernel, SimTimer, to_ns
+from shoal.simulation.kernel import Clock, Kernel, SimTimer, to_ns
 
 
 @given(times=st.lists(st.integers(0, 5), max_size=30), background=st.booleans())
@@ -125,6 +125,12 @@ def test_the_past_is_closed() -> None:
         kernel.call_at(9, lambda: None)
     kernel.run(5)
     assert kernel.now == 10
+
+
+@pytest.mark.parametrize("period", [0.0, -1.0])
+def test_a_timer_that_would_hold_time_still_is_refused(period: float) -> None:
+    with pytest.raises(ValueError, match="simulated time would never pass"):
+        Clock(Kernel()).every(period, lambda: None, 1.0)
 
 
 def test_rest_comes_when_only_background_timers_are_left() -> None:

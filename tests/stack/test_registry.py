@@ -228,3 +228,5 @@ def test_a_registration_that_makes_no_sense_is_refused() -> None:
         register("gossip", "x", Dial)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(StackError, match="unknown capability 'magic'; one of: reach"):
         register("routing", "x", Dial, needs={"magic"})
+    with pytest.raises(StackError, match=r"routing 'x' must be a subclass of msgspec.Struct"):
+        register("routing", "x", Dial, dict)  # type: ignore[arg-type]  # on purpose

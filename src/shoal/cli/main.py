@@ -189,9 +189,11 @@ def _unforeseen(error: Exception) -> int:
     """Errors of packages that are imported late, and bugs."""
     from shoal.content import FilterError
     from shoal.live.errors import DisconnectedError, LiveError
+    from shoal.modules import files
 
     if isinstance(error, LiveError | FilterError):
-        return _complain(str(error), 3 if isinstance(error, DisconnectedError) else 2)
+        told = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        return _complain(told, 3 if isinstance(error, DisconnectedError) else 2)
     # Importing these classes would import the pipeline and the simulator.
     if type(error).__name__ == "PipelineError":
         return _complain(str(error), 2)
@@ -205,7 +207,9 @@ def _unforeseen(error: Exception) -> int:
         what = str(error).strip().partition("\n")[0]
     except Exception:  # Spark's errors ask Java for their text, which may have ended
         what = "its text was lost with Spark"
-    place = extract_tb(error.__traceback__)[-1]
+    frames = extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename in files()]  # a protocol of the user's
+    place = (own or frames)[-1]
     told = f"{type(error).__name__}{f': {what}' if what else ''}"
     where = f"{place.name}, {os.path.basename(place.filename)} line {place.lineno}"
     return _complain(f"unexpected {told} in {where} (SHOAL_TRACEBACK=1 shows all)", 1)

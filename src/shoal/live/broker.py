@@ -127,6 +127,11 @@ class Broker:
         if self.came is not None:
             self.layers.routing.moving = False  # an event that comes twice does not get so far
         kinds: list[Any] = [*self.layers.handled_by, *OWN]
+        tagged = {kind.__struct_config__.tag: kind for kind in kinds}
+        for kind in kinds:
+            if (other := tagged[kind.__struct_config__.tag]) is not kind:
+                both = " and ".join(f"{each.__module__}.{each.__name__}" for each in (kind, other))
+                raise LiveError(f"messages {both} have the same tag; give one of them another")
         self.decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(reduce(or_, kinds))
         self.routine = frozenset(kind for kind in self.layers.handled_by if kind.routine())
         over_links = self.layers.routing.handlers() if self.layers.overlay is not None else ()

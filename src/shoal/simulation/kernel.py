@@ -441,6 +441,8 @@ class Clock:
 
     def every(self, period: float, callback: Callable[[], None], first: float) -> Timer:
         """Call back again and again."""
+        if period <= 0:
+            raise ValueError(f"every {period} s: simulated time would never pass")
         timer = NodeTimer(self, callback, max(to_ns(period), 1))
         self.kernel.queue(self.kernel.now + to_ns(first), timer)
         return timer

@@ -89,6 +89,8 @@ def register(
     needs, provides = frozenset(needs), frozenset(provides)
     if kind not in get_args(Kind):
         raise StackError(f"unknown kind of protocol '{kind}'; one of: {', '.join(get_args(Kind))}")
+    if not (isinstance(parameters, type) and issubclass(parameters, msgspec.Struct)):
+        raise StackError(f"the parameters of {kind} '{name}' must be a subclass of msgspec.Struct")
     for capability in sorted(needs | provides):
         if capability not in CAPABILITIES:
             raise StackError(

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.match.worker import (
@@ -131,7 +131,11 @@ def match(
     ``events`` may be a stream. ``folder`` is where the index goes, a temporary one if not given; it
     must outlive the result.
     """
+    if output not in get_args(Output):
+        raise PipelineError(f"unknown output {output!r}", "give 'pairs' or 'counts'")
     if not isinstance(subscriptions, Stored):
+        if not hasattr(subscriptions, "sparkSession"):
+            raise TypeError("the subscriptions must be a DataFrame, or what store() returned")
         place = folder or Path(tempfile.mkdtemp(prefix="shoal-match-"))
         subscriptions = store(
             subscriptions, place, id_column=id_column, filter_column=filter_column
