@@ -228,7 +228,9 @@ def test_two_messages_of_one_tag_are_refused_by_name(monkeypatch: pytest.MonkeyP
 
     async def story() -> None:
         with pytest.raises(LiveError, match=r"test_stacks.Minutes and .*Forward have the same tag"):
-            await Broker(settings_from({"overlay": {"name": "meeting"}, "routing": {"name": "flooding"}})).start()
+            await Broker(
+                settings_from({"overlay": {"name": "meeting"}, "routing": {"name": "flooding"}})
+            ).start()
 
     monkeypatch.setattr(Meeting, "handlers", lambda _: {Minutes: None})
     run(story())

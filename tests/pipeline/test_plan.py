@@ -20,7 +20,7 @@ from shoal.pipeline.plan.experiment import (
     unique,
     write_plan,
 )
-from shoal.pipeline.plan.experiment_file import load_experiment
+from shoal.pipeline.plan.experiment_file import load_experiment, read_toml
 from shoal.pipeline.study import recording
 from shoal.simulation.config import RunConfig, parse_config, run_id
 
@@ -308,3 +308,9 @@ def test_the_tables_that_measures_read_are_recorded() -> None:
     assert found.variants["a"] == {}
     assert found.variants["b"]["record"] == ["publications", "links", "deliveries", "notes"]
     assert recording(experiment, ["delivery"]) == experiment
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "windows.toml"
+    file.write_text("nodes = 10", "utf-8-sig")
+    assert read_toml(file) == {"nodes": 10}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from slow_sweep import slowly, small_plan
 
 from shoal.pipeline.plan.experiment import PlannedRun
 from shoal.pipeline.simulate import worker
-from shoal.pipeline.simulate.worker import Runner, Task, simulate_bin
+from shoal.pipeline.simulate.worker import Runner, Task, WorkerError, simulate_bin
 from shoal.pipeline.tables.store import Store
 from shoal.simulation import RunConfig, RunResult, simulate
 from shoal.simulation.config import code_version
@@ -65,6 +66,17 @@ def test_brief_runs_share_files_and_are_known(store: Store) -> None:
     assert store.finished() == (wanted, set())
     assert store.inventory().done == wanted
     assert set(kept(store, "publications")) == wanted
+
+
+def test_a_disk_that_is_full_when_a_run_begins_is_named_with_the_cure(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Store, "begin", full)
+    with pytest.raises(WorkerError, match="No space left on device; make room there or choose"):
+        work(store)
 
 
 def test_a_task_that_is_tried_again_finds_what_it_did(store: Store) -> None:

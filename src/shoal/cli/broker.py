@@ -200,7 +200,7 @@ def _raw(config: Path | None, settings: list[str]) -> dict[str, Any]:
     raw: dict[str, Any] = {}
     if config is not None:
         try:
-            raw = beside(tomllib.loads(config.read_text()), config.parent)
+            raw = beside(tomllib.loads(config.read_text("utf-8-sig")), config.parent)
         except (ValueError, RecursionError) as error:
             raise LiveError(f"{config} is not TOML: {error}") from None
     for setting in settings:

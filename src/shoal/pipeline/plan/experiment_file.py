@@ -59,7 +59,7 @@ _PROTOCOLS = ("topology", "overlay", "routing", "reconfiguration", "recovery")
 def read_toml(path: Path) -> dict[str, Any]:
     """What a TOML file holds."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise PipelineError(
             f"cannot read {path}: {error.strerror or error}", "give the path of a TOML file"

@@ -78,8 +78,9 @@ def simulate_bin(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: row["position"])
     done: list[dict[str, str]] = []
-    for start in range(0, len(rows), TOGETHER):
-        done += _simulate_together(task, store, rows[start : start + TOGETHER])
+    with _explaining(store):
+        for start in range(0, len(rows), TOGETHER):
+            done += _simulate_together(task, store, rows[start : start + TOGETHER])
     yield pa.RecordBatch.from_pylist(done, schema=MANIFEST)
 
 
@@ -101,8 +102,7 @@ def _simulate_together(
             status = simulate_run(store, task.run, row["run_id"], row["configuration"], brief)
         done.append({"run_id": row["run_id"], "status": status})
     if brief:
-        with _explaining(store):
-            store.write_part(part, brief)
+        store.write_part(part, brief)
     return done
 
 
@@ -132,13 +132,12 @@ def simulate_run(
     except (Exception, SystemExit) as bug:  # a run must not end the sweep
         error = f"{type(bug).__name__}: {bug}\n{traceback.format_exc()}"
     try:
-        with _explaining(store):
-            if result is None or error:
-                store.write_failure(run_id, _failure(store, run_id, configuration, error, "error"))
-            elif brief is not None and time.perf_counter() - started < BRIEF:
-                brief.append((result.tables, row))
-            else:
-                store.write(run_id, result.tables, row)
+        if result is None or error:
+            store.write_failure(run_id, _failure(store, run_id, configuration, error, "error"))
+        elif brief is not None and time.perf_counter() - started < BRIEF:
+            brief.append((result.tables, row))
+        else:
+            store.write(run_id, result.tables, row)
     finally:
         store.end(run_id)
     return "error" if error else "done"
