@@ -21,9 +21,9 @@ from shoal.live.settings import settings_from
 from shoal.live.subscription import Gap, Subscription
 from shoal.live.virtual import VirtualLoop, _here
 from shoal.live.virtual_process import VirtualWire
-from shoal.recovery.combined_pull import CombinedPull
 from shoal.recovery.copies import Copies
 from shoal.recovery.messages import Compare, Follow, Following, Hold
+from shoal.recovery.pulls import CombinedPull
 from shoal.stack import Contact
 from shoal.stack.message import OLDEST
 

@@ -1,9 +1,7 @@
-"""What was lost? Recoveries notice it and fetch it from a node that has it; one file each.
+"""What was lost? Recoveries notice it and fetch it from a node that has it.
 
 * :mod:`~shoal.recovery.push`: nodes tell what they hold.
-* :mod:`~shoal.recovery.subscriber_pull`, :mod:`~shoal.recovery.publisher_pull`,
-  :mod:`~shoal.recovery.combined_pull`, :mod:`~shoal.recovery.random_pull`: nodes tell what they
-  lack.
+* :mod:`~shoal.recovery.pulls`: nodes tell what they lack.
 
 They share :mod:`~shoal.recovery.gossip` (rounds), which stands on :mod:`~shoal.recovery.holding`
 (events that n nodes keep), :mod:`~shoal.recovery.counting` (numbers) and
@@ -16,10 +14,7 @@ They share :mod:`~shoal.recovery.gossip` (rounds), which stands on :mod:`~shoal.
 Importing the package registers them all.
 """
 
-from shoal.recovery.combined_pull import CombinedPull
-from shoal.recovery.publisher_pull import PublisherPull
+from shoal.recovery.pulls import CombinedPull, PublisherPull, RandomPull, SubscriberPull
 from shoal.recovery.push import Push
-from shoal.recovery.random_pull import RandomPull
-from shoal.recovery.subscriber_pull import SubscriberPull
 
 __all__ = ["CombinedPull", "PublisherPull", "Push", "RandomPull", "SubscriberPull"]

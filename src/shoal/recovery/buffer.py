@@ -177,11 +177,9 @@ class EventBuffer:
 
     def elsewhere(self, key: EventId) -> None:
         """Another node is known to have this event."""
-        place = self._find(key[0], key[1])
-        if place < 0:
-            return
-        self._named[place] = self._named.get(place, 0) + 1
-        if self.keeps_least_spread:
+        self.named(key)
+        place = self._find(key[0], key[1]) if self.keeps_least_spread else -1
+        if place >= 0:
             spread = self._spread.get(place, 0)
             if spread < MOST_SPREAD:
                 del self._ranks[spread][place]
@@ -189,7 +187,7 @@ class EventBuffer:
                 self._spread[place] = spread + 1
 
     def named(self, key: EventId) -> None:
-        """A digest of this node named this event."""
+        """A digest named this event."""
         place = self._find(key[0], key[1])
         if place >= 0:
             self._named[place] = self._named.get(place, 0) + 1

@@ -167,9 +167,8 @@ class Numbering:
         if before <= self._oldest:
             return
         for followed in list(self._filters.values()):
-            for follower, heard in list(followed.followers.items()):
-                if heard < before:
-                    del followed.followers[follower]
+            told = followed.followers
+            followed.followers = {node: heard for node, heard in told.items() if heard >= before}
             if not followed.followers:
                 assert self._table is not None
                 self._table.remove(followed.index, followed.filter)
