@@ -107,7 +107,7 @@ LSTREE = replace(
     base=merge(_P2P.base, _P2P.quick, {"record": ["traffic", "links", "repairs", "notes"]}),
     quick={},
     quick_values=(),
-    seeds=10,
+    seeds=30,
 )
 RANDOM = replace(frey_p2p.CHAPTER_7, values=(50, 100, 200), quick_values=(), seeds=10)
 EXPERIMENTS = (
