@@ -230,19 +230,26 @@ def test_successors_are_distributed_among_the_members_in_epidemic_communication(
     assert max(shares) < 12
 
 
-def test_a_further_copy_is_passed_on_less_and_less_often() -> None:
-    """Section 4.2.2: the probability falls with the number of times the event is forwarded."""
+def test_a_further_copy_is_passed_on_now_and_then_and_no_more_than_the_bound_allows() -> None:
+    """Sections 4.2.2 and 5.1: a group of S takes k k' S messages at most, the root k S."""
     chaos = world(*(f"subscribe {node} x > 2" for node in range(12)), variant=GOSSIP)
-    routing = chaos.routings()[5]
-    event = Event(2, 99, Attributes({"x": 4}))
+    chaos.step("wait 30")
+    routing = next(r for r in chaos.routings().values() if len(r.groups) == 2 and not r.owned)
     for member in chaos.routings().values():
-        member.delivered.first((2, 99))  # nobody published it
-    passed = []
-    for _ in range(2):
-        for _ in range(100):
-            routing.receive(2, PublishGroup(event, "x", "x > 2", "", DOWN, 3, 1))
-        passed.append(routing.groups["x", "x > 2"].passed[2, 99])
-    assert 5 < passed[0] < passed[1] < 30  # about the root of twice the copies
+        for sequence in range(100):
+            member.delivered.first((2, sequence))  # nobody published them
+    twice = 0
+    for sequence in range(100):
+        event = Event(2, sequence, Attributes({"x": 4}))
+        for at, copies in (("x > 2", 2), (ROOT, 100)):
+            for _ in range(copies):
+                routing.receive(2, PublishGroup(event, "x", at, "", DOWN, 3, 1))
+        assert routing.groups["x", ROOT].passed[2, sequence] == 1
+        twice += routing.groups["x", "x > 2"].passed[2, sequence] - 1
+    assert 30 < twice < 70
+    for _ in range(100):
+        routing.receive(2, PublishGroup(event, "x", "x > 2", "", DOWN, 3, 1))
+    assert routing.groups["x", "x > 2"].passed[2, 99] == 2
     chaos.step("wait 2")
     assert all((2, 99) in group.passed for group in holders(chaos, "x > 2"))
 

@@ -1,11 +1,13 @@
 """Epidemic communication (section 4.2.2): every member acts for its group, on partial views.
 
 A member that gets an event sends it to k others that it knows. With each further copy it may do so
-again, to others, with a probability that falls each time. The successors are distributed among the
-members: each has some caretakers, who send the event to k' of its nodes. A change of the views is
-gossiped to F_s members, who pass it on with a probability that falls with every hop. Each member's
-beat is answered with fresh views, which replaces dead entries and lets groups of the same label
-that were created at the same time grow together.
+again, to others, with a probability that falls each time: k' times in all, once for each node that
+events enter a group at, so that a group of S takes k k' S messages at most (section 5.1). The
+successors are distributed among the members: each has some caretakers, who send the event to k' of
+its nodes. The entry nodes send it up. A change of the views is gossiped to F_s members, who pass it
+on with a probability that falls with every hop. Each member's beat is answered with fresh views,
+which replaces dead entries and lets groups of the same label that were created at the same time
+grow together.
 """
 
 from __future__ import annotations
@@ -27,9 +29,6 @@ T = TypeVar("T")
 
 RECENT: Final = 64
 """Events per group of which a node remembers how often it has passed them on."""
-UPWARDS: Final = 1
-"""Forwardings in a group after which an event no longer goes up from there: all its members would
-load the few nodes that hold a root."""
 
 
 class Epidemic(Publishing):
@@ -63,12 +62,13 @@ class Epidemic(Publishing):
         event = message.event
         key: Any = (event.publisher, event.sequence)  # typed as a pair, it would be made anew
         times = group.passed.get(key, -1)
+        most = 1 if group.is_root() else self.node.next_level  # a root is entered at one node
         if times < 0 and self.seen.first((key, message.attribute, message.at)):
             times = 0
             remember(group.passed, key, 0, RECENT)
             if not self._first(group, message):
                 return
-        elif times < 1 or not self._again(times):
+        elif not 0 < times < most or not self._again(times):
             self.node.host.stopped(event, "again", message.hops, message.hops)
             return
         group.passed[key] = times + 1
@@ -80,7 +80,7 @@ class Epidemic(Publishing):
         event, direction, hops = message.event, message.direction, message.hops
         attribute, text = message.attribute, message.at
         bits = self._chance.bits(node.host.node, event.publisher, event.sequence, len(text), 1)
-        if direction != DOWN and message.rounds <= UPWARDS and group.predview:
+        if direction != DOWN and not message.rounds and group.predview:
             nearest = group.predview[0].text
             above = tuple(p for p in group.predview if p.text == nearest)
             for pointer in _some(above, node.next_level, bits):
