@@ -307,6 +307,21 @@ except KeyboardInterrupt:
     assert done.stdout.split() == ["made", "stopped"], done.stderr
 
 
+def test_ctrl_c_while_the_commands_are_loaded_is_one_line() -> None:
+    program = (
+        "import sys\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from shoal.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "shoal: stopped\n")
+
+
 def test_an_unexpected_error_is_one_line_unless_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

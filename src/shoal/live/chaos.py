@@ -169,11 +169,11 @@ class LiveChaos:
         addresses = [f"127.0.0.1:{port}" for port in ports]
         if self.promise == "recovered":
             self.proxies = [await self._wire(n, address) for n, address in enumerate(addresses)]
-        told = self.addresses = [proxy.address for proxy in self.proxies] or addresses
+        reached = self.addresses = [proxy.address for proxy in self.proxies] or addresses
         for n, address in enumerate(addresses):
-            joins = [other for other in told[:3] if other != told[n]]
+            joins = [other for other in reached[:3] if other != reached[n]]
             given = {**self._settings, "join": joins}
-            given |= {"advertise": told[n]} if self.proxies else {}
+            given |= {"advertise": reached[n]} if self.proxies else {}
             self.brokers.append(self._process(f"chaos-{n}", given, address))
         for broker in self.brokers:
             await self._listens(broker)
@@ -187,11 +187,11 @@ class LiveChaos:
         first = self.brokers[0]
         if isinstance(first, BrokerProcess):
             self._attackers = subprocess.Popen(
-                [sys.executable, "-m", "shoal.live.hostile", str(self._seed), *told],
+                [sys.executable, "-m", "shoal.live.hostile", str(self._seed), *reached],
                 env=first.environment,
             )
         else:
-            self._attack = self._spawn(attack(self._seed, told, virtual=True))
+            self._attack = self._spawn(attack(self._seed, reached, virtual=True))
 
     async def _wire(self, number: int, address: str) -> Proxy | VirtualWire:
         seed = f"{self._seed} {number}"

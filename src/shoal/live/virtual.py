@@ -95,7 +95,7 @@ class Door:
         return self._name
 
     def close(self) -> None:
-        """Nobody listens here any more; who waits is sent away."""
+        """Listen no more, and close what waits to be accepted."""
         if self._loop.doors.get(self._name[1]) is self:
             del self._loop.doors[self._name[1]]
         while self._came:
@@ -147,8 +147,8 @@ class End(asyncio.Transport):
     def abort(self) -> None:
         self.close()
 
-    def cut(self) -> None:
-        """The connection breaks, with what is on its way."""
+    def reset(self) -> None:
+        """The connection breaks, and what is on its way is lost."""
         self._coming.clear()
         self.other._coming.clear()
         self.close()
@@ -180,7 +180,7 @@ class End(asyncio.Transport):
         self._loop.call_later(delay, self._arrive, context=self._context)
 
     def look(self) -> None:
-        """Take what has waited."""
+        """Let what has waited arrive."""
         for _ in range(len(self._coming)):
             self._loop.call_soon(self._arrive, context=self._context)
 

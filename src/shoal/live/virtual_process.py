@@ -105,7 +105,7 @@ class VirtualWire:
         """Every connection breaks, with what was on its way."""
         place = self._loop.places.get(self._port)
         for end in [] if place is None else list(place.ends):
-            end.cut()
+            end.reset()
 
     async def stop(self) -> None:
         """Do nothing: a virtual process holds no resources."""

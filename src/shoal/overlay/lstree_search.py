@@ -50,11 +50,11 @@ class Searcher(Member):
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with."""
         self.unmet: dict[str, None] = {}
-        """Addresses among them under which nobody has answered so far."""
+        """Addresses of contacts under which nobody has answered so far."""
         self._retry: Timer | None = None
-        """Set while some of them are to be tried again."""
+        """Set while some contacts are to be tried again."""
         self._met_until = -1.0
-        """Until when they are tried again although all have answered."""
+        """Time until which contacts are tried again although all have answered."""
         self.last: Search | None = None
         """The search that ended last, but for those that found no other tree."""
         self._requests = 0
@@ -63,7 +63,7 @@ class Searcher(Member):
         self._overdue: dict[int, float] = {}
         """When those requests were sent that nobody answered in time."""
         self.wait = parameters.request_timeout
-        """Seconds that an answer is waited for: longer where answers have come too late."""
+        """Seconds to wait for an answer: longer after answers that came too late."""
         self._repairs = host.epoch * PER_LIFE
         self._coloured = 0.0
         """When this root took its colour."""
@@ -187,14 +187,14 @@ class Searcher(Member):
         return entries[place:] + entries[:place]
 
     def _is_new(self, search: Search, contact: Contact) -> bool:
-        """Whether a node was not asked before, and may be: one that is linked need not be."""
+        """Whether a node can be asked: another one, not linked or lost, and not asked before."""
         node = contact.node
         if node >= 0 and (node == self.node or node == search.lost or self.tied(node)):
             return False
         return key_of(contact) not in search.asked and len(search.asked) < ASKED
 
     def _ask_new(self, step: str, search: Search, contact: Contact) -> bool:
-        """Ask a node that was not asked before; False if it was, or need not be."""
+        """Ask a node if it is new to this search; False if it is not."""
         if not self._is_new(search, contact):
             return False
         search.asked[key_of(contact)] = None
@@ -429,14 +429,14 @@ class Searcher(Member):
             self._growing = self.host.every(self.parameters.merge_period, self.grow)
 
     def _meet_later(self) -> None:
-        """Try the nodes to begin with again soon: they are about to start, or to be merged."""
+        """Try contacts again soon: they may be about to start, or their tree to merge with this."""
         again = bool(self.unmet) or (self.root and self.host.now() < self._met_until)
         if again and self._retry is None:
             wait = self.parameters.early_merge or self.parameters.merge_period
             self._retry = self.host.after(wait, self._meet)
 
     def _meet(self) -> None:
-        """Try the nodes to begin with again, and nobody else.
+        """Try the contacts again, and nobody else.
 
         Below a root, ask who is there: it may be that nobody else of this tree was told of them.
         """

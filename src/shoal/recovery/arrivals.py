@@ -1,8 +1,8 @@
-"""Arrivals: what came of each publisher, one event after the other.
+"""Arrivals: the events of each publisher, as they come one after the other.
 
-Nearly always an event is the next one of all its streams. It is then noted as the last of a *run*,
-a series of events with consecutive sequence numbers and equal marks. The streams are brought up to
-date when the run ends: when another event arrives than its next one, or when somebody asks.
+Nearly always an event is the next one of all its streams. It is then noted as the last of a
+*series*: events with consecutive sequence numbers and equal marks. The streams are brought up to
+date when the series ends: when another event arrives than its next one, or when somebody asks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Heard:
         self.last = now
 
 
-class Run:
+class Series:
     """Events of one publisher that arrived with consecutive sequence numbers and equal marks."""
 
     __slots__ = ("heard", "last", "marks", "misses", "streams")
@@ -43,29 +43,29 @@ class Run:
         """Sequence number of its last event."""
         self.marks = marks
         self.streams = streams
-        """The streams that the marks name: every event of the run is the next one of each."""
+        """The streams that the marks name: every event of the series is the next one of each."""
         self.misses = misses
-        """Per stream, the misses: sequence number less count, the same for the whole run."""
+        """Per stream, the misses: sequence number less count, the same for the whole series."""
         self.heard = heard
         """Arrivals from this publisher."""
 
 
 class Arrivals:
-    """Per publisher, the run that its streams do not count yet, and when its events came."""
+    """Per publisher, the series that its streams do not count yet, and when its events came."""
 
     def __init__(self) -> None:
         self.heard: dict[NodeId, Heard] = {}
-        self._runs: dict[object, Run] = {}
-        """Per publisher, which is an object, as in Delivered."""
+        self._series: dict[object, Series] = {}
+        """Per publisher, typed as an object lest its number be made anew for each look-up."""
 
     def goes_on(self, publisher: object, sequence: int, marks: bytes, now: float) -> bool:
-        """Whether an event is the next one of a run; if not, the run ends."""
-        run = self._runs.get(publisher)
-        if run is None:
+        """Whether an event is the next one of a series; if not, the series ends."""
+        series = self._series.get(publisher)
+        if series is None:
             return False
-        if sequence == run.last + 1 and marks == run.marks:
-            run.last = sequence
-            run.heard.again(now)
+        if sequence == series.last + 1 and marks == series.marks:
+            series.last = sequence
+            series.heard.again(now)
             return True
         self.settle(publisher)
         return False
@@ -73,7 +73,7 @@ class Arrivals:
     def begins(
         self, event: Event, publisher: object, sequence: int, named: dict[int, Stream], now: float
     ) -> bool:
-        """Begin a run with an event if its marks say that it is the next one of all its streams.
+        """Begin a series with an event if its marks say that it is the next one of all its streams.
 
         ``named``: this publisher's streams, by its own indices of their filters.
         """
@@ -89,7 +89,7 @@ class Arrivals:
         if not streams:
             return False
         heard = self.hear(event.publisher, now)
-        self._runs[publisher] = Run(sequence, event.marks, streams, misses, heard)
+        self._series[publisher] = Series(sequence, event.marks, streams, misses, heard)
         return True
 
     def hear(self, publisher: NodeId, now: float) -> Heard:
@@ -102,14 +102,14 @@ class Arrivals:
         return heard
 
     def settle(self, publisher: object) -> None:
-        """End a publisher's run: bring its streams up to date."""
-        run = self._runs.pop(publisher, None)
-        if run is not None:
-            for stream, misses in zip(run.streams, run.misses, strict=True):
-                stream.sequence = run.last
-                stream.count = run.last - misses
+        """End a publisher's series: bring its streams up to date."""
+        series = self._series.pop(publisher, None)
+        if series is not None:
+            for stream, misses in zip(series.streams, series.misses, strict=True):
+                stream.sequence = series.last
+                stream.count = series.last - misses
 
     def settle_all(self) -> None:
-        """End the runs of all publishers."""
-        for publisher in list(self._runs):
+        """End the series of all publishers."""
+        for publisher in list(self._series):
             self.settle(publisher)

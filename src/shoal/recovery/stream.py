@@ -59,7 +59,7 @@ class Stream:
         self.later = {number for number in self.later if number > sequence}
 
     def begin_anywhere(self) -> None:
-        """The next count may be of any sequence number."""
+        """Forget where counting began: the next count may be of any sequence number."""
         self.first = self.sequence = -1
 
     def came(self, sequence: int) -> None:

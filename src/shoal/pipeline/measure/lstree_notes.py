@@ -15,7 +15,7 @@ from shoal.overlay.lstree_messages import ParentRequest
 from shoal.overlay.lstree_relation import BLANK, Colour, can_connect, precedes
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.measure.cases import Value, case, summed
-from shoal.pipeline.measure.lstree_history import LIMITS, Answer, Observed, Place
+from shoal.pipeline.measure.lstree_observed import LIMITS, Answer, Observed, Place
 from shoal.pipeline.measure.run_view import Run
 from shoal.routing.flooding import Flooding
 from shoal.stack.host import LOCAL, Host, Timer

@@ -53,7 +53,7 @@ class Choosing:
         return labels[self._chance.below(len(labels), host.node, host.epoch, self._choices)]
 
     def _share(self, label: Label) -> float:
-        """The share of the latest events that a label lets in, a little more than none."""
+        """The share of the latest events that a label lets in; a little above 0 if none."""
         matching = sum(
             1
             for content in self.events

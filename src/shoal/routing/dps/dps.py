@@ -136,7 +136,7 @@ class Dps(Routing):
         }
 
     def receive(self, sender: NodeId, message: Any) -> None:
-        """A message whose label is none is dropped: only a faulty node sends one."""
+        """Handle a message; one with a malformed label, from a faulty node, is dropped."""
         try:
             if type(message) is PUBLISH:  # most messages: called without a table
                 self.publishing.on_publish(sender, message)

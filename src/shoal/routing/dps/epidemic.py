@@ -139,7 +139,7 @@ class Epidemic(Publishing):
         gone: tuple[str, ...],
         hops: int,
     ) -> None:
-        """Tell F_s members of a change; what was passed on before is so less and less often."""
+        """Tell F_s members of a change; with every hop it is less likely to be passed on."""
         node = self.node
         bits = node.draw()
         if hops and (bits >> 11) * (1.0 / (1 << 53)) * (1 + hops) >= 1:

@@ -75,9 +75,9 @@ def _led(node: Dps, group: Group, running: dict[NodeId, Dps]) -> str | None:
     for below, successor in group.successors.items():
         led = _leading(running.values(), attribute, below)
         if led is None or led.leader.node != successor.leader.node:
-            return f"'{text}' has a successor '{below}' at {successor.leader.node}, who is not it"
+            return f"'{text}' has a successor '{below}' at {successor.leader.node}, not its leader"
         if led.predview[0].text != text:
-            return f"'{below}' is below '{text}', but takes '{led.predview[0].text}' for the next"
+            return f"'{below}' is below '{text}', but has '{led.predview[0].text}' in its predview"
     if text == ROOT:
         return None
     nearest = group.predview[0] if group.predview else None

@@ -1,6 +1,6 @@
 """What nodes tell each other of a group: its state, and the views that lead into it (section 4).
 
-In leader communication a regular member knows leader and co-leaders only; views are for these. In
+In leader communication only leader and co-leaders have views; a regular member knows them. In
 epidemic communication each member has partial views: a random part of its group, and the views of
 adjacent groups.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -78,7 +78,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Observed:
-    """The notes of a run, read."""
+    """What the nodes of a run noted: places, requests and answers, in the order of time."""
 
     def __init__(self, run: Run) -> None:
         self.places: list[Place] = []
@@ -117,17 +117,13 @@ class Observed:
             answer = {"at": at, "node": node, "requester": peer, **value}
             self.answers.append(msgspec.convert(answer, Answer))
 
-    def lives(self) -> Iterator[list[Place]]:
+    def lives(self) -> Iterable[list[Place]]:
         """The places of every life of a node, in order."""
-        by_node: dict[int, list[Place]] = defaultdict(list)
+        lives: dict[tuple[int, int], list[Place]] = defaultdict(list)
         for place in self.places:
-            by_node[place.node].append(place)
-        for node, places in by_node.items():
-            starts = sorted(self.ups[node])
-            lives: dict[int, list[Place]] = defaultdict(list)
-            for place in places:
-                lives[sum(start <= place.at for start in starts)].append(place)
-            yield from lives.values()
+            life = sum(start <= place.at for start in self.ups[place.node])
+            lives[place.node, life].append(place)
+        return lives.values()
 
     def instants(self) -> Iterator[tuple[float, dict[int, Place], set[int]]]:
         """After every instant the places of all nodes that are up, and who moved in it."""
