@@ -6,7 +6,7 @@ nothing needs repair when a link is replaced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mypy_extensions import mypyc_attr
 
@@ -37,7 +37,7 @@ class EventForwarding(Routing):
         return {Forward: self.receive}
 
     def publish(self, event: Event) -> None:
-        self._forward(LOCAL, event, 0)
+        self.receive(LOCAL, Forward(event, 0))
 
     def subscribe(self, filter: Filter) -> None:
         self.table.add(LOCAL, filter)
@@ -47,15 +47,13 @@ class EventForwarding(Routing):
 
     def receive(self, sender: NodeId, message: Forward) -> None:
         """Deliver if wanted here, and pass on to all neighbours but the sender."""
-        self._forward(sender, message.event, message.hops)
-
-    def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
+        event: Any = message.event
         if not self.moving or self.seen.first(event.id):
             if self.recovery is not None:
                 self.recovery.seen(event, sender)
             if self.table.match(event.content):
-                self.deliver(event, hops)
-        self.host.send_all(self._all, Forward(event, hops + 1), sender)
+                self.deliver(event, message.hops)
+        self.host.send_all(self._all, Forward(event, message.hops + 1), sender)
 
     def filters(self) -> list[Filter]:
         return self.table.filters_of(LOCAL)

@@ -13,7 +13,7 @@ class Seen:
 
     def __init__(self) -> None:
         # Any: typed as pairs, compiled code would take each id apart and build it anew.
-        self._now: set[Any] = set()
+        self._now: set[Any] | None = None
         self._before: set[Any] | None = None
 
     def first(self, key: Any) -> bool:
@@ -21,6 +21,8 @@ class Seen:
         if self._before is not None and key in self._before:
             return False
         now = self._now
+        if now is None:
+            self._now = now = set()
         known = len(now)
         if known >= GENERATION and key not in now:
             self._before = now
@@ -36,4 +38,4 @@ class Seen:
     def has(self, publisher: int, sequence: int) -> bool:
         """Whether an id is remembered."""
         key = (publisher, sequence)
-        return key in self._now or (self._before is not None and key in self._before)
+        return key in (self._now or ()) or key in (self._before or ())

@@ -246,16 +246,16 @@ class Kernel:
         """Whether nothing is going on: no message, no one-off timer, no failure to be noticed."""
         return self.armed == 0 and self.waiting == 0 and self.unnoticed == 0
 
-    def due(self) -> list[Entry]:
-        """Advance to the next instant; return its entries, removed from the queue."""
-        at = self.next_instant()
+    def due(self, at: int) -> list[Entry]:
+        """Advance to the next instant, which is this one; return its entries, now dequeued."""
         self.now = at
         self._last_at = -1
         place = end = self._place
-        while self._ready_at == at:
-            end += 1
-            self._ready_at = self._time_of(end)
-        self._place = end
+        if self._ready_at == at:
+            ready, stamp = self._ready, self._ready[place][0]
+            while end < len(ready) and ready[end][0] == stamp:
+                end += 1
+            self._place, self._ready_at = end, self._time_of(end)
         entries: list[Entry] = self._ready[place:end]
         if self._instants and self._instants[0] == at:
             heappop(self._instants)
@@ -338,7 +338,7 @@ class Kernel:
                 self.handle(entry[1], entry[2], entry[3])
                 return
         handled = arrived = 0
-        for _at, fan, skip, what in self.due():  # compiled, a variable "_" would be boxed
+        for _at, fan, skip, what in self.due(at):  # compiled, a variable "_" would be boxed
             if fan is None or fan.kind is not type(what) or not fan.whole:
                 self.handle(fan, skip, what)
                 continue

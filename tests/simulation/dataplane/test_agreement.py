@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import shoal.simulation.dataplane.plane  # noqa: F401  # registers the rules
-from shoal.content import Event
 from shoal.routing import Flooding, Forward
 from shoal.simulation.config import parse_config
 from shoal.simulation.dataplane.forwarding import RULES, Forwarding
@@ -247,11 +246,13 @@ def test_every_routing_on_arrays_is_one_of_those_compared() -> None:
 class Thrifty(Flooding):
     """Passes an event on to the first neighbour only."""
 
-    def _forward(self, sender: NodeId, event: Event, hops: int) -> None:
-        if self.table.match(event.content):
-            self.deliver(event, hops)
-        for neighbour in [n for n in self.neighbours if n != sender][:1]:
-            self.host.send(neighbour, Forward(event, hops + 1))
+    def receive(self, sender: NodeId, message: Forward) -> None:
+        event, hops = message.event, message.hops
+        if self.seen.first(event.id):
+            if self.table.match(event.content):
+                self.deliver(event, hops)
+            for neighbour in [n for n in self.neighbours if n != sender][:1]:
+                self.host.send(neighbour, Forward(event, hops + 1))
 
 
 @kernel(inline="always")

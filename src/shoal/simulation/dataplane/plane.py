@@ -142,7 +142,7 @@ class DataPlane(Plane):
             del orders[at]
             kernel.instant(at)
             return
-        for (_, fan, skip, what), order in zip(kernel.due(), orders.pop(at), strict=True):
+        for (_, fan, skip, what), order in zip(kernel.due(at), orders.pop(at), strict=True):
             if self.due <= at:
                 self._advance(at, order)
             kernel.now = at
