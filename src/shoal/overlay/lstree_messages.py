@@ -82,11 +82,6 @@ AGREE: Final = ("instance", "depth", "heartbeat", "patience")
 """Parameters that are the same at all nodes: how orphans search, and when a node is dead."""
 
 
-def size_of(words: int, *named: tuple[Contact, ...]) -> int:
-    """Bytes of a message with so many nodes and numbers, and lists of nodes."""
-    return HEADER_BYTES + WORD_BYTES * (words + sum(map(len, named)))
-
-
 class ParentRequest(Upkeep, frozen=True, tag="lstree request"):
     """PARENTREQUEST, out of band: may the sender be your child?"""
 
@@ -118,7 +113,8 @@ class Accept(Upkeep, frozen=True, tag="lstree accept"):
     """Some of the sender's Global cache."""
 
     def size(self) -> int:
-        return size_of(8, self.ancestors, self.siblings, self.known)
+        named = len(self.ancestors) + len(self.siblings) + len(self.known)
+        return HEADER_BYTES + WORD_BYTES * (8 + named)
 
 
 class Refuse(Upkeep, frozen=True, tag="lstree refuse"):
@@ -129,7 +125,7 @@ class Refuse(Upkeep, frozen=True, tag="lstree refuse"):
     candidates: Contacts = ()
 
     def size(self) -> int:
-        return size_of(2, self.candidates)
+        return HEADER_BYTES + WORD_BYTES * (2 + len(self.candidates))
 
 
 class Attach(Upkeep, frozen=True, tag="lstree attach"):
@@ -184,7 +180,7 @@ class Regional(Upkeep, frozen=True, tag="lstree regional"):
     siblings: Contacts
 
     def size(self) -> int:
-        return size_of(4, self.ancestors, self.siblings)
+        return HEADER_BYTES + WORD_BYTES * (4 + len(self.ancestors) + len(self.siblings))
 
 
 class Sighting(Upkeep, frozen=True, tag="lstree sighting"):

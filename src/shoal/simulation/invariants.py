@@ -36,7 +36,7 @@ def check_acyclic(links: list[dict[NodeId, int]], a: NodeId, b: NodeId, now: flo
     """
     seen, frontier = {a}, [a]
     others, waiting = {b}, [b]
-    while frontier and a != b:
+    while frontier and waiting and a != b:
         for neighbour in links[frontier.pop()]:
             if neighbour in others:
                 raise InvariantViolation(f"link {a}-{b} at {now:.6f} s closes a cycle")

@@ -45,6 +45,8 @@ class Kind:
         self.carries_events = kind.events is not Message.events
         self.weight = message.weight()
         self.size = message.size()
+        self.measured: object = message
+        """The message that has this size; others may have another, unless all are ``sized``."""
         self.count = 0
         self.misrouted = 0
         self.cost = 0.0
@@ -210,7 +212,10 @@ class Recorder:
             count.nodes += 1
         if not count.fixed:
             count.cost += count.weight if count.weighed else message.weight()
-            count.bytes += message.size()
+            if message is not count.measured:  # often the same again, to another node
+                count.measured = message
+                count.size = message.size()
+            count.bytes += count.size
         if count.involves and self._repair is not None:
             self._repair.involved |= 1 << target
             self._repair.last_message_at = self.kernel.now

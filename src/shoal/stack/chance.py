@@ -8,6 +8,7 @@ two implementations of one rule can be compared to the bit, and a run replays fr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from shoal.content.native import extension
@@ -35,6 +36,7 @@ def purpose_word(purpose: str) -> int:
     return word
 
 
+@lru_cache(maxsize=4096)  # most nodes of a network draw for the same purposes
 def key_of(seed: int, purpose: str) -> int:
     """The word that every draw for this purpose under this seed begins with."""
     return mix((seed & _MASK) ^ mix(purpose_word(purpose)))
