@@ -41,7 +41,7 @@ def with_events() -> frozenset[bytes]:
 def _of_client(introduction: bytes) -> bool:
     try:
         return _hello.decode(introduction).role == "client"
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         return True
 
 
@@ -134,16 +134,15 @@ class Proxy:
                 await asyncio.sleep(self.delay)
             if writer.is_closing():
                 break
-            if not self._frames:
-                writer.write(data)
+            passed = bytearray(b"" if self._frames else data)
             for frame in splitter.feed(data) if self._frames else ():
                 if not clients:
                     clients.append(_of_client(bytes(frame)))
                 if self.loss and not clients[0] and self._lost(bytes(frame[1:40])):
                     self.dropped += 1
                 else:
-                    writer.write(LENGTH.pack(len(frame)))
-                    writer.write(bytes(frame))
+                    passed += LENGTH.pack(len(frame)) + frame
+            writer.write(passed)  # at once: asyncio warns of each write to a connection that broke
             await writer.drain()
         with contextlib.suppress(OSError):
             writer.write_eof()
