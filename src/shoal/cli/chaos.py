@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 def chaos(
     minutes: Annotated[
-        float,
-        typer.Option(min=0.01, max=525_600, help="How long; each stack runs at least once."),
+        float, typer.Option(min=0.01, max=525_600, help="How long; each stack runs at least once.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(help="The first seed; each round takes the next.")] = 0,
     steps: Annotated[int, typer.Option(min=1, help="Steps in each history.")] = 40,

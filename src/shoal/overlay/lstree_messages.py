@@ -8,14 +8,7 @@ import msgspec
 
 from shoal.overlay.lstree_relation import DEEPEST, LONGEST
 from shoal.overlay.lstree_strategies import BREAK_MIN, check_sequence
-from shoal.stack.message import (
-    HEADER_BYTES,
-    WORD_BYTES,
-    Contact,
-    Count,
-    RoutineUpkeep,
-    Upkeep,
-)
+from shoal.stack.message import HEADER_BYTES, WORD_BYTES, Contact, Count, RoutineUpkeep, Upkeep
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 Depth: TypeAlias = Annotated[float, msgspec.Meta(ge=-DEEPEST, le=DEEPEST)]

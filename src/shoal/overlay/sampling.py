@@ -94,12 +94,7 @@ class View:
         return new
 
     def _enter(
-        self,
-        node: Any,
-        contact: Contact,
-        epoch: int,
-        heard: float,
-        neighbours: dict[NodeId, None],
+        self, node: Any, contact: Contact, epoch: int, heard: float, neighbours: dict[NodeId, None]
     ) -> bool:
         """A new node takes the place of one heard of longer ago, if the view is full."""
         size = len(self._order)

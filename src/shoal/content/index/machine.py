@@ -227,9 +227,7 @@ def fetch(builder: Any, address: Any) -> None:
     """Bring a cache line near that will be read soon."""
     byte = ir.IntType(8).as_pointer()
     prefetch = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]  # as above
-        builder.module,
-        ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]),
-        "llvm.prefetch.p0",
+        builder.module, ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]), "llvm.prefetch.p0"
     )
     hints = [ir.Constant(_I32, hint) for hint in (0, 2, 1)]  # to read, second level, data
     builder.call(prefetch, [builder.inttoptr(address, byte), *hints])

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Final
 from shoal.pipeline.errors import PipelineError
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row
-from shoal.pipeline.measure.compute import (
-    check_defaults,
-    measure_all,
-    questions,
-    to_rows,
-)
+from shoal.pipeline.measure.compute import check_defaults, measure_all, questions, to_rows
 from shoal.pipeline.measure.registry import Question
 from shoal.pipeline.plan.experiment import PlannedRun, plan_frame
 from shoal.pipeline.progress import Progress
