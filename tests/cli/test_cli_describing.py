@@ -63,8 +63,12 @@ def test_a_filter_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     found = read(capsys, *words, "--event", '{"x": 7, "room": "lab"}')
     assert found["matches"] is True
     assert run(["filter", "explain", "x >"]) == 2
-    assert run(["filter", "explain", "x > 5", "--event", "[1]"]) == 2
-    assert "--event must be a JSON object" in capsys.readouterr().err
+    for event in ("[1]", '{"x": [1]}', '{"x": {}}'):
+        assert run(["filter", "explain", "x > 5", "--event", event]) == 2
+        assert "--event must be a JSON object of text, numbers" in capsys.readouterr().err
+    for event in ("{", '{"x": ' + "9" * 5000 + "}", '{"x": ' + "[" * 5000 + "]" * 5000 + "}"):
+        assert run(["filter", "explain", "x > 5", "--event", event]) == 2
+        assert "--event is not JSON" in capsys.readouterr().err
 
 
 def test_what_cannot_be_reached_is_another_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

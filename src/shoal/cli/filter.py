@@ -72,12 +72,14 @@ def _attributes(text: str) -> dict[str, Any]:
         text = Path(text[1:]).read_text("utf-8")
     try:
         found = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(
             f"--event is not JSON: {error}; write it like '{{\"temperature\": 31}}'"
         ) from None
-    if not isinstance(found, dict):
-        raise typer.BadParameter('--event must be a JSON object, e.g. {"temperature": 31}')
+    if not isinstance(found, dict) or any(isinstance(v, dict | list) for v in found.values()):
+        raise typer.BadParameter(
+            '--event must be a JSON object of text, numbers and booleans, e.g. {"temperature": 31}'
+        )
     return found
 
 

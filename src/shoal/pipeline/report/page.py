@@ -252,9 +252,10 @@ def number(value: float | str | None) -> str:
         return "–"
     if isinstance(value, str):
         return value
-    if value == 0 or abs(value) >= 1000:
-        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.2e}"
-    text = f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
+    if value % 1 == 0 or abs(value) >= 1000:
+        text = f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.2e}"
+    else:
+        text = f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
     return text.replace("-", "−")
 
 
