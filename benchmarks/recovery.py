@@ -11,6 +11,9 @@ half a second.
 The cost where nothing is lost is the processor time per delivery of all brokers together. Two
 chains of brokers, with and without a recovery, run side by side and get slices of events in turn,
 so that whatever else the machine does concerns both. Each pair of slices gives one ratio.
+
+The memory of a buffered event is what a broker's buffer takes for it, as it came from a neighbour,
+beyond its encoded attributes.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from importlib import import_module
@@ -29,9 +33,14 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+import msgspec
+
+from shoal.content import Attributes, Event
+from shoal.content.event import MARK_BYTES
 from shoal.live.client import connect
 from shoal.live.processes import BrokerProcess, free_port
 from shoal.live.proxy import Proxy
+from shoal.recovery.buffer import EventBuffer
 
 RATE = 200.0
 DOWN = 1.0
@@ -44,11 +53,14 @@ SLICE = 200
 """Events that one chain gets before it is the other's turn."""
 AT_ONCE = 100
 """Events that are published without waiting for one another."""
+BUFFERED = 100_000
+"""Events in a buffer whose memory is measured."""
 OPTIONS = {"no_recovery": (), "recovered": ("--recovery=combined-pull",)}
 CHAIN = ("--overlay=links", "--routing=subscription-forwarding", "--reconfiguration=strawman")
 
 
 def run(quick: bool = False) -> Iterator[dict[str, float]]:
+    yield {"shoal_bytes_per_buffered_event": _memory()}
     events = 1200 if quick else 4000
     for label, options in OPTIONS.items():
         yield _summary(f"shoal_{label}", events, asyncio.run(_shoal(events, options)))
@@ -82,6 +94,22 @@ def _summary(label: str, events: int, delays: dict[int, list[float]]) -> dict[st
 
 
 # Shoal
+
+
+def _memory() -> float:
+    """Bytes per event that a broker's buffer takes beyond the event's encoded attributes."""
+    buffer = EventBuffer(BUFFERED, 1 << 40, 1e9)
+    encoded = 0
+    tracemalloc.start()
+    for number in range(BUFFERED):
+        content = Attributes({"n": number})
+        event = Event(1 << 60, (1 << 50) + number, content, b"", bytes(MARK_BYTES))
+        encoded += len(msgspec.msgpack.encode(content.values))
+        came = bytes(bytearray(msgspec.msgpack.encode(event)))  # cut from a frame
+        buffer.add(event, float(number), came)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (taken - encoded) / len(buffer)
 
 
 def _broker(name: str, options: tuple[str, ...], link: str = "") -> BrokerProcess:
