@@ -2,7 +2,7 @@
 
 Nearly always an event is the next one of all its streams. It is then noted as the last of a
 *series*: events with consecutive sequence numbers and equal marks. The streams are brought up to
-date when the series ends: when another event arrives than its next one, or when somebody asks.
+date when the series ends: when an event arrives that is not its next one, or when they are read.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Arrivals:
     def __init__(self) -> None:
         self.heard: dict[NodeId, Heard] = {}
         self._series: dict[object, Series] = {}
-        """Per publisher, typed as an object lest its number be made anew for each look-up."""
+        """Series per publisher, typed as an object: compiled, an int is boxed for each look-up."""
 
     def goes_on(self, publisher: object, sequence: int, marks: bytes, now: float) -> bool:
         """Whether an event is the next one of a series; if not, the series ends."""

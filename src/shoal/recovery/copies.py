@@ -54,7 +54,7 @@ class Copies(Recovery):
         self.replies = Budget(parameters.reply_rate)
         self.looks = Budget(parameters.looks)
         self._contacts: dict[NodeId, Contact] = {}
-        """Nodes whose address was told."""
+        """Nodes with a known address."""
         self.recovered = 0
         self.unrecoverable = 0
         self.unasked = 0
@@ -65,12 +65,12 @@ class Copies(Recovery):
         """Messages not sent, or questions not answered, because of what they may cost."""
 
     def hurry(self) -> None:
-        """There is something to do: rounds come as often as they can."""
+        """There is something to do: the period becomes the shortest."""
         self.pace.busy(self.host.now())
         self.wake()
 
     def wake(self) -> None:
-        """Something is due within a period."""
+        """Tick within a period: something is due."""
         raise NotImplementedError
 
     # Sending
@@ -93,7 +93,7 @@ class Copies(Recovery):
         self.host.send_direct(self.contact_of(node), message)
 
     def contact_of(self, node: NodeId) -> Contact:
-        """A node, with its address if that was told."""
+        """A node, with its address if that is known."""
         return self._contacts.get(node) or Contact(node)
 
     def _met(self, contact: Contact) -> None:
@@ -133,10 +133,10 @@ class Copies(Recovery):
         raise NotImplementedError
 
     def arrived(self, event: Event, hops: int) -> None:
-        """Deliver it unless a copy was faster, and look whether something is missing before it."""
+        """Deliver an event unless a copy was faster; note what is missing before it."""
         now = self.host.now()
         bare: Any = event
-        publisher: object = bare.publisher  # as a number of C, it would be made a key thrice
+        publisher: object = bare.publisher  # an int would be boxed three times if compiled
         sequence = event.sequence
         self.came(event, publisher, sequence, now)
         if self.delivered.first(publisher, sequence):
@@ -162,7 +162,7 @@ class Copies(Recovery):
         self.keep(event, now - age)
 
     def refused(self, event: Event) -> None:
-        """An event was not delivered again; if that may have been the first time, it is a gap."""
+        """An event was not delivered; if it is not certain that it was before, report a gap."""
         if self.delivered.doubtful(*event.id):
             for number in self.interests.matching(event):
                 self.report(event.publisher, 1, self.interests.by_number[number].filter)
@@ -196,7 +196,7 @@ class Copies(Recovery):
         return bool(ids)
 
     def on_request(self, sender: NodeId, message: Request) -> None:
-        """Give copies of what matches; say what does not."""
+        """Send copies of what matches, and the ids of what does not."""
         if not self.may_look(len(message.ids) * len(message.filters)):
             return
         self.hurry()
@@ -232,7 +232,7 @@ class Copies(Recovery):
             refused = ()
 
     def on_reply(self, sender: NodeId, message: Reply) -> None:
-        """Copies: those that were requested or are missing are taken, others are not."""
+        """Handle copies of events that were requested or are missing; drop others."""
         for key in message.declined:
             if self.asked.pop(key, None) is not None:
                 remember(self.declined, (sender, key), None, MOST_ASKED)

@@ -1,9 +1,10 @@
-"""Counting: how a node and the publishers it hears of come to agree on numbers.
+"""Counting: how a node gets numbers from the publishers that it hears of.
 
-A node asks each publisher it hears of to number events per filter of the node
+A node asks each publisher to number the events that match its filters
 (:mod:`~shoal.recovery.numbering`), and so knows what it lacks (:mod:`~shoal.recovery.streams`). It
-asks again once a minute, which tells it the latest numbers as well. A publisher that falls silent
-tells its followers the last number, once; one that stops in good order tells all of them.
+asks again once a minute, and gets the latest numbers. When the events of a filter stop, the
+publisher sends its followers the last number, once; when the publisher stops in good order, it
+sends them the last numbers of all their filters.
 
 What no count can show is reported as a gap of unknown size: events that a publisher no longer kept
 when it was first asked, and events of a life that ended without a last Tally.
@@ -48,7 +49,7 @@ class Counting(Copies):
         self.began = 0.0
         """When this node started."""
         self._me: object = host.node
-        """This node, as events name it."""
+        """This node's id, typed as the publisher of an event is (:meth:`Copies.arrived`)."""
         self._most = parameters.marks
         """Marks that an event carries at most."""
         self._transit = parameters.transit
@@ -64,13 +65,13 @@ class Counting(Copies):
         self._followed: dict[NodeId, float] = {}
         """When each publisher was last asked to number filters."""
         self._answered: dict[NodeId, float] = {}
-        """When each publisher last told its numbers, or was first heard of."""
+        """When each publisher last sent its numbers, or was first heard of."""
         self._to_follow: dict[NodeId, None] = {}
         """Publishers to ask."""
         self._born: dict[NodeId, float] = {}
-        """When the latest life of each node began, where that was told."""
+        """When the latest life of each node began, as far as known."""
         self._publishers: dict[NodeId, Contact] = {}
-        """Nodes that were told to publish."""
+        """Publishers that neighbours named."""
         self._reported: dict[tuple[NodeId, Filter | None], float] = {}
         """When a gap was last reported, per publisher and filter (None: all)."""
 
@@ -84,11 +85,11 @@ class Counting(Copies):
         }
 
     def start(self) -> None:
-        """Remember when: of what was published before, this node knows nothing."""
+        """Note the time: this node knows nothing of what was published before."""
         self.began = self._born[self.host.node] = self.host.now()
 
     def stop(self) -> None:
-        """Tell followers the last numbers: what they lack they can still get elsewhere."""
+        """Send followers the last numbers: what they lack they can still get elsewhere."""
         self._send_tallies(self.numbering.last_words(), True)
 
     def _send_tallies(self, told: dict[NodeId, list[tuple[int, int, int]]], final: bool) -> None:
@@ -127,7 +128,7 @@ class Counting(Copies):
         """Strike an event from what is missing; nearly always it is just the next one."""
         most = self._most
         if publisher == self._me or not most:
-            return  # own events, and those without numbers, tell of no others
+            return  # own events, and events without numbers, show no losses
         if not self.streams.next_came(event, publisher, sequence, most, now):
             self.count(event, now)
 
@@ -167,7 +168,7 @@ class Counting(Copies):
         self.streams.unwant(filter)
 
     def tell_numbers(self, now: float) -> None:
-        """Ask for numbers, and tell those that nobody would hear of otherwise."""
+        """Ask for numbers, and send the last ones of own filters whose events have stopped."""
         if not self._most:
             return
         self._ask_for_numbers(now)
@@ -188,17 +189,17 @@ class Counting(Copies):
         for filter, wanted in list(self.interests.filters.items()):
             unknown = wanted.since < self.began if ended is None else not ended
             if wanted.since < born and (unknown or wanted.number in unsure):
-                self._unsure(node, filter)
+                self._report_unknown(node, filter)
 
     def publisher(self, contact: Contact, neighbour: NodeId) -> None:
-        """There is such a publisher, as a neighbour says: it is asked for numbers by that way."""
+        """A neighbour names a publisher: ask it for numbers, by way of that neighbour."""
         if len(self.back) < MOST_PUBLISHERS:
             self.back.setdefault(contact.node, neighbour)
         remember(self._publishers, contact.node, contact, MOST_PUBLISHERS)
         self.hear_of(contact)
 
     def doubtful(self, filter: Filter, age: float) -> list[tuple[NodeId, float]]:
-        """Publishers with a new life, a reported gap or a dropped event of late, and when."""
+        """Publishers with a new life, a gap or a dropped event lately, and how many seconds ago."""
         now = self.host.now()
         told = [(node, time) for (node, of), time in self._reported.items() if of in (None, filter)]
         found: dict[NodeId, float] = {}
@@ -212,15 +213,15 @@ class Counting(Copies):
         remember(self._reported, (publisher, filter), self.host.now(), MOST_PUBLISHERS)
         self.host.gap(publisher, count, filter)
 
-    def _unsure(self, publisher: NodeId, filter: Filter | None = None) -> None:
-        """An unknown number of a publisher's events may be missing."""
+    def _report_unknown(self, publisher: NodeId, filter: Filter | None = None) -> None:
+        """Report a gap of unknown size."""
         remember(self.unsure, publisher, None, MOST_PUBLISHERS)
         self.report(publisher, 0, filter)
 
     # Following
 
     def hear_of(self, contact: Contact) -> None:
-        """There is such a publisher: its first event may be one of those that were lost."""
+        """Follow a publisher that another node names: its first event may have been lost."""
         self._met(contact)
         streams, publisher = self.streams.by_publisher, contact.node
         if (
@@ -259,7 +260,7 @@ class Counting(Copies):
             self.numbering.forget(now - 3 * REFRESH)
 
     def _silent(self, publisher: NodeId, now: float) -> bool:
-        """Whether a publisher has been silent for unusually long, and did not say that it is."""
+        """Whether a publisher is silent for unusually long, and was not asked for numbers since."""
         heard = self.streams.arrivals.heard.get(publisher)
         if heard is None:
             return False
@@ -268,13 +269,13 @@ class Counting(Copies):
         return now > unusual and asked < heard.last and answered < heard.last
 
     def _gone(self, publisher: NodeId) -> None:
-        """A publisher no longer answers: its last events may be missing, nobody knows."""
+        """A publisher no longer answers: its last events may be missing."""
         del self._answered[publisher]
         self._followed.pop(publisher, None)
         streams = self.streams.forget(publisher)
         told = self._publishers.pop(publisher, None) is not None
         if any(not s.final and (told or s.index >= 0) for s in streams.values()):
-            self._unsure(publisher)
+            self._report_unknown(publisher)
 
     def _follow(
         self, publisher: NodeId, filters: list[Filter], now: float, again: bool = False
@@ -288,9 +289,9 @@ class Counting(Copies):
             self._to_publisher(message, again)
 
     def _to_publisher(self, message: Follow, again: bool = False) -> None:
-        """Back along the route of its events at first; out of band again, or if there is no route.
+        """Send a question back along the route of its events; out of band if ``again`` or no route.
 
-        To dial takes time, and ages that wait for it are too small when they arrive.
+        Out of band it may wait for a connection, and its ages would be too small on arrival.
         """
         towards = self.back.get(message.publisher, LOCAL)
         routed = message.follower.address and not again and message.hops < HOPS
@@ -299,7 +300,7 @@ class Counting(Copies):
             self.send_direct(message.publisher, message)
 
     def on_follow(self, sender: NodeId, message: Follow) -> None:
-        """Somebody wants its filters numbered; without numbers there is nothing to say."""
+        """Number the filters of a follower; pass on a question to another publisher."""
         if message.publisher != self.host.node:
             if message.hops > 1:  # on its way back along a route
                 self._to_publisher(message)
@@ -343,7 +344,7 @@ class Counting(Copies):
         before = self.losses.noticed
         for start in message.starts:
             if self.streams.started(sender, start, message.uptime, now):
-                self._unsure(sender, start.filter)
+                self._report_unknown(sender, start.filter)
         if self.losses.noticed > before:
             self.hurry()
 
@@ -355,13 +356,13 @@ class Counting(Copies):
         for index, sequence in message.known:
             count = self.numbering.still(index, message.follower.node, now)
             if sequence > last:
-                count = -1  # it was deceived, and has to begin again
+                count = -1  # it was deceived by a forged event, and has to begin again
             if count < 0 or sequence < last:
                 numbers.append((index, count, last))
         self.send_direct(message.follower.node, Tally(tuple(numbers)))
 
     def on_tally(self, sender: NodeId, message: Tally) -> None:
-        """A publisher tells its last numbers."""
+        """A publisher sends its last numbers."""
         if sender not in self.streams.by_publisher:
             return
         now = self.host.now()

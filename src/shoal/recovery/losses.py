@@ -1,8 +1,8 @@
-"""Losses: the events that should have come, and did not.
+"""Losses: the events that are missing.
 
-An event that arrives by any way (late, recovered, second copy) is struck off; the rest is given up
-after a time. A loss is a range of numbers, so that a large one, which may be a forged one, takes no
-more memory or work than a small one.
+An event that arrives after all (late, or as a copy) is removed from its loss; what is left of the
+loss is given up after a time. A loss is a range of sequence numbers, so a large one, which may be
+forged, takes no more memory or work than a small one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from shoal.stack import NodeId
 
 MOST_LOSSES = 10_000
-"""Gaps that are remembered; if there are more, the oldest are given up."""
+"""Losses that are remembered; if there are more, the oldest are given up."""
 
 
 class Lost:
-    """A gap: ``count`` events of a publisher that match a filter are missing.
+    """A loss: ``count`` events of a publisher that match a filter are missing.
 
     Their sequence numbers lie between ``after`` and ``before``, both excluded.
     """
@@ -37,34 +37,34 @@ class Lost:
         self.have: set[int] = set()
         """Sequence numbers in between of events that arrived."""
         self.noticed = now
-        """When the gap was found."""
+        """When the loss was noticed."""
         self.asked = -1.0
         """When other nodes were last asked for these events; -1 if never."""
 
 
 class Losses:
-    """What a node lacks."""
+    """The losses of one node."""
 
     def __init__(self) -> None:
         self.by_publisher: dict[NodeId, list[Lost]] = {}
         """Losses per publisher, the oldest first."""
         self.reach: dict[NodeId, int] = {}
-        """Per publisher with gaps, the sequence number before which all of them end."""
+        """Sequence number before which all losses of a publisher end, per publisher with losses."""
         self.noticed = 0
         """Events found missing so far, whatever became of them."""
         self._noticed: dict[Lost, None] = {}
-        """All gaps, in the order in which they were noticed."""
+        """All losses, in the order in which they were noticed."""
 
     def __len__(self) -> int:
         return len(self._noticed)
 
     def all(self) -> Iterator[Lost]:
-        """All gaps."""
+        """All losses, by publisher."""
         for lost in self.by_publisher.values():
             yield from lost
 
     def add(self, lost: Lost) -> None:
-        """More events are missing, as was noticed just now."""
+        """Add a loss that was noticed just now."""
         publisher = lost.publisher
         self._noticed[lost] = None
         self.by_publisher.setdefault(publisher, []).append(lost)
@@ -72,14 +72,14 @@ class Losses:
         self.noticed += lost.count
 
     def around(self, publisher: NodeId, sequence: int) -> list[Lost]:
-        """The losses that an event of this number may belong to, if it matches."""
+        """The losses that an event with this sequence number belongs to if it matches."""
         lost = self.by_publisher.get(publisher, ())
         return [
             one for one in lost if one.after < sequence < one.before and sequence not in one.have
         ]
 
     def strike(self, publisher: NodeId, sequence: int, numbers: list[int]) -> None:
-        """Remove an event that matches the filters of these numbers from the gaps it belongs to."""
+        """Remove an event that matches the filters of these numbers from the losses it is in."""
         found: list[Lost] = []
         for one in self.around(publisher, sequence):
             if one.wanted.number in numbers:
@@ -90,7 +90,7 @@ class Losses:
         self._remove(publisher, found)
 
     def drop(self, wanted: Wanted) -> None:
-        """What is missing for a filter is missing no more."""
+        """Remove the losses of a filter."""
         for publisher, lost in list(self.by_publisher.items()):
             self._remove(publisher, [one for one in lost if one.wanted is wanted])
 
@@ -111,7 +111,7 @@ class Losses:
         return given_up
 
     def _remove(self, publisher: NodeId, gone: list[Lost]) -> None:
-        """Remove some of a publisher's gaps."""
+        """Remove some of a publisher's losses."""
         if not gone:
             return
         for one in gone:

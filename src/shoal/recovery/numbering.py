@@ -35,6 +35,7 @@ room for another mark and lack theirs, and ask again.
 from __future__ import annotations
 
 from heapq import nsmallest
+from operator import attrgetter
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -46,11 +47,11 @@ if TYPE_CHECKING:
     from shoal.stack import Host, NodeId
 
 MOST_FILTERS = 4096
-"""Filters that a publisher numbers; a follower that asks for more is told so."""
+"""Filters that a publisher numbers; a follower that asks for more gets the index -1."""
 MOST_BYTES = 8 << 20
 """Bytes of these filters."""
 MOST_FOLLOWERS = 4096
-"""Followers per filter; further ones get marks, but are not told the last count."""
+"""Followers per filter; further ones get marks, but not the last count."""
 
 MARK: Final = Struct("<Iq")
 """A mark: the filter's index, and the misses (the event's sequence number less the count)."""
@@ -80,7 +81,7 @@ class Followed:
         self.marked = 0
         """Number of the last event that carried a mark of this filter."""
         self.told = True
-        """Whether followers were told the last count."""
+        """Whether the last count was sent to followers."""
         self.followers: dict[NodeId, float] = {}
         """Nodes that asked for the numbers, each with the time when it last did."""
 
@@ -106,9 +107,9 @@ class Numbering:
         self._by_index: dict[int, Followed] = {}
         self._table: FilterTable | None = None
         self._untold: dict[int, None] = {}
-        """Indices of the filters whose last count followers were not told yet."""
+        """Indices of the filters whose last count was not sent to followers yet."""
         self._oldest = float("inf")
-        """A time since when all followers were heard of."""
+        """A time since which every follower was heard of."""
         self._events = 0
         self._run: list[Followed] = []
         """The filters that the last event matched."""
@@ -203,7 +204,7 @@ class Numbering:
             return self._run_marks
         self._run = matched
         if len(matched) > self._most:
-            matched = nsmallest(self._most, matched, key=_last_marked)
+            matched = nsmallest(self._most, matched, key=attrgetter("marked"))
         packed = b""
         for followed in matched:
             followed.marked = self._events
@@ -265,7 +266,3 @@ def read_marks(event: Event) -> list[tuple[int, int]]:
         index, misses = MARK.unpack_from(marks, at)
         found.append((index, sequence - misses))
     return found
-
-
-def _last_marked(followed: Followed) -> int:
-    return followed.marked

@@ -1,17 +1,17 @@
-"""What the pulls share: saying what is missing, on one of three routes.
+"""What the pulls share: requests for missing events, on one of three routes.
 
-A round says what is missing and was not asked for lately, as far as it fits. Whoever holds some of
-it sends copies to the seeker out of band, strikes what it sent, and passes on what is left:
+A round sends a message that names losses not asked for lately, as many as fit. A node that holds
+some of these events sends copies to the seeker out of band, and passes on what is left:
 
 * towards *subscribers*: over the links that an event matching the filter would take;
 * towards the *publisher*: to the neighbour that the publisher's last event came from, back along
   its route; straight to the publisher, out of band, where that link is gone;
 * at *random*: over any links.
 
-The first and the last go to each eligible neighbour with probability P_f only.
+On the first and the last route it goes to each eligible neighbour with probability P_f only.
 
-Of more losses than fit, a random choice is told; those older than all that this node still holds
-come last, as others will hold little that is older.
+If more losses are known than fit, the message names a random choice of them. Losses older than all
+events that this node still holds come last, as others will hold few events that are older.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class Pull(Gossip):
-    """A recovery whose rounds tell what is missing."""
+    """A recovery whose rounds ask for what is missing."""
 
     def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
-        self.spare = 0.5  # who has much to answer must still be able to ask
+        self.spare = 0.5  # a node that answers many comparisons can still ask
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Adds Missing: what other nodes lack."""
@@ -51,41 +51,41 @@ class Pull(Gossip):
     # What to ask for
 
     def lacking(self, now: float) -> list[Lost]:
-        """What has been missing for a period, and was not asked for lately.
+        """The losses noticed at least a period ago, and not asked for lately.
 
-        What was noticed a moment ago may only be late: numbers come straight from the publisher,
-        and events may overtake each other.
+        An event that was missed a moment ago may only be late: numbers come straight from the
+        publisher, and events may overtake each other.
         """
         noticed = now - self.parameters.period
         asked = now - self.parameters.retry
         return [one for one in self.losses.all() if one.asked <= asked and one.noticed <= noticed]
 
     def round(self, now: float) -> None:
-        """Ask for something that is missing; where nothing is, be silent."""
+        """Ask for some of what is missing; send nothing if nothing is."""
         lost = self.lacking(now)
         if lost:
             self.rounds += 1
             self.ask(lost, now)
-            self.pace.in_vain()  # unless something turns up
+            self.pace.in_vain()  # unless copies arrive, see recover
 
     def ask(self, lost: list[Lost], now: float) -> None:
         """Choose among the losses, and whom to ask; each algorithm has its own rule."""
         raise NotImplementedError
 
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
-        """Also hurry: asking was not in vain."""
+        """Also make rounds frequent again: asking was not in vain."""
         super().recover(event, age, giver)
         self.hurry()
 
     def ask_subscribers(self, lost: list[Lost], now: float) -> None:
-        """Ask for what one filter lacks, among those who want the same."""
+        """Ask for events that match one filter, among nodes that want the same."""
         chosen = self.some_filter(lost)
         message = self.missing("subscribers", [one for one in lost if one.wanted is chosen], now)
         hops = self.routing.next_hops(chosen.filter)
         self.spread(hops, LOCAL, self.host.node, self.rounds, message)
 
     def ask_publisher(self, lost: list[Lost], now: float) -> None:
-        """Ask for what one publisher's events lack, back along their route."""
+        """Ask for one publisher's events, back along their route."""
         counts: dict[NodeId, int] = {}
         for one in lost:
             counts[one.publisher] = counts.get(one.publisher, 0) + one.count
@@ -93,10 +93,10 @@ class Pull(Gossip):
         worst = [publisher for publisher, count in counts.items() if count == most]
         publisher = self.chance.choice(worst, self.host.node, self.rounds, 5)
         some = [one for one in lost if one.publisher == publisher]
-        self._back(publisher, self.missing("publisher", some, now), LOCAL)
+        self._send_back(publisher, self.missing("publisher", some, now), LOCAL)
 
     def some_filter(self, lost: list[Lost]) -> Wanted:
-        """A random filter among those that lack something."""
+        """A random filter among those with losses."""
         wanted = list({one.wanted.number: one.wanted for one in lost}.values())
         return self.chance.choice(wanted, self.host.node, self.rounds, 6)
 
@@ -131,7 +131,7 @@ class Pull(Gossip):
     # What others ask for
 
     def on_missing(self, sender: NodeId, message: Missing) -> None:
-        """Give what is held, and pass on what is left."""
+        """Send copies of what is held, and pass on what is left."""
         if not self.first(1, sender, message.seeker.node, message.round):
             return
         self._met(message.seeker)
@@ -161,18 +161,18 @@ class Pull(Gossip):
             self.pass_on(onward, sender)
 
     def pass_on(self, message: Missing, sender: NodeId) -> None:
-        """One hop more on its route."""
+        """Send a message one hop further on its route."""
         seeker = message.seeker.node
         if message.route == "publisher":
-            self._back(message.holes[0].publisher, message, sender)
+            self._send_back(message.holes[0].publisher, message, sender)
         elif message.route == "random":
             self.spread(self.routing.linked(), sender, seeker, message.round, message)
         else:
             hops = self.routing.next_hops(message.filters[message.holes[0].filter])
             self.spread(hops, sender, seeker, message.round, message)
 
-    def _back(self, publisher: NodeId, message: Missing, sender: NodeId) -> None:
-        """Towards a publisher: to whom its last event came from, or straight to it."""
+    def _send_back(self, publisher: NodeId, message: Missing, sender: NodeId) -> None:
+        """Send to the neighbour that a publisher's last event came from, or straight to it."""
         if publisher == self.host.node:
             return
         towards = self.back.get(publisher, LOCAL)

@@ -1,16 +1,16 @@
 """The four pulls: whom a round asks for what is missing.
 
-* *Subscriber-based* pull asks others who want the same: it chooses a random filter among those that
-  lack something, and says what is missing, routed like an event that matches the filter. What no
-  subscriber of the filter, and no node between them, holds is out of its reach: the publisher need
-  not be among them.
+* *Subscriber-based* pull asks nodes that want the same: it chooses a random filter among those with
+  losses, and its message is routed like an event that matches the filter. Events that no subscriber
+  of the filter and no node between them holds are out of its reach: the publisher need not be one
+  of these nodes.
 * *Publisher-based* pull asks back along the route of the publisher of whose events most are
   missing. Any node on the way may have them; the publisher itself comes last. Few nodes are asked,
-  so digests cost least of all; but each round asks about a single publisher.
-* *Combined* pull does the latter with probability P_src, and else the former: one reaches what no
-  other subscriber has, the other what the publisher's side has already dropped.
+  so gossip costs least of all; but each round asks about a single publisher.
+* *Combined* pull is publisher-based with probability P_src, else subscriber-based. The former finds
+  what no other subscriber has, the latter what the publisher's side has already dropped.
 * *Random* pull, the baseline of the others, chooses a random filter too, and asks over links drawn
-  at random, whoever may hold it.
+  at random.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CombinedPull(Pull):
         self.source_probability = parameters.source_probability
 
     def ask(self, lost: list[Lost], now: float) -> None:
-        """Towards a publisher with probability P_src, else towards subscribers."""
+        """Ask towards a publisher with probability P_src, else towards subscribers."""
         if self.chance.uniform(self.host.node, self.rounds, 8) < self.source_probability:
             self.ask_publisher(lost, now)
         else:
@@ -44,7 +44,7 @@ class PublisherPull(Pull):
     """Missing events are requested on the way back to their publisher."""
 
     def ask(self, lost: list[Lost], now: float) -> None:
-        """Towards the publisher of which most is missing."""
+        """Ask towards the publisher of which most is missing."""
         self.ask_publisher(lost, now)
 
 
@@ -52,7 +52,7 @@ class RandomPull(Pull):
     """Missing events are requested over random links."""
 
     def ask(self, lost: list[Lost], now: float) -> None:
-        """Over each link with probability P_f."""
+        """Ask over each link with probability P_f."""
         chosen = self.some_filter(lost)
         message = self.missing("random", [one for one in lost if one.wanted is chosen], now)
         self.spread(self.routing.linked(), LOCAL, self.host.node, self.rounds, message)
@@ -62,7 +62,7 @@ class SubscriberPull(Pull):
     """Missing events are requested from nodes that want the same."""
 
     def ask(self, lost: list[Lost], now: float) -> None:
-        """Towards those who want the same."""
+        """Ask towards nodes that want the same."""
         self.ask_subscribers(lost, now)
 
 

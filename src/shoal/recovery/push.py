@@ -1,16 +1,16 @@
-"""Push: nodes tell what they hold; who lacks some of it asks for copies.
+"""Push: nodes send digests of what they hold, and nodes that lack some of it ask for copies.
 
-Every T seconds a node chooses a random filter among all that it knows somebody to want (its
-routing's table, and what followers of its own events asked for), and sends a digest of the events
-it holds that match. The digest is routed like such an event, but to each eligible neighbour with
-probability P_f only. A subscriber that lacks some of them asks the gossiper out of band.
+Every T seconds a node chooses a random filter among all that it knows (from its routing's table,
+and from followers of its own events), and sends a digest of the events it holds that match. The
+digest is routed like such an event, but to each eligible neighbour with probability P_f only. A
+subscriber that lacks some of the events asks the gossiper out of band.
 
-With an adaptive period, gossip is polite: an event that was named often enough, by this node or by
-others that it heard, is left out until somebody asks for it. So where ten nodes hold an event, they
-do not all tell each other of it in every round.
+With an adaptive period, gossip is polite: an event that digests sent or heard here have named often
+enough is left out until a node asks for it. So ten nodes that hold an event do not all name it in
+every round.
 
-Push needs no numbers to mend a loss, and talks also where nothing is lost. Numbers are used all the
-same, to report gaps; set ``marks = 0`` to do without.
+Push needs no numbers to repair a loss, and sends digests also where nothing is lost. Numbers still
+serve to report gaps; ``marks = 0`` turns them off.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from shoal.recovery.buffer import Kept
 
 DRAWS = 4
-"""Filters that are drawn until one matches something in the buffer."""
+"""Draws of a filter (polite: of an event) for which there is something to send, per round."""
 POLITE = 3
-"""Times that an event is named, here or by others as far as heard, before it is left out."""
+"""Digests, sent or heard here, that name an event before it is left out."""
 WATCHFUL = 2
-"""While there is something to tell, rounds become at most so many times rarer."""
+"""Factor by which the period grows at most while there are events to name."""
 
 
 class Push(Gossip):
@@ -54,7 +54,7 @@ class Push(Gossip):
             self.wake()
 
     def round(self, now: float) -> None:
-        """Choose a filter, and tell what is held for it."""
+        """Choose a filter, and send a digest of what is held for it."""
         filters = list(dict.fromkeys(self.routing.known_filters() + self.numbering.filters()))
         self.rounds += 1
         if self.parameters.adaptive:
@@ -64,13 +64,14 @@ class Push(Gossip):
             filter = self.chance.choice(filters, self.host.node, self.rounds, 4, draw)
             held = self.buffer.matching(filter)
             if held:
-                self._tell(filter, held)
+                self._send_digest(filter, held)
                 return
 
     def _polite_round(self, filters: list[Filter]) -> None:
-        """Tell of what was not named often enough yet.
+        """Name events that were not named often enough yet.
 
-        Rounds become rarer: ever more so with nothing to tell, a little if nobody asked for copies.
+        The period grows: without limit but ``longest`` if there are none, up to WATCHFUL times the
+        shortest if nobody asked for copies.
         """
         untold = self.buffer.untold(POLITE)
         a_little = 2 * self.pace.period <= WATCHFUL * self.pace.shortest
@@ -82,11 +83,11 @@ class Push(Gossip):
             wanting = [one for one in filters if one.matches(event.content)]
             if wanting:
                 filter = self.chance.choice(wanting, self.host.node, self.rounds, 5)
-                self._tell(filter, [k for k in untold if filter.matches(k.event.content)])
+                self._send_digest(filter, [k for k in untold if filter.matches(k.event.content)])
                 return
             self.buffer.named(event.id)  # nobody wants it
 
-    def _tell(self, filter: Filter, held: list[Kept]) -> None:
+    def _send_digest(self, filter: Filter, held: list[Kept]) -> None:
         """Send a digest towards those who want what matches a filter."""
         digest = self._digest(filter, held, 1)
         hops = self.routing.next_hops(filter)
@@ -95,7 +96,7 @@ class Push(Gossip):
                 self.buffer.named((publisher, sequence))
 
     def unhurried(self) -> float:
-        """Rounds come also where nothing is missing."""
+        """Rounds come also while nothing is missing."""
         return min(super().unhurried(), max(self.pace.period, self.parameters.period))
 
     def on_digest(self, sender: NodeId, message: Digest) -> None:
@@ -111,7 +112,7 @@ class Push(Gossip):
                 self.spread(hops, sender, message.gossiper.node, message.round, onward)
 
     def on_request(self, sender: NodeId, message: Request) -> None:
-        """Somebody lacks something: give it, and go on gossiping."""
+        """Send copies, and name these events again: other nodes may lack them too."""
         self._requested = True
         super().on_request(sender, message)
         for key in message.ids:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shoal.stack import NodeId
 
 MOST_LATER = 4096
-"""Events per stream that are remembered before a count covers them; of more, the newer half."""
+"""Events per stream that may wait for a count; of more, the newer half is kept."""
 
 
 class Stream:
@@ -42,7 +42,7 @@ class Stream:
         self.asked = float("-inf")
         """When the publisher was last asked to number them."""
         self.index = -1
-        """The publisher's index of the filter; -1 while it has told none."""
+        """The publisher's index of the filter; -1 if none is known."""
         self.first = -1
         """Sequence number up to which losses cannot be known: counting begins after it."""
         self.sequence = -1
@@ -53,7 +53,7 @@ class Stream:
         """Sequence numbers beyond ``sequence`` of events that arrived."""
 
     def begin(self, count: int, sequence: int) -> None:
-        """Count from here on: so many events matched up to this sequence number."""
+        """Count from here on: ``count`` events matched up to this sequence number."""
         self.count = count
         self.first = self.sequence = sequence
         self.later = {number for number in self.later if number > sequence}

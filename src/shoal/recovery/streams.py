@@ -1,13 +1,14 @@
-"""The subscriber's side of noticing losses: which events should have come, and did not.
+"""The subscriber's side of noticing losses: which events are missing.
 
-There is a :class:`~shoal.recovery.stream.Stream` per publisher and own filter. Events that come in
-order are counted by :mod:`~shoal.recovery.arrivals`, the others one by one here. What is missing is
-kept in :mod:`~shoal.recovery.losses`.
+There is a :class:`~shoal.recovery.stream.Stream` per publisher and own filter. Events that arrive
+in order are counted by :mod:`~shoal.recovery.arrivals`, the others one by one here. Missing events
+are held in :mod:`~shoal.recovery.losses`.
 
-Numbers may be forged by whoever can forge events. A count too large makes a false loss, which ends
-as a false gap; the next true count is smaller, and counting starts again from it. If the sequence
-number is too large as well, no true event is counted any more, until the follower asks again: the
-publisher sees that it never was there, and has it begin anew, after a gap of unknown size.
+A node that can forge events can also forge numbers. A count that is too large causes a false loss,
+which becomes a false gap; the next true count is smaller, and counting goes on from it. If the
+sequence number is too large as well, true events are not counted until the follower asks again. The
+publisher then sees a number that it has not reached, and the stream begins anew, after a gap of
+unknown size.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class Streams:
         self.interests = Interests()
         self.losses = Losses()
         self.by_publisher: dict[NodeId, dict[int, Stream]] = {}
-        """Per publisher, the stream of each filter, by this node's number of it."""
-        self._indices: dict[NodeId, dict[int, Stream]] = {}
-        """Per publisher, the same streams by its own index of the filter, if it told one."""
+        """Streams per publisher, by this node's number of the filter."""
+        self._by_index: dict[NodeId, dict[int, Stream]] = {}
+        """The same streams per publisher, by the publisher's index of the filter if it has one."""
         self.arrivals = Arrivals()
 
     # What is wanted
@@ -50,7 +51,7 @@ class Streams:
         self.interests.add(filter, now)
 
     def unwant(self, filter: Filter) -> None:
-        """The application unsubscribes: what was missing for this filter alone no longer is."""
+        """The application unsubscribes: forget the streams and losses of this filter."""
         self.arrivals.settle_all()
         wanted = self.interests.remove(filter)
         if wanted is None:
@@ -58,7 +59,7 @@ class Streams:
         for publisher, streams in self.by_publisher.items():
             stream = streams.pop(wanted.number, None)
             if stream is not None:
-                self._name(publisher, stream, -1)
+                self._set_index(publisher, stream, -1)
         self.losses.drop(wanted)
 
     def widen(self, filter: Filter, since: float, have: dict[NodeId, list[int]]) -> None:
@@ -74,20 +75,20 @@ class Streams:
         for publisher, streams in self.by_publisher.items():
             stream = streams.get(wanted.number)
             if stream is not None:
-                self._unname(publisher, stream)
+                self._clear_index(publisher, stream)
                 stream.begin_anywhere()
                 stream.count = 0
                 stream.later.update(have.get(publisher, ()))
 
     def restart(self, publisher: NodeId, born: float, now: float) -> list[int]:
-        """A publisher has started again; return the filters whose last count it did not tell."""
+        """A publisher starts again; return the filters (by number) without a last count of it."""
         unsure: list[int] = []
         self.arrivals.settle(publisher)
         for number, stream in self.by_publisher.get(publisher, {}).items():
             if stream.since < born:
                 if not stream.final:
                     unsure.append(number)
-                self._unname(publisher, stream)
+                self._clear_index(publisher, stream)
                 stream.begin_anywhere()
                 stream.since, stream.final = now, False
         return unsure
@@ -95,27 +96,27 @@ class Streams:
     def forget(self, publisher: NodeId) -> dict[int, Stream]:
         """Follow a publisher no longer; return its streams."""
         self.arrivals.settle(publisher)
-        self._indices.pop(publisher, None)
+        self._by_index.pop(publisher, None)
         self.arrivals.heard.pop(publisher, None)
         return self.by_publisher.pop(publisher)
 
-    def _name(self, publisher: NodeId, stream: Stream, index: int) -> None:
-        """Note a publisher's index of a stream's filter; -1 if it has none any more."""
-        indices = self._indices.setdefault(publisher, {})
+    def _set_index(self, publisher: NodeId, stream: Stream, index: int) -> None:
+        """Set a publisher's index of a stream's filter; -1 if it has none any more."""
+        indices = self._by_index.setdefault(publisher, {})
         if indices.get(stream.index) is stream:
             del indices[stream.index]
         stream.index = index
         if index >= 0:
-            for name, other in list(indices.items()):
-                if name >> LIFE != index >> LIFE:  # it has started again, and forgotten that one
-                    del indices[name]
+            for old, other in list(indices.items()):
+                if old >> LIFE != index >> LIFE:  # of an earlier life: no longer valid
+                    del indices[old]
                     other.index = -1
                     other.asked = float("-inf")
             indices[index] = stream
 
-    def _unname(self, publisher: NodeId, stream: Stream) -> None:
+    def _clear_index(self, publisher: NodeId, stream: Stream) -> None:
         """A publisher no longer numbers a stream's filter: it will be asked again."""
-        self._name(publisher, stream, -1)
+        self._set_index(publisher, stream, -1)
         stream.asked = float("-inf")
 
     # What came
@@ -123,15 +124,15 @@ class Streams:
     def next_came(
         self, event: Event, publisher: object, sequence: int, most: int, now: float
     ) -> bool:
-        """Count an event whose marks say that it is the next one of all its streams.
+        """Count an event if its marks show that it is the next one of all its streams.
 
-        An event with room for more marks (``most``) has one for each filter that its publisher
-        numbers and that it matches. If that is all of ours, nothing need be matched. False if the
-        event is not so simple: then it has still to be counted by :meth:`arrived`.
+        An event with fewer than ``most`` marks has one for each filter that it matches and its
+        publisher numbers. If the publisher numbers all filters of this node, the event need not be
+        matched. False if it was not counted: :meth:`arrived` is to count it.
         """
         if self.arrivals.goes_on(publisher, sequence, event.marks, now):
             return True
-        named = self._indices.get(event.publisher)
+        named = self._by_index.get(event.publisher)
         if named is None or len(named) < len(self.interests):
             return False
         if len(event.marks) >= most * MARK_BYTES:
@@ -144,7 +145,8 @@ class Streams:
     def arrived(self, event: Event, numbers: list[int], now: float, room: bool) -> bool:
         """Count an event that is wanted. True if its publisher should be asked to number filters.
 
-        ``room``: it could carry another mark, so a filter without one is no longer numbered.
+        ``room``: the event could carry another mark. If it has none for a filter that it matches,
+        its publisher no longer numbers that filter.
         """
         publisher = event.publisher
         self.arrivals.settle(publisher)
@@ -164,15 +166,15 @@ class Streams:
             else:
                 stream.came(event.sequence)
                 if room and stream.index >= 0:
-                    self._unname(publisher, stream)
+                    self._clear_index(publisher, stream)
                 unknown = unknown or stream.index < 0
         return unknown
 
     def started(self, publisher: NodeId, start: Start, uptime: float, now: float) -> bool:
-        """A publisher says how it numbers a filter; said again, it is as good as an event.
+        """Handle how a publisher numbers a filter; a repeated Start serves as a count.
 
         True if an unknown number of events may be missing: those that the publisher no longer has,
-        or may have published in an earlier life that ended without a word.
+        or may have published in an earlier life that ended without a last Tally.
         """
         self.arrivals.settle(publisher)
         wanted = self.interests.filters.get(start.filter)
@@ -186,11 +188,11 @@ class Streams:
             deceived = stream.index < 0 and stream.since >= now - uptime
             if not deceived:
                 return False
-            stream.begin_anywhere()  # an event with a forged number had come
+            stream.begin_anywhere()  # an event with a forged number had arrived
         if stream.index != start.index and start.first >= stream.sequence:
             unsure = start.unsure or deceived or (stream.since < now - uptime and not stream.final)
             stream.since, stream.final = now, False
-            self._name(publisher, stream, start.index)
+            self._set_index(publisher, stream, start.index)
             stream.begin(start.before, start.first)
         if stream.index == start.index and start.index >= 0:
             self._compare(publisher, stream, start.count, start.sequence, now)
@@ -199,16 +201,16 @@ class Streams:
     def told(
         self, publisher: NodeId, numbers: tuple[int, int, int], now: float, final: bool = False
     ) -> bool:
-        """A publisher tells its last count for a filter; ``final`` if it stops in good order.
+        """Handle a publisher's last count for a filter; ``final`` if it stops in good order.
 
         True if it no longer numbers the filter (its count is -1), and has to be asked again.
         """
         index, count, sequence = numbers
-        stream = self._indices.get(publisher, {}).get(index)
+        stream = self._by_index.get(publisher, {}).get(index)
         if stream is not None:
             self.arrivals.settle(publisher)
             if count < 0:
-                self._unname(publisher, stream)
+                self._clear_index(publisher, stream)
             else:
                 stream.final = final
                 if sequence > stream.sequence:
@@ -218,7 +220,7 @@ class Streams:
     def _compare(
         self, publisher: NodeId, stream: Stream, count: int, sequence: int, now: float
     ) -> None:
-        """A publisher's count is known: what did not arrive up to there is missing."""
+        """Compare a publisher's count with what arrived, and note what is missing."""
         lost = stream.told(publisher, count, sequence, now)
         if lost is not None:
             self.losses.add(lost)
@@ -226,13 +228,13 @@ class Streams:
     # What is missing
 
     def lacks(self, event: Event) -> bool:
-        """Whether an event belongs to a gap."""
+        """Whether an event belongs to a loss."""
         around = self.losses.around(event.publisher, event.sequence)
         numbers = self.interests.matching(event) if around else []
         return any(one.wanted.number in numbers for one in around)
 
     def awaits(self, filter: Filter, publisher: NodeId, sequence: int, now: float) -> bool:
-        """Whether a publisher's event before this one may still come, as far as is known."""
+        """Whether an earlier event of a publisher that matches a filter may still arrive."""
         wanted = self.interests.filters.get(filter)
         if wanted is None:
             return False
@@ -243,7 +245,7 @@ class Streams:
         return stream is not None and stream.index < 0 and now < stream.since + UNANSWERED
 
     def complete(self, publisher: NodeId) -> tuple[int, int]:
-        """After which and up to which of a publisher's sequence numbers nothing is missing."""
+        """Sequence numbers of a publisher (first excluded, last included) with no loss between."""
         self.arrivals.settle(publisher)
         streams = self.by_publisher.get(publisher, {})
         if len(streams) < len(self.interests) or not streams:
@@ -260,11 +262,11 @@ class Streams:
     def named(self, publisher: NodeId) -> list[tuple[int, int]]:
         """The publisher's indices of our filters, each with the last sequence number counted."""
         self.arrivals.settle(publisher)
-        indices = self._indices.get(publisher, {})
+        indices = self._by_index.get(publisher, {})
         return [(index, stream.sequence) for index, stream in indices.items()]
 
     def unfollowed(self, publisher: NodeId, before: float) -> list[Filter]:
-        """Filters that a publisher does not number, as far as known, and was not asked lately."""
+        """Filters that a publisher does not number, as far as known, nor was asked for lately."""
         streams = self.by_publisher.setdefault(publisher, {})
         found: list[Filter] = []
         for filter, wanted in self.interests.filters.items():

@@ -10,8 +10,7 @@ overlay     routing   ``link_up``, ``link_down``, ``link_replaced``, ``link_rene
                       ``parent_changed``; ShopParent also ``filters``, ``filters_from``
 routing     overlay   ``routed``, where the overlay asked for it (``Routing.watching``)
 routing     recovery  ``seen``, ``arrived``
-recovery    routing   ``filters``, ``known_filters``, ``linked``, ``next_hops``,
-                      ``send_to_neighbour``
+recovery    routing   ``known_filters``, ``linked``, ``next_hops``, ``send_to_neighbour``
 recovery    host      ``deliver``, ``gap``; without a recovery the routing calls ``deliver``
 ==========  ========  ===========================================================================
 """
