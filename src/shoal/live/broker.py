@@ -321,8 +321,8 @@ class Broker:
         """
         recovery = self.layers.recovery
         if recovery is not None:
-            for event in sorted(recovery.held(filter, age), key=lambda event: event.id):
-                session.deliver((number,), event, content_of(event))
+            held = sorted(recovery.held(filter, age), key=lambda event: event.id)
+            session.deliver_again(number, held)
             for publisher, ago in recovery.doubtful(filter, age):
                 session.missed((number,), 0, LOST.format(publisher), publisher, ago)
 

@@ -305,6 +305,7 @@ class Bus(Moving):
             elif isinstance(message, messages.Leave):
                 self._leave(greeting)
             elif isinstance(message, messages.Bye):
+                greeting.parted = message.reason == messages.STOPS
                 greeting.connection.close(message.reason, polite=False)
 
     def _missed(self, message: messages.Missed) -> None:

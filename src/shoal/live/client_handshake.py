@@ -162,6 +162,8 @@ class Greeting(User):
         self._names = names
         self.welcome: asyncio.Future[Welcome] = connection.loop.create_future()
         self.lost: asyncio.Future[str] = connection.loop.create_future()
+        self.parted = False
+        """Whether the broker said, as the last thing, that it had delivered all that it had."""
 
     def received(self, frames: list[memoryview]) -> None:
         if not self.welcome.done():

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from shoal.live.messages import Bye, Leave
+from shoal.live.messages import STOPS, Bye, Leave
 from shoal.live.waves import Waves
 from shoal.live.wire import encode
 from shoal.stack import Layer
@@ -183,7 +183,9 @@ class Departures:
             await self.waves.settled()
         await self._delivered()
         for session in sessions:
-            session.connection.send(encode(Bye("this broker stops")))
+            session.tell_missed()
+            reason = STOPS if session.moved else "this broker has waited, and stops"
+            session.connection.send(encode(Bye(reason)))
         await self._until(lambda: not sessions, LAST_WORDS)
 
     async def _delivered(self) -> None:

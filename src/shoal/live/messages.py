@@ -117,6 +117,10 @@ class Bye(Message, frozen=True, tag="bye"):
     reason: Text
 
 
+STOPS: Final = "this broker stops"
+"""Reason of a broker that stops, for a client that has moved and got all that there was."""
+
+
 class Beat(Message, frozen=True, tag="beat"):
     """The sender is alive."""
 

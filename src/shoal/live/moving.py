@@ -50,8 +50,8 @@ class Moving(Reconnecting):
             self._use(new)
             for subscription in list(self._subscriptions.values()):
                 self._ask(subscription)
-                if old.lost.done():
-                    subscription._put(Gap(None, "the connection was lost"))
+            numbers = list(self._subscriptions)
+            old.lost.add_done_callback(lambda _: self._parted(old, numbers))
             self._up.set()
             settling = asyncio.create_task(self.settled())
             settling.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -60,6 +60,14 @@ class Moving(Reconnecting):
             settling.cancel()
         old.connection.send(encode(Moved()))
         self._loop.call_later(LAST_WORDS, lambda: old.connection.close("moved", polite=False))
+
+    def _parted(self, old: Greeting, numbers: list[int]) -> None:
+        """The old broker's connection has ended: report a gap unless it had delivered all."""
+        if not (old.parted or self._closing):
+            for number in numbers:
+                subscription = self._subscriptions.get(number)
+                if subscription is not None:
+                    subscription._put(Gap(None, "the connection was lost"))
 
     async def _greet_another(self, address: str) -> Greeting | None:
         """A connection to another broker; None if there is none."""

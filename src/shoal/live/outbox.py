@@ -68,6 +68,8 @@ class Outbox(User, Subscriber, Holder):
         self._queue: deque[tuple[bytes, bytes]] = deque()
         """The beginning of each delivery, and its event as all clients share it."""
         self._queued_bytes = 0
+        self._again = 0
+        """How many more than :attr:`room` may wait, as they are delivered again."""
         self._congested = False
         """Whether the socket takes no more for the moment."""
         self._publishers: dict[Session, None] = {}
@@ -86,6 +88,16 @@ class Outbox(User, Subscriber, Holder):
         elif not self.connection.gone:
             self.delivered += 1
             self._wait(head, raw)
+
+    def deliver_again(self, number: int, events: list[Event]) -> None:
+        """Deliver events that the client may have had; it has room for them.
+
+        Or it would lose others because of events that it has, or be disconnected for ever.
+        """
+        self._again += len(events)
+        for event in events:
+            self.deliver((number,), event, content_of(event))
+        self._again = min(self._again, len(self._queue))
 
     def missed(
         self, numbers: Sequence[int], count: int, reason: str, publisher: int = -1, ago: float = 0.0
@@ -116,7 +128,7 @@ class Outbox(User, Subscriber, Holder):
     def _full(self, overrun: int = 0) -> bool:
         """Whether more waits than may; ``overrun`` events fit beyond that."""
         limits = self.broker.settings.limits
-        return len(self._queue) > self.room + overrun or (
+        return len(self._queue) > self.room + self._again + overrun or (
             self._queued_bytes > limits.queue_bytes + overrun * limits.frame
         )
 
@@ -160,6 +172,7 @@ class Outbox(User, Subscriber, Holder):
             self._queued_bytes -= len(head) + len(raw)
             self.credit -= 1
             send(head, raw)
+        self._again = min(self._again, len(self._queue))
         self._hold()
         if self._publishers and len(self._queue) < self.room and not self._full():
             self._unblock()
@@ -203,10 +216,20 @@ class Outbox(User, Subscriber, Holder):
         self.policy = "drop oldest"
         self._unblock()
 
+    def tell_missed(self) -> None:
+        """Tell a client that is about to be left what it will not get any more."""
+        missed = self._missed + len(self._queue)
+        if missed:
+            self.connection.send(encode(Missed(missed)))
+        if self._lost:
+            self.connection.send(encode(Missed(0, self._lost)))
+        self._missed, self._lost = 0, ""
+        self._forget()
+
     def _forget(self) -> None:
         """Let go of everything that waits, and of everybody."""
         self._queue.clear()
-        self._queued_bytes = self.credit = 0
+        self._queued_bytes = self.credit = self._again = 0
         self._hold()
         self._unblock()
 
