@@ -1,21 +1,21 @@
 """LSTree (Frey, chapter 10): a tree of bounded degree that builds and heals itself.
 
-Each node looks for a parent when it joins and when it loses the one it has: it takes a candidate
-from its caches, strategy by strategy (:mod:`~shoal.overlay.lstree_strategies`), and sends it a
-PARENTREQUEST, until one accepts. If none does it declares itself root, under a new colour. A root
-looks for other trees, soon after it became one and now and then; of two trees one joins the other.
+A node searches for a parent when it joins and when it loses the one it has: it chooses candidates
+from its caches, strategy by strategy (:mod:`~shoal.overlay.lstree_strategies`), and sends each a
+PARENTREQUEST until one accepts. If none does, it declares itself root, under a new colour. A root
+looks for other trees soon after it became one, and periodically; of two trees one joins the other.
 
-* A request and its answer travel out of band. A candidate that accepts opens a connection and
-  says so over it; the requester *attaches*, or, if that is late or no longer safe, sends LEAVE.
+* A request and a refusal travel out of band. A candidate that accepts opens a connection and sends
+  ACCEPT over it; the requester *attaches*, or sends LEAVE if that is late or no longer safe.
 * A candidate that is itself searching and would have to lower its depth is *busy*; it is asked
   again up to ``busy_retries`` times before the search goes on to the next strategy.
-* A root that grows old *recolours* its tree, which spreads depths again.
-* Nodes that no longer answer are remembered and asked now and then: after a partition, however
-  long, they lead the trees back to each other.
+* A root *recolours* its tree every ``recolour`` seconds, so that depths are drawn anew.
+* Nodes that no longer answer are remembered and pinged now and then: through them the trees of a
+  network that was partitioned find each other.
 
-How a node searches: :mod:`~shoal.overlay.lstree_search`. How it leaves, missed by nobody:
-:mod:`~shoal.overlay.lstree_leave`. How a candidate answers, and the rule that
-prevents cycles: :mod:`~shoal.overlay.lstree_member`. Here: its life, merging, the Global cache.
+How a node searches: :mod:`~shoal.overlay.lstree_search`. How it leaves without a loss:
+:mod:`~shoal.overlay.lstree_leave`. How a candidate answers, and the rule that prevents cycles:
+:mod:`~shoal.overlay.lstree_member`. Here: its life, roots and merging, the Global cache.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ from shoal.overlay.lstree_messages import (
 )
 from shoal.overlay.lstree_relation import BLANK, Colour, precedes
 from shoal.overlay.lstree_strategies import NAMES
-from shoal.stack.host import LOCAL, Host, NodeId, key_of
+from shoal.stack.host import LOCAL, Host, NodeId, Timer, key_of
 from shoal.stack.layer import Handler, Layer, Routing
 from shoal.stack.message import Contact, Message
 from shoal.stack.registry import register
 
 SIGHTINGS: Final = 1.0
-"""Seconds within which a node passes on one sighting of another tree."""
+"""Seconds between two sightings of other trees that a node passes on."""
 TRIES: Final = 2
-"""Nodes that no longer answered which a root asks all the same when it looks for other trees."""
+"""Remembered nodes without an answer that each search for other trees asks again."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -70,12 +70,20 @@ class LSTree(Leaver):
         self.repropagation = parameters.global_repropagation
         silence = parameters.heartbeat * parameters.patience
         self.heals_within = silence + 4 * (parameters.merge_period + parameters.global_period)
+        self.merges = "G" in parameters.instance
+        """Whether roots look for other trees."""
         self._sighted = -1e9
         """When this node last passed on a sighting."""
         self._pong: Pong | None = None
-        """The answer to all pings, as long as the colour stays."""
-        self._kept = 0
-        """Place of the node that was remembered and asked last."""
+        """The answer to pings, made anew when the colour changes."""
+        self._tried = 0
+        """Place of the remembered node that was asked last."""
+        self._retry: Timer | None = None
+        """Set while some contacts are to be asked again."""
+        self._coloured = 0.0
+        """When this root took its colour."""
+        self._growing: Timer | None = None
+        """Calls :meth:`grow` while this node is root."""
 
     def handlers(self) -> dict[type[Message], Handler]:
         """Requests and answers, regional and global data."""
@@ -98,11 +106,11 @@ class LSTree(Leaver):
         }
 
     def receive(self, sender: NodeId, message: Any) -> None:
-        """Any word of a neighbour is a sign of life; beats are no more than that."""
+        """Note a sign of life of a neighbour, and handle its message, if it is not just a beat."""
         if self.beats and sender in self.heard:
             self.heard[sender] = self.host.now()
         kind = type(message)
-        if kind is Update:  # nodes that get nothing else do without a table of handlers
+        if kind is Update:  # the common types need no table of handlers
             self.on_update(sender, message)
         elif kind is Ping:
             self.on_ping(sender, message)
@@ -124,7 +132,7 @@ class LSTree(Leaver):
     # Life
 
     def start(self) -> None:
-        """Look after caches and neighbours, each node at another moment."""
+        """Begin to beat and to update the Global cache, each node at another moment."""
         p = self.parameters
         self.me = self.host.contact()
         phase = self.dice.uniform()
@@ -141,6 +149,38 @@ class LSTree(Leaver):
                 self.unmet[contact.address] = None
             self.known.insert(contact)
             self.known.remember(contact)
+        self._seek("join", LOCAL, -1)
+
+    # A root
+
+    def be_root(self, lost: NodeId, cause: str) -> None:
+        """Take a new colour, and look for other trees from now on."""
+        self.root = True
+        self.ancestors = ()
+        self.siblings = ()
+        self._recolour()
+        if self.host.watched:
+            self.host.note("root", lost, cause)
+        if self.merges and self.parameters.early_merge:
+            self.host.after(self.parameters.early_merge, self.merge)
+        if self._growing is None:
+            self._growing = self.host.every(self.parameters.merge_period, self.grow)
+
+    def _recolour(self) -> None:
+        """Extend the colour by this node, at depth 0, and inform all below."""
+        self.colour = (self.colour[0] + 1, self.node, self.host.epoch)
+        self.depth = 0.0
+        self._coloured = self.host.now()
+        self.push()
+
+    def begin_anew(self) -> None:
+        """A liar made the colour as long as can be: drop all children, and join under a new one."""
+        for node in list(self.children):
+            self.host.send(node, Drop(True))
+            self._forget_child(node)
+            self._close(node)
+        self.colour = BLANK
+        self.depth = 0.0
         self._seek("join", LOCAL, -1)
 
     # Merging trees
@@ -162,8 +202,8 @@ class LSTree(Leaver):
             self.search = Search("merge", self.host.now(), LOCAL, -1)
             kept = list(self.known.remembered.values())
             for _ in range(min(TRIES, len(kept))):
-                self._kept += 1
-                contact = kept[self._kept % len(kept)]
+                self._tried += 1
+                contact = kept[self._tried % len(kept)]
                 self.search.sighted[key_of(contact)] = contact
             self._ask_next()
 
@@ -183,18 +223,42 @@ class LSTree(Leaver):
             self.host.send(self.parent, Sighting(contact, colour))
 
     def on_sighting(self, sender: NodeId, message: Message) -> None:
-        """A child's, or one from below, on its way to the root."""
+        """Pass a sighting by a node below on towards the root."""
         sighting = cast("Sighting", message)
         if sender in self.children:
             self.sighted(sighting.contact, sighting.colour)
 
+    def _meet_later(self) -> None:
+        """Ask contacts again soon: they may be about to start, or their tree to merge with this."""
+        again = bool(self.unmet) or (self.root and self.host.now() < self._met_until)
+        if again and self._retry is None:
+            wait = self.parameters.early_merge or self.parameters.merge_period
+            self._retry = self.host.after(wait, self._meet)
+
+    def _meet(self) -> None:
+        """Ask the contacts again, and nobody else.
+
+        A node with a parent pings those never met: perhaps no other node of its tree knows them.
+        """
+        self._retry = None
+        if self.stopping:
+            return
+        if self.root and self.search is None:
+            self.search = Search("merge", self.host.now(), LOCAL, -1)
+            self.search.meeting = True
+            self._ask_next()
+        elif self.parent != LOCAL and self.merges:
+            for address in self.unmet:
+                self.host.send_direct(Contact(-1, address), Ping(self.me, self.colour))
+            self._meet_later()
+
     # The Global cache
 
     def update(self) -> None:
-        """Tell some nodes of some nodes, and see who is still there."""
+        """Send a few nodes some entries of the Global cache, and ping others."""
         if self.colour != BLANK:
-            told = self.known.some(self.parameters.references, self.dice.below(PLACES))
-            self._send_update(Update((self.me, *told)))
+            named = self.known.some(self.parameters.references, self.dice.below(PLACES))
+            self._send_update(Update((self.me, *named)))
         if self.parameters.pings:
             ping = Ping(self.me, self.colour)
             for contact in self.known.to_ping(self.parameters.pings):
@@ -205,7 +269,7 @@ class LSTree(Leaver):
             self.host.send_direct(contact, update)
 
     def on_update(self, sender: NodeId, message: Message) -> None:
-        """Remember the nodes that it names; pass it on perhaps."""
+        """Add the named nodes to the Global cache; pass the update on with some probability."""
         update = cast("Update", message)
         for contact in update.known:
             self.known.insert(contact)
@@ -225,7 +289,7 @@ class LSTree(Leaver):
                 self.sighted(contact, ping.colour)
 
     def on_pong(self, sender: NodeId, message: Message) -> None:
-        """An entry is there, or there again."""
+        """A node that was pinged is there."""
         pong = cast("Pong", message)
         contact = pong.contact
         if contact.node == sender:

@@ -181,7 +181,7 @@ class Leaver(Searcher):
         safe = can_connect(self.colour, self.depth, accept.colour, accept.depth)
         few = self.expects_link(sender)
         if not safe or not few or sender in self.children:
-            self._answered(search, "no longer safe" if few else "announces too much")
+            self._note_answer(search, "no longer safe" if few else "announces too much")
             self._ask_next()
             return
         old = self.parent

@@ -1,12 +1,12 @@
 """A node's place in an LSTree: its colour and depth, its parent and children (Frey, section 10.2).
 
 The rule that prevents cycles: every child → its parent, at every instant
-(:func:`~shoal.overlay.lstree_relation.can_connect`). It is kept by two habits. A node's colour and
-depth only ever advance in the order of the relation; and they stay behind the value last heard from
-the parent. Since the parent only advances, that bound stays valid.
+(:func:`~shoal.overlay.lstree_relation.can_connect`). It follows from two others. A node's colour
+and depth only advance in the order of the relation, and they precede those last heard from the
+parent. As the parent only advances too, they precede its present ones.
 
-This half of the protocol answers requests (*candidate*) and looks after neighbours; the other half,
-:mod:`~shoal.overlay.lstree_search`, looks for a parent (*requester*).
+This half of the protocol answers requests (*candidate*) and monitors neighbours; the other half,
+:mod:`~shoal.overlay.lstree_search`, searches for a parent (*requester*).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from shoal.stack.layer import Reconfiguration, Routing, shown_parent
 from shoal.stack.message import Contact, Message
 
 PLACES: Final = 1 << 16
-"""Where in a cache to begin is drawn below this."""
+"""Bound of the random number that selects where in a cache to begin."""
 
 
 class Child:
@@ -91,7 +91,7 @@ class Member(Handover):
     # The requester's half
 
     def lose_parent(self, why: str) -> None:
-        """The link to the parent is gone: look for another."""
+        """The link to the parent is gone: search for another."""
         raise NotImplementedError
 
     def begin_anew(self) -> None:
@@ -105,7 +105,7 @@ class Member(Handover):
     # A candidate
 
     def degree(self) -> int:
-        """Neighbours; a root, and a node that searches, keep a place for a parent."""
+        """Number of neighbours; for a root or an orphan it includes a place for a parent."""
         return len(self.children) + 1
 
     def tied(self, node: NodeId) -> bool:
@@ -135,12 +135,12 @@ class Member(Handover):
         elif sender == self.leaving:
             reason = "busy"  # this node's link from it is to go first
         candidates: tuple[Contact, ...] = ()
-        if self.stopping:  # those around it may stay
+        if self.stopping:  # those around it stay
             candidates = (*self.ancestors[:1], *self._some_children())
         if not reason and not can_connect(request.colour, request.depth, self.colour, self.depth):
             lower, reason = self._lowered(request)
         if not reason and self.colour[0] >= LONGEST and self.parent == LOCAL:
-            reason = "busy"  # about to forget that colour
+            reason = "busy"  # it is about to forget that colour
         if not reason and lower >= DEEPEST:
             reason = "colour"  # nothing fits below
         if not reason and not request.break_max and self._is_full():
@@ -247,7 +247,7 @@ class Member(Handover):
         self.push()
 
     def on_leave(self, sender: NodeId, message: Message) -> None:
-        """A child, or one to be, is none; or a parent stops."""
+        """A child detaches, or does not attach after all; or the parent stops."""
         leave = cast("Leave", message)
         child = self.children.get(sender)
         if child is not None and leave.request in (0, child.request):
@@ -262,7 +262,7 @@ class Member(Handover):
             self.known.drop(sender)
 
     def _forget_child(self, node: NodeId) -> None:
-        """A node is no child any more, nor one to be."""
+        """Remove a child, attached or not."""
         child = self.children.pop(node)
         self.departing.pop(node, None)
         if child.timer is not None:
@@ -285,14 +285,14 @@ class Member(Handover):
         return tuple([child.contact for child in self.children.values() if child.attached])
 
     def push(self) -> None:
-        """Tell all children colour, depth, ancestors and siblings."""
+        """Send all children this node's colour, depth, ancestors and children."""
         to = tuple(self.child_nodes())
         if to:
             data = Regional(self.colour, self.depth, self.ancestors, self._siblings())
             self.host.send_all(to, data)
 
     def on_regional(self, sender: NodeId, message: Message) -> None:
-        """The parent's news; a node that is none is told so."""
+        """Adopt the parent's regional data; a sender that is not the parent gets LEAVE."""
         data = cast("Regional", message)
         if sender != self.parent:
             if sender in self.heard and not self.tied(sender):
@@ -302,7 +302,7 @@ class Member(Handover):
         same = data.colour == self.colour
         ahead = data.depth < self.depth if same else precedes(self.colour, data.colour)
         if not ahead or data.depth >= DEEPEST:
-            self.host.send(sender, Leave())  # no honest parent goes back
+            self.host.send(sender, Leave())  # an honest parent only advances
             self._close(sender)
             self.lose_parent("it broke the order")
             return
@@ -314,7 +314,7 @@ class Member(Handover):
     def adopt(
         self, parent: Contact, colour: Colour, depth: float, ancestors: tuple[Contact, ...]
     ) -> bool:
-        """Follow a parent's colour, depth and ancestors; whether the children must know."""
+        """Adopt a parent's colour, depth and ancestors; whether children must be informed."""
         above = self.parameters.ancestors - 1
         chain = (parent, *ancestors[:above])
         changed = chain[:above] != self.ancestors[:above]
@@ -344,7 +344,7 @@ class Member(Handover):
                 self.begin_anew()
 
     def beat(self) -> None:
-        """Send a sign of life over every connection, and give up those who have sent none."""
+        """Send a sign of life over every connection, and close those that have been silent."""
         now = self.host.now()
         heartbeat = self.parameters.heartbeat
         if now - self._beaten > 2 * heartbeat and self._beaten >= 0:
@@ -374,7 +374,7 @@ class Member(Handover):
             self._forget_child(contact.node)
 
     def gone(self, peer: NodeId, why: str) -> None:
-        """There is no connection to a node any more."""
+        """The connection to a node is gone."""
         self.forget_early(peer)
         if peer == self.leaving:
             self._left()

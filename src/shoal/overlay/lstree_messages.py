@@ -57,11 +57,11 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     merge_period: Seconds = 10.0
     """Seconds between a root's regular attempts to find another tree."""
     recolour: Seconds = 3600.0
-    """Seconds after which a root spreads depths again by a new colour."""
+    """Seconds after which a root changes its colour, so that depths are drawn anew."""
     heartbeat: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
     """Seconds between signs of life; 0 where the driver tells of every failure."""
     patience: Annotated[float, msgspec.Meta(ge=2, le=1000)] = 4.0
-    """Heartbeats after which a silent neighbour is taken for dead."""
+    """Heartbeats after which a silent neighbour is presumed dead."""
 
     def __post_init__(self) -> None:
         check_sequence(self.instance, self.max_degree, self.least())

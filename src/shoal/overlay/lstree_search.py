@@ -16,16 +16,14 @@ from shoal.overlay.lstree_member import Member
 from shoal.overlay.lstree_messages import (
     Accept,
     Attach,
-    Drop,
     Leave,
     LSTreeParameters,
     ParentRequest,
-    Ping,
     Refuse,
 )
-from shoal.overlay.lstree_relation import BLANK, DEEPEST, LONGEST, can_connect
+from shoal.overlay.lstree_relation import DEEPEST, LONGEST, can_connect
 from shoal.overlay.lstree_strategies import NAMES
-from shoal.stack.host import LOCAL, Host, NodeId, Timer, key_of, remember
+from shoal.stack.host import LOCAL, Host, NodeId, key_of, remember
 from shoal.stack.layer import Reconfiguration, Routing
 from shoal.stack.message import Contact, Message
 
@@ -45,37 +43,29 @@ class Searcher(Member):
 
     def __init__(self, host: Host, parameters: LSTreeParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
-        self.merges = "G" in parameters.instance
-        """Whether roots look for other trees."""
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with."""
         self.unmet: dict[str, None] = {}
-        """Addresses of contacts under which nobody has answered so far."""
-        self._retry: Timer | None = None
-        """Set while some contacts are to be tried again."""
+        """Addresses of contacts at which no node has answered so far."""
         self._met_until = -1.0
-        """Time until which contacts are tried again although all have answered."""
+        """Time until which contacts are asked again although all have answered."""
         self.last: Search | None = None
-        """The search that ended last, but for those that found no other tree."""
+        """The search that ended last, except those of roots that found no other tree."""
         self._requests = 0
         self._asked_at = 0.0
         """When the latest request was sent."""
         self._overdue: dict[int, float] = {}
-        """When those requests were sent that nobody answered in time."""
+        """When each request without an answer in time was sent."""
         self.wait = parameters.request_timeout
         """Seconds to wait for an answer: longer after answers that came too late."""
         self._repairs = host.epoch * PER_LIFE
-        self._coloured = 0.0
-        """When this root took its colour."""
-        self._growing: Timer | None = None
-        """Calls :meth:`grow` while this node is root."""
 
-    def merge(self) -> None:
-        """Look for other trees."""
+    def be_root(self, lost: NodeId, cause: str) -> None:
+        """Take a new colour, and look for other trees from now on."""
         raise NotImplementedError
 
-    def grow(self) -> None:
-        """Look for other trees, and recolour, now and then."""
+    def _meet_later(self) -> None:
+        """Ask contacts again soon, if their tree may not be this one."""
         raise NotImplementedError
 
     # Step 1: a parent is needed
@@ -113,11 +103,11 @@ class Searcher(Member):
             if search.cause != "merge" or self.parent != LOCAL:
                 self.last = search
                 for cache in (search.refused, search.sighted, search.asked, search.busy):
-                    cache.clear()  # what it found is kept, not where it looked
+                    cache.clear()  # only its course is kept
                 search.outcome = f"{outcome}, after {self.host.now() - search.started:.3f} s"
 
     def _let_go(self, search: Search) -> None:
-        """Close the connection that the candidate of a search may have opened."""
+        """End the connection that the candidate of a search may have opened."""
         candidate = search.candidate
         search.candidate = None
         if candidate is not None:
@@ -161,13 +151,13 @@ class Searcher(Member):
                 if self._ask_new(step, search, contact):
                     return True
         else:
-            for contact in self._anybody():
+            for contact in self._global_entries():
                 if self._ask_new(step, search, contact):
                     return True
         return self._await_busy(step, search)
 
     def _ask_regional(self, step: str, search: Search) -> bool:
-        """The nearest ancestor or a sibling; which of the two, chance decides."""
+        """Ask the nearest ancestor or a random sibling; which of the two is drawn."""
         above = [c for c in self.ancestors if self._is_new(search, c)]
         beside = [c for c in self.siblings if self._is_new(search, c)] if step == "R" else []
         if above and beside:
@@ -180,8 +170,8 @@ class Searcher(Member):
             return self._ask_new(step, search, beside[self.dice.below(len(beside))])
         return False
 
-    def _anybody(self) -> list[Contact]:
-        """The Global cache, from a random place on and round."""
+    def _global_entries(self) -> list[Contact]:
+        """The entries of the Global cache, from a random place on."""
         entries = self.known.contacts
         place = self.dice.below(len(entries)) if entries else 0
         return entries[place:] + entries[:place]
@@ -233,7 +223,7 @@ class Searcher(Member):
         self.host.send_direct(contact, request)
 
     def opened(self, peer: Contact) -> None:
-        """The candidate has opened a connection: it accepts, so its answer is worth waiting for."""
+        """The candidate has opened a connection: it accepts, so wait longer for its answer."""
         super().opened(peer)
         search = self.search
         if search is None or search.candidate is None or search.timer is None:
@@ -248,7 +238,7 @@ class Searcher(Member):
         search = self.search
         if search is None or search.candidate is None:
             return
-        self._answered(search, "no answer")
+        self._note_answer(search, "no answer")
         remember(self._overdue, search.request, self._asked_at, OVERDUE)
         search.silent += 1
         key = key_of(search.candidate)
@@ -258,10 +248,10 @@ class Searcher(Member):
             self.known.remember(search.candidate)
         self._ask_next()
 
-    def _learn(self, request: int) -> None:
-        """An answer has come: wait longer from now on if it was late, else somewhat less.
+    def _adapt_wait(self, request: int) -> None:
+        """Lengthen the wait for answers after one that came late, else shorten it somewhat.
 
-        So nodes far from each other find together, and a liar delays nobody for long.
+        So nodes far from each other can join, and a liar delays no node for long.
         """
         asked = self._overdue.pop(request, None)
         if asked is not None:
@@ -270,14 +260,14 @@ class Searcher(Member):
             took = self.host.now() - self._asked_at
             self.wait = max(self.parameters.request_timeout, 2 * took, CALM * self.wait)
 
-    def _answered(self, search: Search, answer: str) -> None:
+    def _note_answer(self, search: Search, answer: str) -> None:
         assert search.candidate is not None
         search.trail.append((search.strategy, key_of(search.candidate), answer))
 
     def on_refuse(self, sender: NodeId, message: Message) -> None:
         """Steps 4 and 5, refused: the reason fills caches, and the search goes on."""
         refuse = cast("Refuse", message)
-        self._learn(refuse.request)
+        self._adapt_wait(refuse.request)
         search = self.search
         if search is None or search.candidate is None or refuse.request != search.request:
             return
@@ -289,7 +279,7 @@ class Searcher(Member):
         if contact.node < 0:  # met by its address: now it has an id
             self._met(search, contact, sender)
             contact = Contact(sender, contact.address)
-        self._answered(search, refuse.reason)
+        self._note_answer(search, refuse.reason)
         key = key_of(contact)
         busy = search.busy.pop(key, None)
         if refuse.reason == "busy":
@@ -311,7 +301,7 @@ class Searcher(Member):
         self._ask_next()
 
     def _met(self, search: Search, contact: Contact, node: NodeId) -> None:
-        """Note which node answers under an address; forget this node's own address."""
+        """Note which node answers at an address; forget this node's own address."""
         search.asked[node] = None
         self.met_at(contact.address)
         self.known.drop(contact.address)
@@ -324,7 +314,7 @@ class Searcher(Member):
             self.known.remember(met)
 
     def met_at(self, address: str) -> None:
-        """Somebody answers under an address, at last: whose tree it is may not be settled yet."""
+        """A node answers at an address for the first time: its tree may be about to merge."""
         if self.unmet.pop(address, address) is None:
             self._met_until = self.host.now() + self.parameters.merge_period
 
@@ -336,7 +326,7 @@ class Searcher(Member):
         search = self.search
         if accept.parent.node != sender or sender not in self.heard:
             return
-        self._learn(accept.request)
+        self._adapt_wait(accept.request)
         late = (
             search is None
             or search.candidate is None
@@ -358,7 +348,7 @@ class Searcher(Member):
         search.candidate = accept.parent
         safe = can_connect(self.colour, self.depth, accept.colour, accept.depth)
         if not safe or accept.depth >= DEEPEST:
-            self._answered(search, "no longer safe")
+            self._note_answer(search, "no longer safe")
             self._ask_next()
         elif self.parent == LOCAL:
             self._attach(search, accept)
@@ -370,7 +360,7 @@ class Searcher(Member):
         raise NotImplementedError
 
     def _attach(self, search: Search, accept: Accept) -> None:
-        """Be the candidate's child."""
+        """Become the candidate's child."""
         parent = accept.parent.node
         self.follow(search, accept)
         self.host.send(parent, Attach(accept.request, search.repair))
@@ -382,8 +372,8 @@ class Searcher(Member):
         self.attached(search, parent)
 
     def follow(self, search: Search, accept: Accept) -> None:
-        """Make the candidate that has accepted the parent, before there is a link to it."""
-        self._answered(search, "accepted")
+        """Make the accepting candidate this node's parent, before there is a link to it."""
+        self._note_answer(search, "accepted")
         self.parent = accept.parent.node
         self.parent_epoch = accept.parent_epoch
         self.root = False
@@ -394,7 +384,7 @@ class Searcher(Member):
             self.known.insert(contact)
 
     def attached(self, search: Search, parent: NodeId) -> None:
-        """There is a link to the parent: all below must know where they are."""
+        """There is a link to the parent: inform all below."""
         if self.host.watched:
             took = self.host.now() - search.started
             how = f"{search.cause} {search.strategy} {took:.6f} {len(search.trail)} {search.lost}"
@@ -405,7 +395,7 @@ class Searcher(Member):
     # Step 6: nobody accepts
 
     def _nobody(self, search: Search) -> None:
-        """Be root: for the first time, or still."""
+        """End the search: an orphan becomes root; a root, or a node with a parent, remains so."""
         self._end_search("no candidate is left: root")
         self._meet_later()
         if search.cause == "merge" or self.parent != LOCAL:
@@ -414,57 +404,3 @@ class Searcher(Member):
             self.begin_anew()
         else:
             self.be_root(search.lost, search.cause)
-
-    def be_root(self, lost: NodeId, cause: str) -> None:
-        """Take a new colour, and look for other trees from now on."""
-        self.root = True
-        self.ancestors = ()
-        self.siblings = ()
-        self._recolour()
-        if self.host.watched:
-            self.host.note("root", lost, cause)
-        if self.merges and self.parameters.early_merge:
-            self.host.after(self.parameters.early_merge, self.merge)
-        if self._growing is None:
-            self._growing = self.host.every(self.parameters.merge_period, self.grow)
-
-    def _meet_later(self) -> None:
-        """Try contacts again soon: they may be about to start, or their tree to merge with this."""
-        again = bool(self.unmet) or (self.root and self.host.now() < self._met_until)
-        if again and self._retry is None:
-            wait = self.parameters.early_merge or self.parameters.merge_period
-            self._retry = self.host.after(wait, self._meet)
-
-    def _meet(self) -> None:
-        """Try the contacts again, and nobody else.
-
-        Below a root, ask who is there: it may be that nobody else of this tree was told of them.
-        """
-        self._retry = None
-        if self.stopping:
-            return
-        if self.root and self.search is None:
-            self.search = Search("merge", self.host.now(), LOCAL, -1)
-            self.search.meeting = True
-            self._ask_next()
-        elif self.parent != LOCAL and self.merges:
-            for address in self.unmet:
-                self.host.send_direct(Contact(-1, address), Ping(self.me, self.colour))
-            self._meet_later()
-
-    def _recolour(self) -> None:
-        """Extend the colour by this node, at depth 0, and tell all below."""
-        self.colour = (self.colour[0] + 1, self.node, self.host.epoch)
-        self.depth = 0.0
-        self._coloured = self.host.now()
-        self.push()
-
-    def begin_anew(self) -> None:
-        """A liar has used up the colours: all below part, as after a crash, and join again."""
-        for node in list(self.children):
-            self.host.send(node, Drop(True))
-            self._forget_child(node)
-            self._close(node)
-        self.colour = BLANK
-        self.depth = 0.0
-        self._seek("join", LOCAL, -1)
