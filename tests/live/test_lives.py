@@ -14,6 +14,7 @@ from shoal.content import AttributeFilter, Attributes, Event
 from shoal.live import virtual
 from shoal.live.broker import Broker
 from shoal.live.client import connect
+from shoal.live.errors import RefusedError
 from shoal.live.identity import first_sequence
 from shoal.live.lives import MOST
 from shoal.live.messages import Life
@@ -481,6 +482,23 @@ def test_an_event_as_old_as_can_be_told_cuts_no_link_of_others() -> None:
             assert isinstance(recovery, Copies)
             assert ancient.id in recovery.buffer
             assert b.link_changes == before
+
+    tell(story)
+
+
+def test_a_broker_that_had_to_make_room_is_no_holder() -> None:
+    """Its buffer has room for one event, and two are published at once."""
+
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        brokers.recovery["buffer"] = 1
+        await brokers.start("hub")
+        a = await brokers.start("a")
+        async with connect(a.address) as bus:
+            both = (bus.publish({"n": n}, held=2) for n in range(2))
+            first, second = await asyncio.gather(*both, return_exceptions=True)
+            assert isinstance(first, RefusedError)
+            assert "1 of 2 brokers hold" in str(first)
+            assert second is None
 
     tell(story)
 

@@ -68,13 +68,17 @@ class Holding(Counting):
     def _ask(self, securing: Securing, now: float) -> None:
         """Ask as many nodes as still lack; neighbours first."""
         securing.last = now
-        lacking = securing.nodes - 1 - len(securing.held)
+        lacking = securing.nodes - self._holders(securing)
         for node in (*self.routing.linked(), *self._contacts):
             if lacking and node != self.host.node and node not in securing.asked:
                 securing.asked[node] = None
                 lacking -= 1
                 age = max(now - securing.began, 0.0)
                 self.host.send_direct(self.contact_of(node), Hold(securing.event, age))
+
+    def _holders(self, securing: Securing) -> int:
+        """How many nodes keep an event: this one may have had to make room for others by now."""
+        return len(securing.held) + (securing.event.id in self.buffer)
 
     def on_hold(self, sender: NodeId, message: Hold) -> None:
         """A publisher asks to keep one of its events."""
@@ -93,15 +97,16 @@ class Holding(Counting):
         if securing is not None and sender in securing.asked and sender not in securing.held:
             securing.held[sender] = None
             self.buffer.elsewhere(key)
-            if len(securing.held) + 1 >= securing.nodes:
+            holders = self._holders(securing)
+            if holders >= securing.nodes:
                 del self._securing[key]
-                securing.done(len(securing.held) + 1)
+                securing.done(holders)
 
     def ask_others_to_hold(self, now: float) -> None:
         """Ask further nodes where some did not answer, and give up in the end."""
         for key, securing in list(self._securing.items()):
             if securing.began + HOLDING <= now:
                 del self._securing[key]
-                securing.done(len(securing.held) + 1)
+                securing.done(self._holders(securing))
             elif securing.last + self.parameters.retry <= now:
                 self._ask(securing, now)
