@@ -148,3 +148,25 @@ def test_what_a_client_has_does_not_fill_its_queue_when_it_is_back(when_full: An
             assert events.missed == 0
 
     tell(story)
+
+
+def test_who_subscribes_again_gets_nothing_of_the_time_in_between() -> None:
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        hub, a = await brokers.start("hub"), await brokers.start("a")
+        async with (
+            connect(hub.address) as bus,
+            bus.subscribe("n >= 0") as others,
+            connect(a.address) as publisher,
+        ):
+            again = bus.subscribe("n >= 0", gaps=True, promise="recovered")
+            for n in range(3):
+                if n != 1:
+                    await again.start()
+                await bus.settled()
+                await publisher.publish(n=n)
+                assert (await anext(others))["n"] == n
+                await asyncio.sleep(5.0)
+                await again.stop()
+            assert ready(again) == ([0, 2], [])
+
+    tell(story)

@@ -94,6 +94,7 @@ class Subscription:
         """Unsubscribe."""
         if self._active:
             self._active = False
+            self.since = None  # subscribed again, it misses nothing of the time in between
             self._bus._unsubscribe(self)
             self._wake.set()
 
