@@ -1,13 +1,12 @@
 """Epidemic communication (section 4.2.2): every member acts for its group, on partial views.
 
 A member that gets an event sends it to k others that it knows. With each further copy it may do so
-again, to others, with a probability that falls each time: k' times in all, once for each node that
-events enter a group at, so that a group of S takes k k' S messages at most (section 5.1). The
-successors are distributed among the members: each has some caretakers, who send the event to k' of
-its nodes. The entry nodes send it up. A change of the views is gossiped to F_s members, who pass it
-on with a probability that falls with every hop. Each member's beat is answered with fresh views,
-which replaces dead entries and lets groups of the same label that were created at the same time
-grow together.
+again, to others, with a probability that falls each time, and k' times in all: an event enters a
+group at k' nodes, so a group of S members sends at most k k' S messages (section 5.1). Successors
+are distributed among the members: each has some caretakers, which send the event to k' of its
+nodes. The nodes at which an event enters send it up. A change of views is gossiped to F_s members,
+which pass it on with a probability that falls with every hop. Each member's beat is answered with
+fresh views: they replace dead entries, and merge groups of one label that were created at once.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Epidemic(Publishing):
     # Events
 
     def _arrived(self, group: Group, message: Publish) -> None:
-        """An event comes from another group: this member is an entry node."""
+        """An event comes from another group: it enters this one here."""
         event, attribute, text = message.event, group.label.attribute, group.label.text
         came, direction, hops = message.came, message.direction, message.hops
         self._infect(group, PublishGroup(event, attribute, text, came, direction, hops, 0), -1)
@@ -50,7 +49,7 @@ class Epidemic(Publishing):
         """An event comes from a member of the same group."""
         self.node.saw(message.event)
         group = self.node.group(message.attribute, message.at)
-        if max(message.hops, message.rounds) > MAX_HOPS:  # as only a liar says: end it here
+        if max(message.hops, message.rounds) > MAX_HOPS:  # more than any honest node counts
             self.node.host.stopped(message.event, "too many hops", message.hops, message.hops)
         elif group is None:
             self.node.offer(message.event, message.hops)
@@ -58,7 +57,7 @@ class Epidemic(Publishing):
             self._infect(group, message, sender)
 
     def _infect(self, group: Group, message: PublishGroup, sender: NodeId) -> None:
-        """A copy of an event: the first one is handled, each one may be passed on inside."""
+        """Handle the first copy of an event; send it, or perhaps a further one, to members."""
         event = message.event
         key: Any = (event.publisher, event.sequence)  # typed as a pair, it would be made anew
         times = group.passed.get(key, -1)
@@ -66,16 +65,16 @@ class Epidemic(Publishing):
         if times < 0 and self.seen.first((key, message.attribute, message.at)):
             times = 0
             remember(group.passed, key, 0, RECENT)
-            if not self._first(group, message):
+            if not self._handle_first(group, message):
                 return
         elif not 0 < times < most or not self._again(times):
             self.node.host.stopped(event, "again", message.hops, message.hops)
             return
         group.passed[key] = times + 1
-        self._inside(group, message, sender, times)
+        self._send_inside(group, message, sender, times)
 
-    def _first(self, group: Group, message: PublishGroup) -> bool:
-        """Handle an event, and pass it on upwards and downwards; whether the group matches it."""
+    def _handle_first(self, group: Group, message: PublishGroup) -> bool:
+        """Send an event up and down, and offer it here; whether the group's label matches it."""
         node = self.node
         event, direction, hops = message.event, message.direction, message.hops
         attribute, text = message.attribute, message.at
@@ -111,8 +110,8 @@ class Epidemic(Publishing):
         node = self.node
         return (node.draw() >> 11) * (1.0 / (1 << 53)) * (1 + node.decay * times) < 1
 
-    def _inside(self, group: Group, message: PublishGroup, sender: NodeId, times: int) -> None:
-        """Send an event to k members, others than before and than who sent it."""
+    def _send_inside(self, group: Group, message: PublishGroup, sender: NodeId, times: int) -> None:
+        """Send an event to k members: not to the sender, nor to those of earlier copies."""
         node, event = self.node, message.event
         attribute, text = message.attribute, message.at
         came, direction = message.came, message.direction
@@ -139,7 +138,7 @@ class Epidemic(Publishing):
         gone: tuple[str, ...],
         hops: int,
     ) -> None:
-        """Tell F_s members of a change; with every hop it is less likely to be passed on."""
+        """Send a change of views to F_s members, with a probability that falls with every hop."""
         node = self.node
         bits = node.draw()
         if hops and (bits >> 11) * (1.0 / (1 << 53)) * (1 + hops) >= 1:
@@ -185,7 +184,7 @@ class Epidemic(Publishing):
 
 
 def _some(items: tuple[T, ...], count: int, bits: int) -> tuple[T, ...]:
-    """Some neighbours of a random place, which are a random choice as views are in random order."""
+    """Items from a random place on: a random choice, as views are in random order."""
     if len(items) <= count:
         return items
     start = bits % len(items)

@@ -9,8 +9,8 @@ state can be rebuilt from below.
   anew.
 * A whole group is silent: its predecessor goes on with the next level through its succview, and the
   groups below look for their place from the next level of their predview.
-* A group whose place is below a sibling is told so when it reports. A group that is not just below
-  the root also looks up its place from the root, every VERIFY + 1 reports.
+* A group whose place is below a sibling is told to move when it reports. A group that is not just
+  below the root also looks up its place from the root, every VERIFY + 1 reports.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Healing:
         self._last_round = -1.0
         """Time of this node's last round; negative before the first."""
         self.silence = 2 * (node.interval[1] + node.timeout)
-        """Seconds of silence after which a successor, or a member, is taken for dead."""
+        """Seconds of silence after which a successor, or a member, is presumed dead."""
         self.member_silence = self.silence / 2 if node.epidemic else self.silence
         """The same for members alone; gossip still reaches one that is forgotten by mistake."""
 
@@ -93,7 +93,7 @@ class Healing:
         node.later(node.timeout, self.check)
 
     def doubt(self, group: Group) -> None:
-        """Somebody takes a group's leader for dead: beat to it at once, unless this node has."""
+        """Another node presumes a leader dead: beat to it at once, unless a beat is unanswered."""
         if group.leader.node not in self.beats:
             self.beat(group)
 
@@ -116,7 +116,7 @@ class Healing:
         node.send(above.contact, Report(group.label.attribute, above.text, branch))
 
     def check(self) -> None:
-        """Take nodes that have not answered in time for dead."""
+        """Presume nodes dead that have not answered in time."""
         node = self.node
         now = node.host.now()
         late = 2 * node.interval[1] + node.timeout
@@ -189,13 +189,13 @@ class Healing:
                 self.node.leadership.take_over(group)
             else:
                 if hint.node in group.suspects:
-                    group.suspects.clear()  # it was out of reach, and somebody else has heard it
+                    group.suspects.clear()  # it was out of reach, and another node has heard it
                 group.suspects[sender] = None
                 group.leader = hint
                 self.beat(group)
 
     def on_report(self, sender: NodeId, message: Report) -> None:
-        """A successor lives; one that should be below another successor is told so."""
+        """A successor lives; one whose place is below another successor is to move there."""
         node = self.node
         branch = message.branch
         if branch.leader.node != sender:
@@ -317,7 +317,7 @@ class Healing:
             try:
                 below = label(group.label.attribute, pointer.text)
             except LabelError:
-                continue  # as a faulty node told it
+                continue  # from a faulty node
             if group.label.precedes(below):
                 promoted = Successor(below, 0, pointer.contact, (pointer,), now)
                 promoted.placed = False

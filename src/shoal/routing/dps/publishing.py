@@ -35,6 +35,7 @@ class Publishing:
         self.seen = Seen()
         """Events that a group of this node has had."""
         self.parked: dict[str, list[Event]] = {}
+        """Events that wait for a walk in search of their tree, per tree."""
 
     # At the publisher
 
@@ -154,7 +155,7 @@ class Publishing:
         gone: tuple[str, ...],
         hops: int,
     ) -> None:
-        """Leaders tell their co-leaders instead."""
+        """Nothing to do: a leader informs its co-leaders."""
 
     def on_gossip_sub(self, sender: NodeId, message: GossipSub) -> None:
-        """Leaders tell their co-leaders instead."""
+        """Nothing to do: no leader sends it."""

@@ -1,4 +1,4 @@
-"""What nodes tell each other of a group: its state, and the views that lead into it (section 4).
+"""What nodes send each other about a group: its state, and the views that lead into it (section 4).
 
 In leader communication only leader and co-leaders have views; a regular member knows them. In
 epidemic communication each member has partial views: a random part of its group, and the views of
@@ -26,11 +26,11 @@ class States:
         self.node = node
 
     def state(self, group: Group) -> State:
-        """A group as a member of it is told."""
+        """The state of a group that its members receive."""
         return group.state()
 
     def adopt(self, group: Group, state: State) -> None:
-        """A group as its leader, or another member, knows it."""
+        """Adopt the state of a group from its leader or another member."""
         if state is group.adopted_state and state.coleaders is group.coleaders:
             return  # mostly nothing has changed
         group.adopted_state = state
@@ -86,7 +86,7 @@ class EpidemicStates(States):
         )
 
     def _sample_known(self, group: Group) -> None:
-        """A leader's partial view: a random part of all members."""
+        """Draw a leader's partial view from all members."""
         node = self.node
         members = [member.contact for member in group.members.values()]
         size = len(members)
@@ -104,7 +104,7 @@ class EpidemicStates(States):
         group.known = tuple(chosen.values())
 
     def adopt(self, group: Group, state: State) -> None:
-        """Partial views replace those held, but for a random part of succviews."""
+        """Replace partial views by those received; a succview becomes a random mix of both."""
         self._adopt_leaders(group, state)
         node = self.node
         known = [contact for contact in state.members if contact.node != node.host.node]
@@ -126,6 +126,6 @@ class EpidemicStates(States):
 
 
 def _turned(contacts: tuple[Contact, ...], bits: int) -> tuple[Contact, ...]:
-    """The same contacts from a random one on: a view that is cut short holds any of them alike."""
+    """The contacts from a random one on: each is as likely to be in a view that is cut short."""
     start = bits % (len(contacts) or 1)
     return contacts[start:] + contacts[:start]

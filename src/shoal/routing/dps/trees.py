@@ -3,7 +3,7 @@
 Each node knows some others (peer sampling), for some trees the owner, and for some a node of the
 tree to start a generic traversal from. Two nodes exchange what they know every ``shuffle`` seconds.
 The news of an owner spreads at once, as a rumour. A tree that a node has not heard of is looked for
-by a random walk, which goes to owners first and ends after a few. If nobody has heard of the tree,
+by a random walk, which visits owners first and ends after a few. If nobody has heard of the tree,
 it is created.
 
 Of two owners of the same tree the one with the later term wins, then the one with the smaller id.
@@ -33,11 +33,11 @@ PEERS: Final = 32
 ROOTS: Final = 4096
 """Entries of each table of trees: owners, contact points, terms, trees found nowhere."""
 SAMPLE: Final = 6
-"""Peers told in one exchange."""
+"""Peers named in one exchange."""
 TOLD: Final = 16
-"""Trees told in one exchange."""
+"""Trees named in one exchange."""
 TOLD_NEW: Final = 240
-"""Trees told to a node that was not known before."""
+"""Trees named to a node that was not known before."""
 POINTS: Final = 4
 """Contact points kept per tree."""
 MONITORED: Final = 4
@@ -177,7 +177,7 @@ class Trees:
         return Shuffle(host.contact(), peers, roots, points, answer)
 
     def on_shuffle(self, sender: NodeId, message: Shuffle) -> None:
-        """Remember what another node knows, and tell it some in return."""
+        """Note what another node knows, and send it some entries in return."""
         if sender != message.sender.node:
             return
         if sender == self._partner:
@@ -191,7 +191,7 @@ class Trees:
         for point in message.points:
             self.add_point(point.attribute, point.contact)
         if message.answer:
-            # A newcomer is told of all trees: the news of them spread before it came.
+            # A newcomer has missed the news of all trees.
             self.node.send(message.sender, self._shuffle(False, TOLD_NEW if new else TOLD))
 
     def add_point(self, attribute: str, contact: Contact) -> None:
@@ -275,7 +275,7 @@ class Trees:
         return group
 
     def announce(self, group: Group) -> None:
-        """This node owns a tree: let everybody know."""
+        """This node owns a tree: send the news to others."""
         contact = self.node.host.contact()
         root = Root(group.label.attribute, group.term, contact)
         before = self.roots.get(root.attribute)
@@ -310,9 +310,9 @@ class Trees:
         return [point for point in found if point is not None]
 
     def _pass_on(self, root: Root) -> None:
-        """Tell all known nodes of a new owner; of those who hear of it, always the same few do so.
+        """Forward the news of an owner to all known nodes, if this is one of the few that do.
 
-        So soon everybody knows, and most nodes send nothing.
+        These are always the same, so news is soon everywhere, and most nodes send nothing.
         """
         here = self.node.host.node
         if here != root.owner.node and mix(here) % (len(self.peers) or 1) >= NEWS:
@@ -332,7 +332,7 @@ class Trees:
     # Random walks
 
     def look_for(self, attribute: str) -> None:
-        """Send a walk in search of a tree; :meth:`Dps.found` is told of its end."""
+        """Send a walk in search of a tree; :meth:`Dps.found` is called at its end."""
         if attribute in self.walks:
             return
         self.walks[attribute] = 0
@@ -345,18 +345,13 @@ class Trees:
         contact = self._next(attribute, self.node.host.node)
         if contact is None or attempt >= 3:
             del self.walks[attribute]
-            self._not_found(attribute)
+            remember(self.nowhere, attribute, self.node.host.now(), ROOTS)
             self.node.found(attribute, None)
             return
         self.walks[attribute] = attempt + 1
         self.node.send(contact, Where(attribute, self.node.host.contact(), WALK))
         patience = (2 + WALK) * self.node.timeout / 2
         self.node.host.after(patience, lambda: self._again(attribute, attempt + 1))
-
-    def _not_found(self, attribute: str) -> None:
-        self.nowhere.pop(attribute, None)
-        self.nowhere[attribute] = self.node.host.now()
-        _bound(self.nowhere)
 
     def _again(self, attribute: str, attempt: int) -> None:
         if self.walks.get(attribute) == attempt:
@@ -404,5 +399,5 @@ class Trees:
             self.add_point(message.attribute, message.point)
         if self.walks.pop(message.attribute, None) is not None:
             if message.attribute not in self.roots:
-                self._not_found(message.attribute)
+                remember(self.nowhere, message.attribute, self.node.host.now(), ROOTS)
             self.node.found(message.attribute, self.roots.get(message.attribute))

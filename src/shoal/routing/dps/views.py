@@ -69,9 +69,9 @@ class Successor:
         return self._nearest
 
     def tended(self, here: NodeId, known: tuple[Contact, ...]) -> bool:
-        """Whether this node is one of the caretakers, of all the nodes that it knows in its group.
+        """Whether this node is a caretaker of the successor, among the members that it knows.
 
-        The caretakers are those with the highest hashes of node and label, so whoever is one among
+        Caretakers are the members with the highest hashes of node and label. So a caretaker among
         all members is one in every partial view.
         """
         if self._tended_among is not known:
@@ -111,7 +111,7 @@ class Creation:
         self.asked: dict[str, int] = {}
         """Answers outstanding per group asked to cede; negative if one came before its mention."""
         self.ceded: list[Branch] = []
-        """Groups below others that are to be below it."""
+        """Groups that others have ceded to it."""
         self.adopted: tuple[str, ...] = ()
 
 
@@ -149,17 +149,17 @@ class Group:
         self.rounds = 0
         """Reports since the place of this group was last looked up."""
         self.passed: dict[Any, int] = {}
-        """Times that this node has passed an event on here, of the latest; epidemic only."""
+        """How often this node has passed on each of the latest events; epidemic only."""
         self._membership: Membership | None = None
 
     def membership(self) -> Membership:
         """This node's part in the group as a beat carries it."""
         subscribed = bool(self.filters)
-        said = self._membership
-        if said is None or said.subscribed != subscribed:
-            said = Membership(self.label.attribute, self.label.text, subscribed)
-            self._membership = said
-        return said
+        sent = self._membership
+        if sent is None or sent.subscribed != subscribed:
+            sent = Membership(self.label.attribute, self.label.text, subscribed)
+            self._membership = sent
+        return sent
 
     def state(self) -> State:
         """The group as a regular member knows it: leader and co-leaders."""
@@ -225,7 +225,7 @@ class Group:
         return [one for one in self.successors.values() if wanted.precedes(one.label)]
 
     def rivals(self, wanted: Label) -> list[Successor]:
-        """The successors below which there may be groups that belong below a new one."""
+        """The successors below which there may be groups that belong below a new group."""
         if wanted.single:
             return []
         return [
@@ -241,7 +241,7 @@ class Group:
         """Whether an event has to wait for a creation.
 
         Every event waits from CREATE_GROUP on, as in the paper. While groups are still asked to
-        cede, only one waits that the new group may be for.
+        cede, only events that match the new label wait.
         """
         creations = self.creations.values()
         return any(one.sent or one.label.matches(content) for one in creations)
