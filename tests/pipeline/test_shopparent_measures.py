@@ -8,19 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from run_parts import Parts, in_parts
 
 import shoal.pipeline.measure.trees  # noqa: F401  # registers its cases
+from shoal.pipeline.measure.cases import ENTRIES
 from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.measure.run_view import Run
 from shoal.simulation import parse_config, simulate
 from shoal.simulation.config import canonical_json
 
 RECORDED = ["notes", "messages", "deliveries", "publications", "links"]
-Tables = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def recorded() -> tuple[dict[str, Any], Tables]:
+def recorded() -> tuple[dict[str, Any], Parts]:
     config = parse_config(
         {
             "nodes": 12,
@@ -39,55 +40,54 @@ def recorded() -> tuple[dict[str, Any], Tables]:
         }
     )
     tables = simulate(config).tables
-    rows = {name: tables[name].to_pylist() for name in RECORDED}
-    return json.loads(canonical_json(config)), rows
+    return json.loads(canonical_json(config)), in_parts(tables)
 
 
-def event_sent(tables: Tables) -> dict[str, Any]:
+def event_sent(tables: Parts) -> dict[str, Any]:
     return next(row for row in tables["messages"] if row["kind"] == "event")
 
 
-def lose_delivery(tables: Tables) -> None:
+def lose_delivery(tables: Parts) -> None:
     tables["deliveries"].pop()
 
 
-def lose_message(tables: Tables) -> None:
+def lose_message(tables: Parts) -> None:
     tables["messages"].remove(event_sent(tables))
 
 
-def send_twice(tables: Tables) -> None:
+def send_twice(tables: Parts) -> None:
     tables["messages"].append(dict(event_sent(tables)))
 
 
-def foreign_publisher(tables: Tables) -> None:
+def foreign_publisher(tables: Parts) -> None:
     tables["publications"][0]["publisher"] = 5
 
 
-def noted(tables: Tables, what: str) -> dict[str, Any]:
+def noted(tables: Parts, what: str) -> dict[str, Any]:
     return next(n for n in tables["notes"] if n["what"] == what and n["peer"] >= 0)
 
 
-def lose_edge(tables: Tables) -> None:
+def lose_edge(tables: Parts) -> None:
     tables["notes"].remove(noted(tables, "edge"))
 
 
-def lose_link(tables: Tables) -> None:
+def lose_link(tables: Parts) -> None:
     tables["links"].pop()
 
 
-def farther(tables: Tables) -> None:
+def farther(tables: Parts) -> None:
     note = noted(tables, "hops")
     note["value"] = repr(float(note["value"]) + 1)
 
 
-def dearer(tables: Tables) -> None:
+def dearer(tables: Parts) -> None:
     note = noted(tables, "cost")
     note["value"] = repr(float(note["value"]) + 1)
 
 
-def lose_entry(tables: Tables) -> None:
-    entry = next(n for n in tables["notes"] if n["what"] == "entry added" and n["peer"] >= 0)
-    tables["notes"].remove(entry)
+def lose_entry(tables: Parts) -> None:
+    added = (n for n in tables[ENTRIES] if n["what"] == "entry added" and n["peer"] >= 0)
+    tables[ENTRIES].remove(next(added))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def lose_entry(tables: Tables) -> None:
     ],
 )
 def test_a_fault_is_seen(
-    measure: str, tamper: Callable[[Tables], None], recorded: tuple[dict[str, Any], Tables]
+    measure: str, tamper: Callable[[Parts], None], recorded: tuple[dict[str, Any], Parts]
 ) -> None:
     configuration, tables = recorded
     function = find_measure(measure)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from run_parts import in_parts
 
 import shoal.pipeline.measure.compute  # noqa: F401  # registers all measures
 from shoal.experiments.frey_overlays import DHTREE
@@ -14,7 +15,7 @@ from shoal.experiments.frey_overlays import DHTREE_CLAIMS as CLAIMS
 from shoal.experiments.frey_p2p import P2P, PAPER
 from shoal.overlay.maodv_search import REPAIRS
 from shoal.pipeline.judge.claims import Check, Claim, accepted
-from shoal.pipeline.measure.cases import Case
+from shoal.pipeline.measure.cases import ENTRIES, Case
 from shoal.pipeline.measure.registry import find_measure
 from shoal.pipeline.measure.run_view import Run
 from shoal.pipeline.plan.experiment import Experiment, merge
@@ -27,9 +28,7 @@ EXAMPLES = {experiment.name: experiment for experiment in (*DHTREE.values(), *P2
 def run_of(experiment: Experiment, variant: str, more: Mapping[str, Any] | None = None) -> Run:
     raw = merge(experiment.base, experiment.variants[variant], more or {})
     config = parse_config(raw)
-    tables = simulate(config).tables
-    rows = {name: table.to_pylist() for name, table in tables.items()}
-    return Run(json.loads(canonical_json(config)), rows)
+    return Run(json.loads(canonical_json(config)), in_parts(simulate(config).tables))
 
 
 def value(run: Run, check: Check) -> float:
@@ -90,7 +89,7 @@ def test_activations_on_random_trees_carry_what_both_sides_want() -> None:
     assert find_measure("activation_errors")(run) == 0
     assert find_measure("activation_errors")(run, both_sides=True) == 0
     emptied = [{**m, "content": ""} if m["kind"] == "activate" else m for m in run.messages]
-    tables = {"links": run.links, "notes": run.notes, "messages": emptied}
+    tables = {"links": run.links, ENTRIES: run.entry_notes, "messages": emptied}
     lost = find_measure("activation_errors")(Run(run.configuration, tables))
     assert lost not in (None, 0)
 

@@ -26,19 +26,27 @@ Value: TypeAlias = float | None
 Outcome: TypeAlias = "Value | Iterable[tuple[float, Value]]"
 
 
+PLAN = "plan"
+"""The table that says of which experiments and variants a run is."""
+ENTRIES = "entries"
+"""The notes on entries of routing tables, read apart: where there are any, most notes are those."""
+
+
 class Case(Measure):
     """A registered case; call it with a run."""
 
     given = 1
 
+    def __init__(self, function: Callable[..., Any], unit: str, *parts: str) -> None:
+        tables = ("notes" if part == ENTRIES else part for part in parts)
+        super().__init__(function, unit, *dict.fromkeys(tables))
+        self.parts = parts
+        """What it reads: tables, and :data:`ENTRIES`. Its ``notes`` are all other notes."""
 
-PLAN = "plan"
-"""The table that says of which experiments and variants a run is."""
 
-
-def case(*tables: str, unit: str = "") -> Callable[[Callable[..., Outcome]], Case]:
+def case(*parts: str, unit: str = "") -> Callable[[Callable[..., Outcome]], Case]:
     """Register a case under its function's name."""
-    return lambda function: Case(function, unit, *tables)
+    return lambda function: Case(function, unit, *parts)
 
 
 def evaluate(
@@ -123,7 +131,7 @@ def _acts(run: Run) -> Iterator[tuple[str, int, set[int], set[int]]]:
 
     Each with the kind of its messages, their number, and the subscribers before and after it.
     """
-    acts = sorted((n["time"], n["node"], n["what"]) for n in run.notes if n["peer"] == LOCAL)
+    acts = sorted((n["time"], n["node"], n["what"]) for n in run.entry_notes if n["peer"] == LOCAL)
     sent = sorted((m["time"], m["kind"]) for m in run.messages if m["kind"] in ("sub", "unsub"))
     subscribers: set[int] = set()
     for i, (time, node, what) in enumerate(acts):
@@ -135,7 +143,7 @@ def _acts(run: Run) -> Iterator[tuple[str, int, set[int], set[int]]]:
         yield kind, count, before, set(subscribers)
 
 
-@case("links", "messages", "notes", unit="errors")
+@case("links", "messages", ENTRIES, unit="errors")
 def subscription_errors(run: Run, act: str) -> Value:
     """Acts of one sort that send other messages than those to the nearest node of the tree."""
     links = run.initial_links
@@ -156,14 +164,14 @@ def subscription_errors(run: Run, act: str) -> Value:
     return errors if acts else None
 
 
-@case("links", "messages", "notes", unit="messages")
+@case("links", "messages", ENTRIES, unit="messages")
 def kth_subscription(run: Run) -> Iterable[tuple[float, Value]]:
     """Messages for the k-th subscription to a pattern; x is k."""
     kinds = [(kind, count) for kind, count, _, _ in _acts(run)]
     return [(k + 1, count) for k, (kind, count) in enumerate(kinds) if kind == "sub"]
 
 
-@case("links", "notes", unit="errors")
+@case("links", ENTRIES, unit="errors")
 def route_errors(run: Run) -> Value:
     """Entries at rest other than: both ways in the pattern tree, only towards it outside."""
     table = run.entries()
@@ -183,7 +191,7 @@ def route_errors(run: Run) -> Value:
     return len(table ^ expected)
 
 
-@case("links", "messages", "notes", "publications", unit="errors")
+@case("links", "messages", ENTRIES, "publications", unit="errors")
 def event_span_errors(run: Run, since: float) -> Value:
     """Events on the final tree that take other links than those that span their receivers."""
     subscribers = {node for node, peer, _ in run.entries() if peer == LOCAL}
@@ -220,7 +228,7 @@ def path_errors(run: Run, path: Sequence[int]) -> Value:
     )
 
 
-@case("links", "notes", unit="errors")
+@case("links", ENTRIES, unit="errors")
 def entry_change_errors(
     run: Run, added: Sequence[Sequence[int]], removed: Sequence[Sequence[int]]
 ) -> Value:
@@ -234,7 +242,7 @@ def entry_change_errors(
     return None
 
 
-@case("links", "notes", unit="errors")
+@case("links", ENTRIES, unit="errors")
 def changes_off_path(run: Run) -> Value:
     """Dispatchers off the reconfiguration path whose table differs before and after."""
     return summed(
@@ -243,7 +251,7 @@ def changes_off_path(run: Run) -> Value:
     )
 
 
-@case("links", "notes", unit="errors")
+@case("links", ENTRIES, unit="errors")
 def changes_on_wrong_side(run: Run) -> Value:
     """Entries gained that do not lead on along the head, or back along the tail, of the path."""
 
@@ -317,14 +325,16 @@ def rec_content_errors(run: Run) -> Value:
     return summed(errors(repair) for repair in run.repairs) if walks else None
 
 
-@case("links", "notes", unit="errors")
+@case("links", ENTRIES, unit="errors")
 def entries_after_last_rec(run: Run) -> Value:
     """Entries that the end of the tail gets only after its unsubscriptions began."""
 
     def late(repair: Repair) -> int:
         end, old = repair.path[-1], repair.path[0]
         mine = [
-            n for n in run.notes if n["node"] == end and repair.begins <= n["time"] < repair.ends
+            n
+            for n in run.entry_notes
+            if n["node"] == end and repair.begins <= n["time"] < repair.ends
         ]
         gone = [n["time"] for n in mine if n["what"] == "entry removed" and n["peer"] == old]
         start = min(gone, default=float("inf"))
@@ -349,11 +359,11 @@ def _sorted(edge: Edge) -> Edge:
     return (min(edge), max(edge))
 
 
-@case("links", "messages", "notes", "publications", unit="errors")
+@case("links", "messages", ENTRIES, "publications", unit="errors")
 def hierarchical_route_errors(run: Run) -> Value:
     """Events of the only pattern that do not climb to the root and fork down where they should."""
     subscribers = {node for node, peer, _ in run.entries() if peer == LOCAL}
-    settled = max((n["time"] for n in run.notes), default=0.0)
+    settled = max((n["time"] for n in run.entry_notes), default=0.0)
     sent: dict[tuple[int, int], Counter[Edge]] = defaultdict(Counter)
     for m in run.messages:
         if m["kind"] == "event":

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 from shoal.pipeline.errors import PipelineError, python_error
 from shoal.pipeline.judge.claims import Claim
 from shoal.pipeline.judge.samples import Row, measure_key
-from shoal.pipeline.measure.cases import PLAN, Case, evaluate
+from shoal.pipeline.measure.cases import ENTRIES, PLAN, Case, evaluate
 from shoal.pipeline.measure.registry import (
     TIDY,
     Aggregate,
@@ -252,12 +252,13 @@ def _cases(plan: DataFrame, tables: _Tables, asked: Sequence[Question]) -> DataF
 
     wanted: dict[str, list[Question]] = {}
     needed: dict[str, set[str]] = {}
-    """Per table the experiments of which a case reads it."""
+    """Per part the experiments of which a case reads it."""
     for question in asked:
         case = find_measure(question.measure)
+        assert isinstance(case, Case)
         case.check(question.parameters)
-        for table in case.tables:
-            needed.setdefault(table, set()).update(question.experiments)
+        for part in case.parts:
+            needed.setdefault(part, set()).update(question.experiments)
         for experiment in question.experiments:
             wanted.setdefault(experiment, []).append(question)
     done = tables["runs"].where("status = 'done'").select("run_id")
@@ -265,11 +266,19 @@ def _cases(plan: DataFrame, tables: _Tables, asked: Sequence[Question]) -> DataF
     rows = _packed(PLAN, runs.select("run_id", "configuration", *TIDY[:-1]))
     for name, experiments in sorted(needed.items()):
         ids = _of(runs, experiments).select("run_id").distinct()
-        mine = with_rows(ids, tables.of(experiments)[name])
+        mine = with_rows(ids, _part(tables.of(experiments), name))
         rows = rows.unionByName(_packed(name, mine), allowMissingColumns=True)
     together = rows.repartition("run_id").sortWithinPartitions("run_id", "table", "place")
     answers = from_arrow_schema(SCHEMA)
     return together.mapInArrow(partial(evaluate, wanted=wanted, schema=SCHEMA), answers)
+
+
+def _part(tables: Tables, name: str) -> DataFrame:
+    """A table's rows; those of ``notes`` in two parts, with and without :data:`ENTRIES`."""
+    if name not in ("notes", ENTRIES):
+        return tables[name]
+    on_entries = F.col("what").isin("entry added", "entry removed")
+    return tables["notes"].where(on_entries if name == ENTRIES else ~on_entries)
 
 
 def _packed(name: str, rows: DataFrame) -> DataFrame:

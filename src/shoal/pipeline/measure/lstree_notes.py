@@ -113,7 +113,7 @@ def colours_per_tree(run: Run) -> Value:
 
 @case("notes", unit="nodes")
 def depths_not_above(run: Run) -> Value:
-    """Nodes that took a new colour at a depth not greater than the one heard from the parent."""
+    """Nodes that adopted a colour at a depth not greater than the one heard from the parent."""
     taken = [b for a, b in _steps(run) if a.colour != b.colour and not b.root and b.parent != LOCAL]
     return summed(b.depth <= b.above for b in taken)
 
@@ -151,7 +151,7 @@ def _deeper(a: Answer) -> bool:
 
 
 def _between(a: Answer) -> bool:
-    """Whether it did, to between its parent's and the requester's depth; or refused for a limit."""
+    """Whether it lowered it to between its parent's and the requester's; or refused for a limit."""
     if a.answer in LIMITS:
         return bool(a.lowered == a.before["depth"])
     if a.answer == "colour":  # nothing fits between
@@ -203,7 +203,7 @@ RULES: dict[str, Rule] = {
     "ahead": (lambda a: not a.same and a.safe, lambda a: a.allowed),
     "behind": (lambda a: not a.same and not a.safe, lambda a: a.answer == "colour"),
 }
-"""When a rule applies to a request, and whether it was kept."""
+"""Per rule: whether it applies to an answer, and whether the answer obeys it."""
 
 
 @case("notes", unit="answers")
@@ -263,7 +263,7 @@ def forced_against_order(run: Run) -> Value:
 
 @case("notes", unit="answers")
 def unreported_trees(run: Run) -> Value:
-    """Refusals of a root that is behind after which the candidate's own root was not told."""
+    """Refusals to a node of a tree ahead after which the candidate did not report that tree."""
     found = run.seen_as(Observed)
     refused = [a for a in found.answers if not a.same and not a.safe and a.own != BLANK]
     return summed((a.at, a.node, a.requester) not in found.sighted for a in refused)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.lstree_search import REPAIRS
 from shoal.pipeline.errors import PipelineError
-from shoal.pipeline.measure.cases import Value, case, mean
+from shoal.pipeline.measure.cases import ENTRIES, Value, case, mean
 from shoal.pipeline.measure.registry import (
     CHANGING,
     EVER,
@@ -251,7 +251,7 @@ def carried_errors(run: Run, kind: str, source: int, target: int, patterns: Sequ
     return errors + sum(carried.count(number) != 1 for number in patterns)
 
 
-@case("links", "messages", "notes", unit="errors")
+@case("links", "messages", ENTRIES, unit="errors")
 def activation_errors(run: Run, both_sides: bool = False) -> Value:
     """Patterns in which P1 and P2 differ from what the two sides of a lost link want.
 

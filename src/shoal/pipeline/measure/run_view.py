@@ -47,6 +47,8 @@ class Run:
         )
         self.messages: list[Row] = tables.get("messages") or []
         self.notes: list[Row] = tables.get("notes") or []
+        """All notes, without those on entries of routing tables."""
+        self.entry_notes: list[Row] = tables.get("entries") or []
         self.traffic: list[Row] = tables.get("traffic") or []
         self.deliveries: list[Row] = tables.get("deliveries") or []
         self.publications: list[Row] = tables.get("publications") or []
@@ -119,8 +121,8 @@ class Run:
     def _net(self, since: float, until: float) -> dict[Entry, int]:
         # Entries come and go in turn, so that the balance tells without the order.
         balance: Counter[Entry] = Counter()
-        for note in self.notes:
-            if since <= note["time"] < until and note["what"] in ("entry added", "entry removed"):
+        for note in self.entry_notes:
+            if since <= note["time"] < until:
                 step = 1 if note["what"] == "entry added" else -1
                 balance[note["node"], note["peer"], note["value"]] += step
         return {entry: net for entry, net in balance.items() if net}

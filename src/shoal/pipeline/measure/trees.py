@@ -18,7 +18,7 @@ import msgspec
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.shopparent_costs import actions
-from shoal.pipeline.measure.cases import Value, case
+from shoal.pipeline.measure.cases import ENTRIES, Value, case
 from shoal.pipeline.measure.registry import over, setting
 from shoal.pipeline.measure.run_view import Run
 from shoal.simulation.radio_range import event_numbers
@@ -255,7 +255,7 @@ def delivery_faults(run: Run) -> Value:
     return float(faults)
 
 
-@case("notes", unit="errors")
+@case("notes", ENTRIES, unit="errors")
 def subscription_faults(run: Run) -> Value:
     """Routing tables that are not the effective subscriptions of the children."""
     tree = _Tree(run)
