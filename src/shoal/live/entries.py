@@ -51,7 +51,7 @@ class Entries:
         self.who: list[Who] = []
         """Which of this node's clients."""
         self.numbers = array("I")
-        """Under which number, if it is one client."""
+        """Number of the subscription, if it is one client."""
         self.handles = array("i")
         """Handle of each filter in the index."""
         self._alone: dict[Source, tuple[Source, ...]] = {LOCAL: HERE}
@@ -112,7 +112,7 @@ class Entries:
         return self._buckets[at if at < len(self._buckets) else at - self._half]
 
     def _split(self) -> None:
-        """Add a bucket; to it go places that, for want of it, lay in the bucket split here."""
+        """Add a bucket, and move to it the places that belong there, all from one bucket."""
         at = len(self._buckets) - self._half
         stay, move = array("i"), array("i")
         for place in self._buckets[at]:
@@ -165,6 +165,6 @@ class Entries:
             self.who[place] = None
 
     def move_clients(self, place: int, to: Entries, there: int) -> None:
-        """Let the clients be kept elsewhere."""
+        """Move the clients of a filter to its place in another table."""
         to.who[there], to.numbers[there] = self.who[place], self.numbers[place]
         self.who[place] = None

@@ -18,7 +18,7 @@ log = logging.getLogger("shoal.live")
 LAST_WINDOW: Final = 1_000_000
 """Deliveries that a broker about to stop may send unconsumed, so that it can send all it has."""
 LAST_WORDS: Final = 60.0
-"""Seconds after which the client closes the connection that it has moved away from itself."""
+"""Seconds after which the client itself closes the connection that it has moved away from."""
 
 
 class Moving(Reconnecting):

@@ -1,10 +1,11 @@
 """Connections to other brokers, as the node's bottom layer asks for them.
 
-There is one at most to each broker. If two brokers dial each other at the same time, the one with
-the lower node id has its way: it refuses the other's connection, and the other one waits for it.
+There is at most one to each broker. If two brokers dial each other at the same time, the one with
+the lower node id refuses the other's connection, and the other one waits for the connection.
 
-To close a connection is to say :class:`~shoal.live.messages.Bye` and then to take what is still on
-its way: the other end answers once it has sent that. So a link that is given up loses no event.
+A connection is closed by sending :class:`~shoal.live.messages.Bye`. This end then still handles
+events on their way, until the other end closes as well, behind all that it had to send. So a link
+that is given up loses no event.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ SELF: Final = "that is this broker itself; give --join another one"
 
 
 def crowding(peers: Iterable[Peer]) -> Peer:
-    """The connection to close for another one: the first of the host that most of them lead to.
+    """The connection to close in favour of a new one: the first to the host with most of them.
 
-    Names are made up easily, hosts less so: who opens many connections takes the room from itself.
+    Node ids are made up easily, hosts less so: a host that opens many connections loses its own.
     """
     by_host: dict[str, list[Peer]] = {}
     for peer in peers:
@@ -65,8 +66,8 @@ class Peers:
         self._dialling: dict[str, _Dial] = {}
         """Attempts to connect, per address."""
         self._closing: set[Peer] = set()
-        """Connections whose last words are on their way."""
-        self._said: dict[str, str] = {}
+        """Connections that this end has closed, and the other end not yet."""
+        self._logged: dict[str, str] = {}
         """Last logged reason for having no connection, per address."""
 
     # Opening
@@ -95,7 +96,7 @@ class Peers:
         return next(at, None)
 
     async def _dial(self, attempt: _Dial) -> None:
-        """Connect to a broker, and tell the node what became of each contact."""
+        """Connect to a broker, and report to the node what became of each contact."""
         connected: NodeId | None = None
         failed = False
         try:
@@ -117,8 +118,8 @@ class Peers:
                 self._broker.layers.opened(Contact(node, contact.address))
 
     async def _connect(self, attempt: _Dial) -> NodeId | None:
-        """Connect to a broker; the answer is the node id of one that was connected already."""
-        await asyncio.sleep(0)  # whoever asked has done so
+        """Connect to a broker; return its node id if it was connected already, else None."""
+        await asyncio.sleep(0)  # others may ask for the same address in this turn
         if not attempt.address:
             raise LiveError(f"no address is known of node {attempt.contacts[0].node}")
         if attempt.address in self.own:
@@ -135,14 +136,14 @@ class Peers:
             if error.code != "duplicate" or not error.others:
                 raise
             node = error.others[0].node
-            await self._other_dials(node)
+            await self._await_dialled(node)
             if node in self.connected:
                 return node
             raise
         return None
 
-    async def _other_dials(self, node: NodeId) -> None:
-        """Wait for a broker that has refused a connection since it dials this one."""
+    async def _await_dialled(self, node: NodeId) -> None:
+        """Wait for the connection from a broker that refused this one's, as it dials itself."""
         ends = self._broker.loop.time() + self._broker.settings.limits.handshake
         while node not in self.connected and self._broker.loop.time() < ends:
             await asyncio.sleep(POLL)
@@ -156,7 +157,7 @@ class Peers:
                 if attempt.task is not None:
                     attempt.task.cancel()
                 del self._dialling[address]
-                for contact in attempt.contacts:  # under another address, it is told again
+                for contact in attempt.contacts:  # asked for at another address: dial that anew
                     if contact.node < 0 and address != who.address:
                         self._broker.loop.call_soon(self.open, contact)
                 return True
@@ -167,17 +168,17 @@ class Peers:
         code = error.code if isinstance(error, RefusedError) else ""
         text = str(error) if address in str(error) else f"{address}: {error}"
         contacts = self._broker.settings.contacts()
-        # Brokers may all be given the same list; who is given nobody but itself should know.
-        told_to = address in contacts and (code != "self" or len(contacts) == 1)
-        if (told_to or code in FATAL) and self._said.get(address) != text:
-            remember(self._said, address, text, MET)
+        # All brokers may be given one list, themselves included; a list of only itself is wrong.
+        configured = address in contacts and (code != "self" or len(contacts) == 1)
+        if (configured or code in FATAL) and self._logged.get(address) != text:
+            remember(self._logged, address, text, MET)
             log.warning("no link: %s; trying on", text)
         else:
             log.debug("no link: %s", text)
 
     def reached(self, address: str) -> None:
-        """A broker is there: should it be gone again, that is news."""
-        self._said.pop(address, None)
+        """A broker answers: its next failure is logged again."""
+        self._logged.pop(address, None)
 
     def opened(self, peer: Peer, address: str) -> None:
         """A connection is there; this end dialled it under an address, or was dialled."""
@@ -192,7 +193,7 @@ class Peers:
         self._broker.layers.opened(Contact(node, address))
 
     def make_room(self, most: int) -> bool:
-        """Whether there is room for one more of so many connections; one without a link may go."""
+        """Whether there is room for one more of ``most`` connections; one without a link may go."""
         staying = [peer for peer in self.connected.values() if not peer.ending]
         if len(staying) >= most:
             idle = [peer for peer in staying if peer.node not in self._broker.links]
@@ -212,7 +213,7 @@ class Peers:
             self._closing.add(peer)
             peer.send_own(Bye("it closes the connection"))
             patience = self._broker.settings.limits.handshake
-            self._broker.loop.call_later(patience, _end, peer)
+            self._broker.loop.call_later(patience, _time_out, peer)
 
     def closed(self, peer: Peer, reason: str) -> None:
         """A connection is gone."""
@@ -226,7 +227,7 @@ class Peers:
             self._broker.layers.closed(peer.node)
 
     def closing(self) -> int:
-        """Connections that this end has closed, and whose other ends have not answered."""
+        """Number of connections that this end has closed, and the other end not yet."""
         return len(self._closing)
 
     def _forget(self, peer: Peer) -> None:
@@ -234,5 +235,5 @@ class Peers:
         self._broker.unsent += peer.dropped
 
 
-def _end(peer: Peer) -> None:
+def _time_out(peer: Peer) -> None:
     peer.connection.close("its last words took too long", polite=False)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from shoal.live.connection import Connection
 
 TURN: Final = 0.005
-"""Seconds after which one connection's frames wait until others had their turn."""
+"""Seconds per turn for the frames of one connection, and for subscriptions of all."""
 SPELL: Final = 0.05
-"""Seconds that frames of all connections take in one turn of the event loop."""
+"""Seconds per turn for the frames of all connections, subscriptions not counted."""
 
 
 class Turns:
@@ -34,31 +34,31 @@ class Turns:
         self._ends = 0.0
         self._spent = 0.0
         """Seconds spent on subscriptions in this turn of the event loop."""
-        self._counting = False
+        self._scheduled = False
 
     def over(self) -> bool:
         """Whether enough was done in this turn of the event loop."""
-        self._count()
+        self._schedule()
         return self._loop.time() > self._ends
 
     def crowded(self) -> bool:
         """Whether a subscription has to wait."""
-        self._count()
+        self._schedule()
         return self._spent > TURN or bool(self._subscribing)
 
     def spend(self, seconds: float) -> None:
-        """A subscription has taken so long."""
+        """Count the seconds that a subscription has taken."""
         self._spent += seconds
         self._ends += seconds
 
     def wait(self, connection: Connection, *, subscribing: bool) -> None:
         """Call back when it is this connection's turn."""
         (self._subscribing if subscribing else self._waiting).append(connection)
-        self._count()
+        self._schedule()
 
-    def _count(self) -> None:
-        if not self._counting:
-            self._counting = True
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
             self._begin()
             self._loop.call_soon(self._next)
 
@@ -67,11 +67,11 @@ class Turns:
         self._spent = 0.0
 
     def _next(self) -> None:
-        """The event loop has come round."""
-        self._counting = False
+        """A new turn of the event loop: let connections handle the frames that wait."""
+        self._scheduled = False
         if not self._waiting and not self._subscribing:
             return
-        self._count()
+        self._schedule()
         for _ in range(len(self._waiting)):
             self._waiting.popleft().take_turn(subscribing=False)
             if self._loop.time() > self._ends:

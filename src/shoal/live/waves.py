@@ -29,7 +29,7 @@ REMEMBERED: Final = 4096
 """Most waves that a broker remembers, to answer those that come again over a new link; and most
 that pass at a time: beyond, a neighbour that sends one more loses its oldest."""
 PAUSE: Final = 0.02
-"""Seconds between two waves of one origin: what many clients ask for, one wave answers."""
+"""Seconds between two waves of one origin, so that one wave serves many clients."""
 Key: TypeAlias = "tuple[NodeId, int]"
 
 

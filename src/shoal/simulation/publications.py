@@ -99,7 +99,7 @@ def _distinct(node: Words, k: Words, count: int, patterns: int, seed: int) -> In
 def _choose_receivers(
     workload: Workload, parameters: WorkloadParameters, receivers: int, seed: int
 ) -> None:
-    """Patterns in random order, each taken unless it would bring in too many receivers."""
+    """Choose each event's patterns in random order, without those that want too many receivers."""
     wanted: list[set[int]] = [set() for _ in range(parameters.patterns)]
     for _, node, number, _ in workload.by_number():
         wanted[number].add(node)
@@ -126,8 +126,9 @@ def _one_content(
     draws: list[int],
     numbers: list[int],
 ) -> None:
+    """Append the patterns of one event to ``numbers``."""
     chosen: set[int] = set()
-    moved: dict[int, int] = {}  # a shuffle of all patterns, of which only the first are looked at
+    moved: dict[int, int] = {}  # a shuffle of all patterns, made only as far as it is needed
     for i in range(len(wanted)):
         j = i + (draws[i] if i < AHEAD else chance.below(len(wanted) - i, event, i))
         number = moved.get(j, j)
