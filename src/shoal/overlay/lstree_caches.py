@@ -1,4 +1,4 @@
-"""The caches from which a node of LSTree takes candidates (Frey, section 10.3.1, Table 10.1).
+"""The caches from which a node of LSTree chooses candidates (Frey, section 10.3.1, Table 10.1).
 
 The Regional cache (Ancestor Chain and Sibling Set) comes from the parent, the Global cache from
 nodes anywhere. The others belong to one search, and fill with refusals. What caches hold may be
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from shoal.overlay.lstree_messages import Accept
 
 REMEMBERED: Final = 16
-"""Nodes kept for good that no longer answer: after a long partition they lead back."""
+"""Nodes remembered although they no longer answer: through them partitions find each other."""
 
 NAMED: Final = frozenset("RADU")
-"""Strategies whose candidates one other node named: it may have made them up."""
+"""Strategies whose candidates a single node named, which may have made them up."""
 SILENT: Final = 16
 """Candidates without an answer after which a search asks no more of those."""
 SIGHTED: Final = 64
-"""Nodes of other trees, or around one that stops, that a search keeps: they may be made up."""
+"""Nodes of other trees, or around one that stops, that a search remembers at most."""
 ASKED: Final = 10_000
 """Candidates that one search asks."""
 
@@ -57,7 +57,7 @@ class GlobalCache:
         """The entries; once there are ``size``, a new one takes the place of the oldest."""
         self._oldest = 0
         self._keys: list[Any] = []
-        """Their keys: to ask a contact takes longer."""
+        """Keys of the entries, held here since computing them takes longer."""
         self._place: dict[Any, int] = {}
         """Per key the place of its entry."""
         self.unanswered: dict[Any, None] = {}
@@ -102,7 +102,7 @@ class GlobalCache:
         return contact
 
     def remember(self, contact: Contact) -> None:
-        """Keep a node for good, in place of the one kept longest."""
+        """Remember a node, in place of the one remembered longest."""
         key = key_of(contact)
         if key != self.me and key not in self.remembered:
             remember(self.remembered, key, contact, REMEMBERED)
@@ -151,7 +151,7 @@ class GlobalCache:
 
 
 class Search:
-    """One search for a parent: whom it asked, what they said, whom to ask next."""
+    """One search for a parent: whom it asked, their answers, whom to ask next."""
 
     def __init__(self, cause: str, started: float, lost: NodeId, repair: int) -> None:
         self.cause = cause

@@ -59,7 +59,7 @@ class LSTreeParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recolour: Seconds = 3600.0
     """Seconds after which a root changes its colour, so that depths are drawn anew."""
     heartbeat: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
-    """Seconds between signs of life; 0 where the driver tells of every failure."""
+    """Seconds between signs of life; 0 where the driver reports every failure."""
     patience: Annotated[float, msgspec.Meta(ge=2, le=1000)] = 4.0
     """Heartbeats after which a silent neighbour is presumed dead."""
 

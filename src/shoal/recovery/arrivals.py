@@ -73,7 +73,7 @@ class Arrivals:
     def begins(
         self, event: Event, publisher: object, sequence: int, named: dict[int, Stream], now: float
     ) -> bool:
-        """Begin a series with an event if its marks say that it is the next one of all its streams.
+        """Begin a series with an event if its marks show that it is the next one of its streams.
 
         ``named``: this publisher's streams, by its own indices of their filters.
         """

@@ -1,4 +1,4 @@
-"""How much a recovery may say, and how often: ``Budget`` bounds bytes, ``Pace`` sets the period."""
+"""How much a recovery may send, and how often: ``Budget`` bounds bytes, ``Pace`` the period."""
 
 from __future__ import annotations
 

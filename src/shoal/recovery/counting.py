@@ -114,7 +114,7 @@ class Counting(Copies):
         self.keep(event, self._published)
 
     def seen(self, event: Event, sender: NodeId = LOCAL) -> None:
-        """Remember where it came from; keep what passes through only if told to."""
+        """Note where an event came from; keep it if events that pass through are kept."""
         if sender != LOCAL:
             publisher = event.publisher
             if publisher != self._seen_of or sender != self._seen_from:
@@ -335,12 +335,11 @@ class Counting(Copies):
         self.send_direct(follower, Following(self.host.contact(), tuple(starts), uptime))
 
     def on_following(self, sender: NodeId, message: Following) -> None:
-        """A publisher says how it numbers our filters."""
+        """Note how a publisher numbers this node's filters."""
         if message.publisher.node != sender:
             return
         self._met(message.publisher)
-        self._answered[sender] = self.host.now()
-        now = self.host.now()
+        self._answered[sender] = now = self.host.now()
         before = self.losses.noticed
         for start in message.starts:
             if self.streams.started(sender, start, message.uptime, now):
@@ -365,8 +364,7 @@ class Counting(Copies):
         """A publisher sends its last numbers."""
         if sender not in self.streams.by_publisher:
             return
-        now = self.host.now()
-        self._answered[sender] = now
+        self._answered[sender] = now = self.host.now()
         before = self.losses.noticed
         for numbers in message.numbers:
             if self.streams.told(sender, numbers, now, message.final):

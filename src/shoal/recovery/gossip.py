@@ -48,7 +48,7 @@ ROUNDS = 20_000
 
 
 class Gossip(Holding):
-    """Everything of a recovery but the round itself: it keeps, counts, compares, gives copies."""
+    """Everything of a recovery but the round itself: buffer, numbers, comparisons, copies."""
 
     def __init__(self, host: Host, parameters: RecoveryParameters, routing: Routing) -> None:
         super().__init__(host, parameters, routing)
@@ -151,7 +151,7 @@ class Gossip(Holding):
         number: int,
         message: Message,
     ) -> bool:
-        """Send a node's message of this number to each neighbour but one with probability P_f.
+        """Send a gossip message to each neighbour but the sender with probability P_f.
 
         Whether it was sent to any.
         """
@@ -173,7 +173,7 @@ class Gossip(Holding):
     # Comparing
 
     def compare(self) -> None:
-        """Begin a walk with some of our filters; it also says which publishers there are."""
+        """Begin a walk with some of this node's filters; it also names publishers known here."""
         lately = self.host.now() - self.parameters.buffer_age  # nobody holds what is older
         if not self.interests.filters and self.numbering.time <= lately:
             return

@@ -243,7 +243,7 @@ class Numbering:
         return told
 
     def tails(self, before: float) -> dict[NodeId, list[tuple[int, int, int]]]:
-        """The same for filters that no event has matched since a time, if not told before."""
+        """The same for filters that no event has matched since a time, if not sent before."""
         told: dict[NodeId, list[tuple[int, int, int]]] = {}
         for index in list(self._untold):
             followed = self._by_index[index]

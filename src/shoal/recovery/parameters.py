@@ -13,7 +13,7 @@ Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
 
 
 class RecoveryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept, how often it is talked about, and what that may cost."""
+    """How many events are kept, how often gossip is sent, and what that may cost."""
 
     buffer: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = 1500
     """beta: events kept per node."""
@@ -22,8 +22,8 @@ class RecoveryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     buffer_age: Period = 60.0
     """Seconds after which an event is no longer kept."""
     eviction: Literal["first in first out", "least spread first"] = "first in first out"
-    """What a full buffer drops: the oldest event; or (``least spread first``, which says what is
-    kept) the most spread one, which most other nodes are known to have."""
+    """What a full buffer drops: the oldest event; or (``least spread first``, after what stays) the
+    most spread one, which most other nodes are known to have."""
     transit: bool = False
     """Whether events that only pass through are kept as well."""
     period: Period = 0.1
@@ -39,7 +39,7 @@ class RecoveryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     marks: Annotated[int, msgspec.Meta(ge=0, le=64)] = 16
     """Numbers that an event carries at most; with 0 losses are noticed by comparing only."""
     tail: Period = 1.0
-    """Seconds without a new event after which a publisher tells its followers the last number."""
+    """Seconds without a new event after which a publisher sends its followers the last number."""
     retry: Period = 0.5
     """Seconds after which an event that was asked for is asked for again."""
     patience: Period = 30.0

@@ -38,7 +38,7 @@ class Stream:
         self.since = now
         """When this stream began, or began anew in a later life of the publisher."""
         self.final = False
-        """Whether the publisher's last Tally said that it stops in good order."""
+        """Whether the publisher's last Tally was final: it stopped in good order."""
         self.asked = float("-inf")
         """When the publisher was last asked to number them."""
         self.index = -1

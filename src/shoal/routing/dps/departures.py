@@ -25,7 +25,7 @@ class Departures:
         self.node = node
 
     def on_staff(self, group: Group) -> bool:
-        """Whether this node is kept in a root that it wants nothing of."""
+        """Whether this node is a co-leader of a root, which it may be without a subscription."""
         return group.is_root() and any(c.node == self.node.host.node for c in group.coleaders)
 
     def unsubscribed(self, group: Group) -> None:

@@ -74,7 +74,7 @@ class Dps(Routing):
         self.offers: dict[Filter, list[list[Label]]] = {}
         """Labels that a subscription could join by, per disjunct; an event must match all."""
         self.exact: dict[Filter, bool] = {}
-        """Whether those labels say all that a subscription does."""
+        """Whether those labels are equivalent to the whole subscription."""
         self.groups: dict[tuple[str, str], Group] = {}
         """Groups that this node is in, by attribute and text of the label."""
         self.by_tree: dict[str, dict[str, Group]] = {}

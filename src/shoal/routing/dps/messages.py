@@ -99,7 +99,7 @@ class Here(Message, frozen=True, tag="dps here"):
 
 
 class Owner(Message, frozen=True, tag="dps owner"):
-    """A tree has an owner: news that spreads."""
+    """The news that a tree has an owner; receivers pass it on."""
 
     root: Root
 
@@ -142,7 +142,7 @@ class PlaceGroup(FindGroup, frozen=True, tag="dps place_group"):
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """A group as its leader tells it to a member; views only where the member keeps them."""
+    """A group as its leader describes it to a member; views only for members that have views."""
 
     attribute: Name
     text: Text
@@ -263,7 +263,7 @@ class PublishGroup(Carrier, frozen=True, tag="dps publish_group"):
 
 
 class Leader(Message, frozen=True, tag="dps leader"):
-    """A group has a leader: said to its members and to adjacent groups."""
+    """A group has a leader: sent to its members and to adjacent groups."""
 
     attribute: Name
     text: Text
@@ -333,7 +333,7 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Beat(Routine, frozen=True, tag="dps beat"):
-    """A member lives: said to the leader of its groups."""
+    """A member lives: sent to the leader of its groups."""
 
     sender: Contact
     groups: Annotated[tuple[Membership, ...], msgspec.Meta(max_length=65_536)]
@@ -348,7 +348,7 @@ class BeatAnswer(Routine, frozen=True, tag="dps beat answer"):
 
 
 class Report(Routine, frozen=True, tag="dps report"):
-    """A group lives: said by its leader to the leader of its predecessor."""
+    """A group lives: sent by its leader to the leader of its predecessor."""
 
     attribute: Name
     at: Text

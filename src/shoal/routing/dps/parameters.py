@@ -1,4 +1,4 @@
-"""What a configuration may say about DPS; names and letters as in the paper."""
+"""Parameters of DPS; names and letters as in the paper."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Searches:
         self._seek(seeking)
 
     def unwant(self, wanted: Label, filter: Filter) -> None:
-        """A subscription that has not found its group yet is taken back."""
+        """A subscription ends that may not have found its group yet."""
         key = (wanted.attribute, wanted.text)
         seeking = self.joining.get(key)
         if seeking is not None:

@@ -147,7 +147,7 @@ class Traversal:
             self.node.creation.begin(group, message.origin, wanted)
 
     def _stale(self, successor: Successor) -> bool:
-        """Whether a successor is said to be led by this node, which no longer leads it."""
+        """Whether a successor is recorded as led by this node, which no longer leads it."""
         if successor.leader.node != self.node.host.node:
             return False
         held = self.node.groups.get((successor.label.attribute, successor.label.text))
