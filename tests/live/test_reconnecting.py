@@ -17,6 +17,7 @@ from shoal.live.client import Bus, connect
 from shoal.live.messages import Accepted, Bye, Leave, Missed, Moved, Subscribe, ToClient, Welcome
 from shoal.live.subscription import Gap, Received, Subscription
 from shoal.live.virtual import VirtualLoop
+from shoal.live.virtual_process import VirtualWire
 from shoal.live.wire import encode
 from shoal.testing import Network
 
@@ -82,6 +83,37 @@ def test_a_broker_that_stops_in_good_order_is_no_gap(promise: str) -> None:
         assert ready(events) == (list(range(10)), [])
 
     moving(story, promise)
+
+
+@pytest.mark.parametrize("buffer", [1500, 1])
+def test_what_a_broker_that_stops_still_seeks_is_fetched_or_a_gap(buffer: int) -> None:
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        brokers.recovery["buffer"] = buffer
+        hub, a, b = [await brokers.start(name) for name in ("hub", "a", "b")]
+        async with (
+            connect(f"{b.address},{hub.address}") as bus,
+            bus.subscribe("n >= 0", gaps=True) as events,
+            connect(a.address) as publisher,
+        ):
+            await bus.settled()
+            for n in range(5):
+                await publisher.publish(n=n)
+                if n == 0:
+                    await asyncio.sleep(10.0)  # b knows a's numbers
+                    brokers.lose(b)
+                if n == 3:
+                    await asyncio.sleep(0.1)
+                    VirtualWire(loop, b.address, "").fault()  # it is a good wire again
+            await holds(lambda: len(ready(events)[0]) == 2)
+            await loop.terminate(b)
+            await asyncio.sleep(1.0)
+            lost = [(gap.publisher, gap.count) for gap in ready(events)[1]]
+            found = ready(events)[0]
+            assert (found, lost) == (
+                ([0, 1, 2, 3, 4], []) if buffer > 1 else ([0, 4], [(a.node, 3)])
+            )
+
+    tell(story)
 
 
 def test_what_a_broker_that_stops_has_left_for_a_client_is_a_gap() -> None:

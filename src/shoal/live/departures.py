@@ -3,7 +3,8 @@
 A broker that is told to stop takes no more events and asks its clients to move. Each connects to
 another broker, subscribes there, and waits for a wave (:mod:`shoal.live.waves`): from then on every
 event finds it there. A wave of the leaving broker then brings in the events that are still on their
-way to it; they are delivered, and the clients let go. Last its node stops: the overlay hands over
+way to it, and its recovery has some time to fetch what is missing. All that is delivered, what
+cannot be had is reported, and the clients let go. Last its node stops: the overlay hands over
 its links as it sees fit, and closes all connections.
 
 An overlay may have events kept for a neighbour that will be back (``hold`` and ``release``). The
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 from shoal.live.messages import STOPS, Bye, Leave
 from shoal.live.waves import Waves
 from shoal.live.wire import encode
+from shoal.recovery.copies import Copies
 from shoal.stack import Layer
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ ROUNDS: Final = 3
 """Waves after which no event on a graph is on its way to their origin: one per link crossed."""
 LAST_WORDS: Final = 2.0
 """Seconds in which the other ends are to close their connections after the goodbye."""
+SOUGHT: Final = 4
+"""The part of ``drain`` in which what is missing is sought for clients that have moved."""
 STALLED: Final = 1.0
 """Seconds without progress after which clients that do not read are not waited for."""
 POLL: Final = 0.01
@@ -181,12 +185,21 @@ class Departures:
         await self._until(lambda: all(session.moved for session in sessions), bound / 2)
         for _ in range(1 if self._broker.tree else ROUNDS):
             await self.waves.settled()
+        if sessions:
+            await self._recovered(bound / SOUGHT)
         await self._delivered()
         for session in sessions:
             session.tell_missed()
             reason = STOPS if session.moved else "this broker has waited, and stops"
             session.connection.send(encode(Bye(reason)))
         await self._until(lambda: not sessions, LAST_WORDS)
+
+    async def _recovered(self, bound: float) -> None:
+        """Wait until nothing is missing that clients want, and report what still is after that."""
+        recovery = self._broker.layers.recovery
+        if isinstance(recovery, Copies):
+            await self._until(lambda: not recovery.losses, bound)
+            recovery.give_up(math.inf)
 
     async def _delivered(self) -> None:
         """Wait for what is queued for clients, for as long as any of it goes out."""
