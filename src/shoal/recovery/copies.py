@@ -171,6 +171,12 @@ class Copies(Recovery):
         """Report a gap."""
         raise NotImplementedError
 
+    def give_up(self, before: float) -> None:
+        """Report losses noticed before a time as gaps, and seek them no longer."""
+        for lost in self.losses.give_up(before):
+            self.unrecoverable += lost.count
+            self.report(lost.publisher, lost.count, lost.wanted.filter)
+
     # Asking and giving
 
     def request(self, message: Digest, filters: tuple[AnyFilter, ...]) -> bool:

@@ -112,9 +112,7 @@ class Gossip(Holding):
         """Every ``period`` seconds, less often where nothing is to do: tidy up, do what is due."""
         now = self.host.now()
         self.buffer.forget_old(now)
-        for lost in self.losses.give_up(now - self.parameters.patience):
-            self.unrecoverable += lost.count
-            self.report(lost.publisher, lost.count, lost.wanted.filter)
+        self.give_up(now - self.parameters.patience)
         self.forget_requests(now)
         self.ask_others_to_hold(now)
         self.tell_numbers(now)
