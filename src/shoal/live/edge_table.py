@@ -85,6 +85,7 @@ class EdgeTable(ReadableTable):
 
     def __init__(self, coming: Entries | None = None, scan_of: ScanOf | None = None) -> None:
         self._coming = Entries() if coming is None else coming
+        """Filters of clients that the routing has not inserted yet; all tables share them."""
         self._scan_of = scan_of
         self._scans: dict[int, int] = {}
         """Steps per place of the filters that the index cannot evaluate together: few, if any."""
@@ -151,7 +152,7 @@ class EdgeTable(ReadableTable):
                 if self._index is None and len(self._plain) > FEW:
                     self._to_index()
             elif source != LOCAL:
-                vars(filter).clear()  # what was worked out when it was read from the wire
+                vars(filter).clear()  # its caches from decoding
         elif source in entries.sources[place]:
             return
         entries.add_source(place, source)
@@ -236,7 +237,7 @@ class EdgeTable(ReadableTable):
             self._moving = list(self._plain)
 
     def _move(self) -> None:
-        """Move some more filters into the index: intricate ones take their time."""
+        """Move some more filters into the index, fewer if they are intricate."""
         moved = 0
         while self._moving and moved < MOVED:
             place = self._moving.pop()
@@ -246,7 +247,7 @@ class EdgeTable(ReadableTable):
             if not self._indexed(place):
                 self._plain[place] = filter
             elif place not in self._plain:  # else all begin anew with another index
-                vars(filter).clear()  # what was worked out for asking it
+                vars(filter).clear()  # its caches for matching
             moved += len(filter.text) if isinstance(filter, AttributeFilter) else 1
 
     def _changed(self) -> None:

@@ -70,7 +70,7 @@ class GlobalCache:
         """Where in the cache to go on pinging."""
 
     def insert(self, contact: Contact) -> None:
-        """A node is, or was lately, part of the overlay."""
+        """Add a node that is, or was lately, part of the overlay."""
         key = key_of(contact)
         if key in self._place or key == self.me:
             return
@@ -108,13 +108,13 @@ class GlobalCache:
             remember(self.remembered, key, contact, REMEMBERED)
 
     def purge(self, key: Any) -> None:
-        """A node does not answer."""
+        """Remove a node that does not answer, but remember it."""
         contact = self.drop(key)
         if contact is not None:
             self.remember(contact)
 
     def answered(self, contact: Contact) -> None:
-        """A node is there."""
+        """Note that a node has answered."""
         key = key_of(contact)
         self.unanswered.pop(key, None)
         if self.remembered:
@@ -124,7 +124,7 @@ class GlobalCache:
         self.insert(contact)
 
     def to_ping(self, count: int) -> list[Contact]:
-        """So many nodes: the next entries in turn and, in place of one, one of those remembered."""
+        """Nodes to ping: the next entries in turn and, in place of one, one of those remembered."""
         for key in list(self.unanswered):
             self.purge(key)
         self._turn += 1
@@ -139,7 +139,7 @@ class GlobalCache:
         return chosen
 
     def some(self, count: int, start: int) -> list[Contact]:
-        """So many entries, from a place on and round."""
+        """``count`` entries from a place on, the first after the last."""
         size = len(self.contacts)
         if count >= size:
             return self.contacts[:]
@@ -172,7 +172,7 @@ class Search:
         self.sighted: dict[Any, Contact] = {}
         """Nodes of other trees that somebody has seen, and nodes around candidates that stop."""
         self.asked: dict[Any, None] = {}
-        """Everybody asked so far, with the limits in force."""
+        """Every node asked so far with the limits in force."""
         self.silent = 0
         """How many of them did not answer."""
         self.busy: dict[Any, Busy] = {}
@@ -192,7 +192,7 @@ class Search:
         """How it ended."""
 
     def fill(self, strategy: str, contacts: tuple[Contact, ...]) -> None:
-        """A refusal yields candidates for a strategy."""
+        """Add candidates for a strategy that a refusal has named."""
         cache = self.refused.setdefault(strategy, {})
         for contact in contacts:
             cache[key_of(contact)] = contact

@@ -356,7 +356,7 @@ class Searcher(Member):
             self.move_to(search, accept)
 
     def move_to(self, search: Search, accept: Accept) -> None:
-        """A node with a parent, which stops, is accepted by another one."""
+        """Move from a parent that stops to the node that has accepted this one."""
         raise NotImplementedError
 
     def _attach(self, search: Search, accept: Accept) -> None:
