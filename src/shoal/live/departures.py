@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from shoal.live.messages import STOPS, Bye, Leave
 from shoal.live.waves import Waves
 from shoal.live.wire import encode
-from shoal.recovery.copies import Copies
+from shoal.recovery.counting import Counting
 from shoal.stack import Layer
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ LAST_WORDS: Final = 2.0
 SOUGHT: Final = 4
 """The part of ``drain`` in which what is missing is sought for clients that have moved."""
 STALLED: Final = 1.0
-"""Seconds without progress after which clients that do not read are not waited for."""
+"""Seconds without progress after which clients that do not read are not waited for, nor publishers
+that do not answer."""
 POLL: Final = 0.01
 CUT_OFF: Final = "the broker was cut off from all others for a while"
 
@@ -197,7 +198,9 @@ class Departures:
     async def _recovered(self, bound: float) -> None:
         """Wait until nothing is missing that clients want, and report what still is after that."""
         recovery = self._broker.layers.recovery
-        if isinstance(recovery, Copies):
+        if isinstance(recovery, Counting):
+            recovery.ask_all()
+            await self._until(recovery.answered, STALLED)
             await self._until(lambda: not recovery.losses, bound)
             recovery.give_up(math.inf)
 

@@ -259,6 +259,18 @@ class Counting(Copies):
         if self.numbering.published:
             self.numbering.forget(now - 3 * REFRESH)
 
+    def ask_all(self) -> None:
+        """Ask all publishers for their last numbers now: this node is about to stop."""
+        if self._most:
+            for publisher in self._followed:
+                self._followed[publisher] = NEVER
+            self._ask_for_numbers(self.host.now())
+
+    def answered(self) -> bool:
+        """Whether all publishers have sent their numbers since they were last asked."""
+        told = self._answered
+        return all(told.get(node, NEVER) >= asked for node, asked in self._followed.items())
+
     def _silent(self, publisher: NodeId, now: float) -> bool:
         """Whether a publisher is silent for unusually long, and was not asked for numbers since."""
         heard = self.streams.arrivals.heard.get(publisher)
