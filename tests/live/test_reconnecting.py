@@ -13,6 +13,7 @@ from live_world import run
 from test_hostile import Raw, hello
 from test_lives import Brokers, tell
 
+from shoal.content import AttributeFilter
 from shoal.live.client import Bus, connect
 from shoal.live.messages import Accepted, Bye, Leave, Missed, Moved, Subscribe, ToClient, Welcome
 from shoal.live.subscription import Gap, Received, Subscription
@@ -201,5 +202,33 @@ def test_who_subscribes_again_gets_nothing_of_the_time_in_between() -> None:
                 await asyncio.sleep(5.0)
                 await again.stop()
             assert ready(again) == ([0, 2], [])
+
+    tell(story)
+
+
+@pytest.mark.parametrize("other", ["n >= 0", "n >= -1"])
+def test_what_the_next_broker_has_had_and_holds_no_longer_is_fetched(other: str) -> None:
+    """It had it for another client, with the same filter or not, and had to make room."""
+
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        brokers.recovery["buffer"] = 20
+        hub, a, b, busy = [await brokers.start(name) for name in ("hub", "a", "b", "busy")]
+        had: Counter[Any] = Counter()
+        hub.listen_to(AttributeFilter(other), lambda event: had.update([event.sequence]))
+        async with (
+            connect(f"{b.address},{hub.address}", reconnect=(3.0, 3.0)) as bus,
+            bus.subscribe("n >= 0", gaps=True, promise="recovered") as events,
+            connect(a.address) as publisher,
+            connect(busy.address) as others,
+        ):
+            await bus.settled()
+            loop.kill(b)
+            for n in range(5):
+                await publisher.publish(n=n)
+            for n in range(40):
+                await others.publish(n=100 + n)
+            await asyncio.sleep(60.0)
+            assert [n for n in ready(events)[0] if n < 100] == list(range(5))
+            assert set(had.values()) == {1}, "delivered once in the broker's own process"
 
     tell(story)

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ from shoal.live.status import Status, log_expected, status_of
 from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
+from shoal.recovery.copies import Copies
 from shoal.recovery.delivered import Delivered
 from shoal.stack import Contact, NodeId
 
@@ -124,6 +125,8 @@ class Broker:
         seed = secrets.randbits(62) if settings.seed is None else settings.seed
         self.host = LiveHost(self, seed)
         self.layers = self.stack.on(self.host)
+        if isinstance(self.layers.recovery, Copies):
+            self.layers.recovery.again = partial(self.edge.deliver, again=True)
         if self.came is not None:
             self.layers.routing.moving = False  # an event that comes twice does not get so far
         kinds: list[Any] = [*self.layers.handled_by, *OWN]

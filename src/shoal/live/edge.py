@@ -97,10 +97,11 @@ class Edge:
                 found.setdefault(who, []).append(entries.numbers[place])
         return found
 
-    def deliver(self, event: Event, raw: bytes = b"") -> int:
+    def deliver(self, event: Event, raw: bytes = b"", again: bool = False) -> int:
         """Deliver an event to all subscribers here; return how many there were.
 
-        ``raw`` is its encoding, if known.
+        ``raw`` is its encoding, if known. What is delivered again is for clients only, as they
+        ignore what they had.
         """
         found: dict[Subscriber, list[int]] = {}
         content = event.content
@@ -119,7 +120,8 @@ class Edge:
         if found:
             raw = raw or content_of(event)
             for subscriber, mine in found.items():
-                subscriber.deliver(mine, event, raw)
+                if not (again and isinstance(subscriber, Listener)):
+                    subscriber.deliver(mine, event, raw)
         return len(found)
 
 

@@ -18,6 +18,8 @@ from shoal.stack import Contact, Host, Message, NodeId, Recovery, Routing
 from shoal.stack.host import remember
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shoal.content import AnyFilter, Event, EventId, Filter
     from shoal.recovery.parameters import RecoveryParameters
 
@@ -53,6 +55,8 @@ class Copies(Recovery):
         self.budget = Budget(parameters.rate, parameters.share)
         self.replies = Budget(parameters.reply_rate)
         self.looks = Budget(parameters.looks)
+        self.again: Callable[[Event], object] | None = None
+        """What is done with a copy of an event that was delivered before somebody missed it."""
         self._contacts: dict[NodeId, Contact] = {}
         """Nodes with a known address."""
         self.recovered = 0
@@ -148,11 +152,16 @@ class Copies(Recovery):
     def recover(self, event: Event, age: float, giver: NodeId) -> None:
         """A copy that was asked for: deliver it, if it is wanted and was not delivered."""
         now = self.host.now()
+        missing = self.streams.lacks(event)
         numbers = self.count(event, now)
         if not self.interests.since(numbers, now - age):
             return
         if not self.delivered.first(*event.id):
-            self.refused(event)
+            if missing and self.again is not None and not self.delivered.doubtful(*event.id):
+                self.recovered += 1
+                self.again(event)
+            else:
+                self.refused(event)
             return
         self.recovered += 1
         if self.host.watched:
