@@ -20,6 +20,7 @@ from shoal.live.errors import RefusedError
 from shoal.live.messages import Delivery, Subscribe, ToClient, Welcome
 from shoal.live.processes import BrokerProcess, free_port
 from shoal.live.proxy import Proxy
+from shoal.live.security import Principal, Rule
 from shoal.live.settings import Settings
 from shoal.live.subscription import Gap, Received
 from shoal.live.wire import encode, parse_address
@@ -334,6 +335,38 @@ def test_events_in_order_wait_no_longer_than_until_the_gap_is_reported() -> None
             assert isinstance(gap, Gap)
             assert (gap.count, gap.publisher) == (1, chain.a.node)
             assert await take(events, 3) == [2, 3, 4]
+
+    run(story())
+
+
+def test_what_waits_to_be_in_order_is_withheld_if_new_rules_say_so() -> None:
+    async def story() -> None:
+        async with (
+            Chain() as chain,
+            shoal.connect(chain.a.address) as publisher,
+            shoal.connect(chain.c.address) as subscriber,
+            subscriber.subscribe("n >= 0", promise="recovered", ordered=True) as events,
+        ):
+            await subscriber.settled()
+            await publisher.publish(n=0)
+            assert await take(events, 1) == [0]
+            await until(lambda: followed(chain.c, chain.a), "c knows a's numbers")
+            chain.losing = True
+            await publisher.publish(n=1)
+            forget(chain.a)
+            forget(chain.b)
+            chain.losing = False
+            for n in range(2, 6):
+                await publisher.publish(n=n)
+            await until(lambda: chain.c.delivered == 5, "all but one are at c")
+            (session,) = chain.c.sessions
+            session.restrict(Principal("reader", Rule("reader", subscribe="n >= 4")))
+            await subscriber.settled()
+            chain.losing = True
+            await publisher.publish(n=6)
+            chain.losing = False
+            await publisher.publish(n=7)
+            assert await take(events, 4) == [4, 5, 6, 7]
 
     run(story())
 

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from shoal.content import Event, Filter
+    from shoal.content import Content, Event, Filter
     from shoal.live.broker import Broker
 
 MOST: Final = 10_000
@@ -59,6 +59,18 @@ class Ordering:
         """A subscription has ended."""
         self._filters.pop(number, None)
         self.release()
+
+    def narrow(self, number: int, filter: Filter) -> None:
+        """A subscription, if it is one of these, has another filter from now on."""
+        if number in self._filters:
+            self._filters[number] = filter
+
+    def withhold(self, may_receive: Callable[[Content], bool]) -> None:
+        """Let go of waiting events that the client may not receive any more."""
+        for publisher, waiting in list(self._waiting.items()):
+            self._waiting[publisher] = [one for one in waiting if may_receive(one.event.content)]
+        kept = [one for waiting in self._waiting.values() for one in waiting]
+        self._count, self._bytes = len(kept), sum(len(one.raw) for one in kept)
 
     def close(self) -> None:
         """The client has gone."""

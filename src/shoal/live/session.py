@@ -340,6 +340,8 @@ class Session(Outbox):
         """Other rules hold from now on; subscriptions keep what they still allow."""
         self.principal = principal
         self.withhold(principal.may_receive)
+        if self._ordering is not None:
+            self._ordering.withhold(principal.may_receive)
         if self.policy == "block" and not self.broker.may_block(principal):
             self.policy = "drop oldest"
         for number, filter in list(self.filters.items()):
@@ -358,8 +360,11 @@ class Session(Outbox):
             self.broker.unsubscribe(self, number, filter)
             if kept is not None:
                 self._count(len(kept.text))
-                self.filters.put(number, self.broker.subscribe(self, number, kept))
+                narrowed = self.broker.subscribe(self, number, kept)
+                self.filters.put(number, narrowed)
                 self._scanning += self.broker.edge.scan(kept)
+                if self._ordering is not None:
+                    self._ordering.narrow(number, narrowed)
 
     def _refuse(self, request: int, error: RefusedError) -> None:
         self._answer(Refused(error.code, str(error)[:1000], request))
