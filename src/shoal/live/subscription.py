@@ -142,7 +142,9 @@ class Subscription:
     def _put(self, item: Received | Gap) -> None:
         if isinstance(item, Received) and not self._had.first(item.publisher, item.sequence):
             self._bus._consumed()  # it came before, from another broker or before a reconnection
-            return
+            if not self._had.doubtful(item.publisher, item.sequence):
+                return
+            item = Gap(1, "it came too late to know whether it is new", item.publisher)
         if self.ordered and isinstance(item, Received):
             if item.sequence < self._last.get(item.publisher, -1):
                 self._bus._consumed()
