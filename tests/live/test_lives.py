@@ -23,6 +23,7 @@ from shoal.live.subscription import Gap, Subscription
 from shoal.live.virtual import VirtualLoop, _here
 from shoal.live.virtual_process import VirtualWire
 from shoal.recovery.copies import Copies
+from shoal.recovery.holding import HOLDING
 from shoal.recovery.messages import Compare, Follow, Following, Hold
 from shoal.recovery.pulls import CombinedPull
 from shoal.stack import Contact
@@ -499,6 +500,18 @@ def test_a_broker_that_had_to_make_room_is_no_holder() -> None:
             assert isinstance(first, RefusedError)
             assert "1 of 2 brokers hold" in str(first)
             assert second is None
+
+    tell(story)
+
+
+def test_who_waits_for_holders_is_answered_in_time_however_seldom_rounds_come() -> None:
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        brokers.recovery |= {"period": 60.0, "longest": 60.0}
+        await brokers.start("hub")
+        a = await brokers.start("a")
+        async with connect(a.address) as bus, asyncio.timeout(HOLDING + 1.0):
+            with pytest.raises(RefusedError, match="2 of 3 brokers hold"):
+                await bus.publish({"n": 1}, held=3)
 
     tell(story)
 

@@ -64,6 +64,11 @@ class Holding(Counting):
         self._securing[event.id] = securing
         self._ask(securing, now)
         self.wake()
+        if self.parameters.period > self.parameters.retry:  # too seldom to answer in time
+            self.host.after(HOLDING, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self.ask_others_to_hold(self.host.now())
 
     def _ask(self, securing: Securing, now: float) -> None:
         """Ask as many nodes as still lack; neighbours first."""
