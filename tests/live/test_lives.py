@@ -358,6 +358,29 @@ def test_made_up_lives_hide_no_death() -> None:
     tell(story)
 
 
+def test_made_up_publishers_hide_no_loss() -> None:
+    """A neighbour names as many as a broker follows, before one publishes that there is."""
+
+    async def story(loop: VirtualLoop, brokers: Brokers) -> None:
+        hub, a, liar = [await brokers.start(name) for name in ("hub", "a", "liar")]
+        async with (
+            connect(hub.address) as bus,
+            bus.subscribe("n >= 0", gaps=True, promise="recovered") as events,
+        ):
+            await bus.settled()
+            named = tuple([(Contact(10**6 + n, "127.0.0.1:1"), 0, 1) for n in range(1000)])
+            liar.host.send(hub.node, Compare(liar.host.contact(), 1, (), (), named, 0))
+            await asyncio.sleep(1.0)
+            brokers.lose(a)
+            await publish(a, n=1)
+            recovery: Any = a.layers.recovery
+            recovery.buffer.forget_old(loop.time() + 3600.0)
+            async with asyncio.timeout(60.0):
+                assert (await gap_of(a, events)).count is None
+
+    tell(story)
+
+
 @pytest.mark.parametrize("forged", [0, 10**12])
 def test_a_death_is_known_also_if_the_clock_was_set_back(
     forged: int, monkeypatch: pytest.MonkeyPatch

@@ -68,6 +68,8 @@ class Counting(Copies):
         """When each publisher last sent its numbers, or was first heard of."""
         self._to_follow: dict[NodeId, None] = {}
         """Publishers to ask."""
+        self._hearsay: dict[NodeId, None] = {}
+        """Publishers that were named by others, and may not have answered yet."""
         self._born: dict[NodeId, float] = {}
         """When the latest life of each node began, as far as known."""
         self._publishers: dict[NodeId, Contact] = {}
@@ -224,15 +226,29 @@ class Counting(Copies):
         """Follow a publisher that another node names: its first event may have been lost."""
         self._met(contact)
         streams, publisher = self.streams.by_publisher, contact.node
-        if (
-            self.interests.filters
-            and publisher not in streams
-            and publisher != self.host.node
-            and len(streams) < MOST_PUBLISHERS
-        ):
+        if not self.interests.filters or publisher in streams or publisher == self.host.node:
+            return
+        if len(streams) >= MOST_PUBLISHERS:
+            self._forget_hearsay()
+        if len(streams) < MOST_PUBLISHERS:
             streams[publisher] = {}
-            self._to_follow[publisher] = None
+            self._hearsay[publisher] = self._to_follow[publisher] = None
             self.wake()
+
+    def _forget_hearsay(self) -> None:
+        """Make room for a publisher: others may have made up the first that has not answered."""
+        while self._hearsay:
+            publisher = next(iter(self._hearsay))
+            del self._hearsay[publisher]
+            streams = self.streams.by_publisher.get(publisher)
+            known = publisher in self._publishers or publisher in self.streams.arrivals.heard
+            if streams is None or known or any(s.index >= 0 for s in streams.values()):
+                continue
+            self.streams.forget(publisher)
+            self._to_follow.pop(publisher, None)
+            self._answered.pop(publisher, None)
+            self._followed.pop(publisher, None)
+            return
 
     def _ask_for_numbers(self, now: float) -> None:
         """Ask publishers to number filters: newly heard ones, and all of them once a minute."""
@@ -284,6 +300,7 @@ class Counting(Copies):
         """A publisher no longer answers: its last events may be missing."""
         del self._answered[publisher]
         self._followed.pop(publisher, None)
+        self._hearsay.pop(publisher, None)
         streams = self.streams.forget(publisher)
         told = self._publishers.pop(publisher, None) is not None
         if any(not s.final and (told or s.index >= 0) for s in streams.values()):
