@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.pipeline.errors import PipelineError
+from shoal.pipeline.judge.claims import read_yaml
 from shoal.pipeline.judge.statistics import Estimate, jackknife
 from shoal.pipeline.measure.runs import canonical, delivery, misrouted, overhead, traffic_rate
 from shoal.pipeline.plan.experiment import Experiment, plan, plan_frame
@@ -30,40 +31,9 @@ from shoal.stack.registry import find
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STACKS: Mapping[str, Mapping[str, Any]] = {
-    "LSTree + timed": {
-        "overlay": {"name": "lstree"},
-        "reconfiguration": {"name": "timed", "unsubscription_timer": 1.5},
-    },
-    "LSTree + informed-asymmetric": {
-        "overlay": {"name": "lstree"},
-        "reconfiguration": {"name": "informed-asymmetric"},
-    },
-    "DHTree + timed": {
-        "overlay": {"name": "dhtree"},
-        "reconfiguration": {"name": "timed", "unsubscription_timer": 1.5},
-    },
-    "graph + semi-probabilistic, threshold 0.5": {
-        "overlay": {"name": "graph"},
-        "routing": {"name": "semi-probabilistic", "horizon": 3, "threshold": 0.5},
-    },
-    "graph + semi-probabilistic, threshold 1": {
-        "overlay": {"name": "graph"},
-        "routing": {"name": "semi-probabilistic", "horizon": 3, "threshold": 1.0},
-    },
-    "DPS, leaders": {"overlay": None, "routing": {"name": "dps"}},
-    "DPS, leaders, generic traversal": {
-        "overlay": None,
-        "routing": {"name": "dps", "traversal": "generic"},
-    },
-    "DPS, epidemic": {"overlay": None, "routing": {"name": "dps", "communication": "epidemic"}},
-    "DPS, epidemic, generic traversal": {
-        "overlay": None,
-        "routing": {"name": "dps", "traversal": "generic", "communication": "epidemic"},
-    },
-}
-"""Stacks for nodes that make their links themselves, by name; one more is one more entry."""
-
+_FILE = Path(__file__).with_name("advise.stacks.yaml")
+STACKS: Mapping[str, Mapping[str, Any]] = read_yaml(_FILE)
+"""Stacks for nodes that make their links themselves, by name."""
 DELIVERY_TOLERANCE = 0.005
 """Half a percentage point of delivery is given up for fewer messages, no more."""
 
@@ -192,13 +162,13 @@ def advise(
     }
     found = []
     for name in experiment.variants:
-        right = values["right"].get(name, {})
         if name not in values["messages"]:
             continue
+        right, delivered = values["right"].get(name, {}), values["delivery"].get(name)
         found.append(
             Candidate(
                 name,
-                _estimate(values["delivery"].get(name)),
+                _mean(delivered) if delivered else None,
                 _mean(values["messages"][name]),
                 _mean(values["overhead"].get(name, {0: 0.0}), duration),
                 _mean(values["misrouted"].get(name, {0: 0.0}), duration),
@@ -222,7 +192,8 @@ def _rank(
         if best is None or (c.delivery and c.delivery.value >= best - DELIVERY_TOLERANCE)
     ]
     good.sort(key=lambda c: c.messages.value)
-    rest = sorted((c for c in right if c not in good), key=lambda c: -_delivered(c))
+    rest = [c for c in right if c not in good]
+    rest.sort(key=lambda c: -c.delivery.value if c.delivery else -1.0)
     wrong = sorted((c for c in found if c.wrong_runs), key=lambda c: c.messages.value)
     ranked = (*good, *rest, *wrong)
     if not good:
@@ -240,10 +211,6 @@ def _rank(
     return Advice(ranked, reason, seeds)
 
 
-def _delivered(candidate: Candidate) -> float:
-    return candidate.delivery.value if candidate.delivery else 1.0
-
-
 def _by_variant(frame: DataFrame) -> dict[str, dict[int, float]]:
     """A measure's rows as variant -> seed -> value."""
     found: dict[str, dict[int, float]] = {}
@@ -251,10 +218,6 @@ def _by_variant(frame: DataFrame) -> dict[str, dict[int, float]]:
         if row["value"] is not None:
             found.setdefault(row["variant"], {})[row["seed"]] = float(row["value"])
     return found
-
-
-def _estimate(by_seed: Mapping[int, float] | None) -> Estimate | None:
-    return _mean(by_seed) if by_seed else None
 
 
 def _mean(by_seed: Mapping[int, float], scale: float = 1.0) -> Estimate:
