@@ -117,6 +117,22 @@ def random_waypoint(
     return track
 
 
+def random_walks(
+    model: str,
+    area: Area,
+    speeds: tuple[float, float],
+    pause: float,
+    duration: float,
+    chance: Chance,
+    nodes: int,
+    steady: bool = False,
+) -> list[list[Point]]:
+    """Tracks of all nodes, by the model of this name."""
+    if model == "random direction":
+        return [random_direction(area, speeds[1], pause, duration, chance, n) for n in range(nodes)]
+    return [random_waypoint(area, speeds, pause, duration, chance, n, steady) for n in range(nodes)]
+
+
 def _under_way(
     area: Area, speeds: tuple[float, float], pause: float, chance: Chance, node: int
 ) -> list[Point]:

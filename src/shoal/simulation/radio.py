@@ -18,14 +18,7 @@ from shoal.simulation.air.parameters import AirTracksParameters
 from shoal.simulation.graph import Change, ScriptedLinks
 from shoal.simulation.importers import read_contacts, read_mesh, read_tracks
 from shoal.simulation.kernel import to_ns
-from shoal.simulation.mobility import (
-    Area,
-    Point,
-    Tracks,
-    links_within,
-    random_direction,
-    random_waypoint,
-)
+from shoal.simulation.mobility import Area, Point, Tracks, links_within, random_walks
 from shoal.simulation.network import Network
 from shoal.simulation.topology import connected
 from shoal.stack import Chance, StackError, register
@@ -140,9 +133,11 @@ class Radio(Moving):
     def __init__(
         self, parameters: RadioParameters, network: Network, nodes: int, seed: int
     ) -> None:
+        area, speed = Area(parameters.width, parameters.height), parameters.speed
+        how = (parameters.model, area, (parameters.slowest or speed, speed), parameters.pause)
         for attempt in range(PLACEMENTS):
             chance = Chance(seed, f"radio {attempt}")
-            tracks = Tracks(_draw(parameters, nodes, chance, network.duration))
+            tracks = Tracks(random_walks(*how, network.duration, chance, nodes))
             super().__init__(network, tracks, parameters.reach, parameters.step, 0.0)
             if not parameters.connected or connected(nodes, self.links):
                 return
@@ -150,17 +145,6 @@ class Radio(Moving):
             f"topology 'radio': none of {PLACEMENTS} placements of {nodes} nodes is connected; "
             "give more nodes, a longer reach or a smaller area, or set connected = false"
         )
-
-
-def _draw(
-    parameters: RadioParameters, nodes: int, chance: Chance, seconds: float
-) -> list[list[Point]]:
-    area = Area(parameters.width, parameters.height)
-    speed, pause = parameters.speed, parameters.pause
-    if parameters.model == "random direction":
-        return [random_direction(area, speed, pause, seconds, chance, n) for n in range(nodes)]
-    speeds = (parameters.slowest or speed, speed)
-    return [random_waypoint(area, speeds, pause, seconds, chance, n) for n in range(nodes)]
 
 
 class RecordedTracks(Moving):

@@ -25,14 +25,7 @@ from shoal.simulation.air.parameters import (
 )
 from shoal.simulation.importers import read_mesh
 from shoal.simulation.kernel import NANOSECONDS, to_ns
-from shoal.simulation.mobility import (
-    Area,
-    Point,
-    Tracks,
-    links_within,
-    random_direction,
-    random_waypoint,
-)
+from shoal.simulation.mobility import Area, Point, Tracks, links_within, random_walks
 from shoal.simulation.network import Network
 from shoal.simulation.radio import PLACEMENTS, check_count, recorded
 from shoal.simulation.topology import connected
@@ -153,21 +146,17 @@ def _draw(
 ) -> list[list[Point]]:
     """Tracks of all nodes, for so many seconds."""
     area = Area(parameters.width, parameters.height)
-    speed, pause = parameters.speed, parameters.pause
+    speed, pause, model = parameters.speed, parameters.pause, parameters.model
     if parameters.places:
         return _placed(parameters, nodes)
-    if parameters.model == "still" or speed == 0:
+    if model == "still" or speed == 0:
         places = [(chance.uniform(n, 0), chance.uniform(n, 1)) for n in range(nodes)]
         return [_still(x * area.width, y * area.height) for x, y in places]
-    if parameters.model == "random direction":
-        return [random_direction(area, speed, pause, seconds, chance, n) for n in range(nodes)]
     slowest = parameters.slowest or speed
-    if slowest > speed:
+    if model == "random waypoint" and slowest > speed:
         raise StackError(f"topology 'air': slowest, {slowest:g}, is more than speed, {speed:g}")
-    return [
-        random_waypoint(area, (slowest, speed), pause, seconds, chance, n, parameters.steady)
-        for n in range(nodes)
-    ]
+    speeds, steady = (slowest, speed), parameters.steady
+    return random_walks(model, area, speeds, pause, seconds, chance, nodes, steady)
 
 
 def _placed(parameters: AirParameters, nodes: int) -> list[list[Point]]:
