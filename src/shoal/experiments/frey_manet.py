@@ -23,7 +23,7 @@ from msgspec import structs
 
 from shoal.experiments import frey_p2p
 from shoal.experiments.frey_scenarios import THESIS
-from shoal.pipeline.judge.claims import load_claims
+from shoal.pipeline.judge.claims import load_claims, read_yaml
 from shoal.pipeline.judge.readings import Place, with_readings
 from shoal.pipeline.paper import Figure, Paper, load_experiments, load_figures, load_labels
 from shoal.pipeline.plan.experiment import Experiment, merge
@@ -41,21 +41,9 @@ class Reading(NamedTuple):
     changes: Mapping[str, Any]
 
 
-UNICAST = {"topology": {"event_transport": "unicast"}}
-SLOWER = {"workload": {"system_rate": 20.0}}
-NS2 = {"topology": {"sense": -13.7}}  # 1.559e-11 W, and 3.652e-10 W to receive
-READINGS = (
-    Reading("", "50 events a second, broadcast", {}),
-    Reading("-ns2", "50 events a second, broadcast, carrier sensed as in ns-2", NS2),
-    Reading("-20", "20 events a second, broadcast", SLOWER),
-    Reading(
-        "-ns2-20",
-        "20 events a second, broadcast, carrier sensed as in ns-2",
-        merge(NS2, SLOWER),
-    ),
-    Reading("-unicast", "50 events a second, acknowledged unicasts", UNICAST),
-    Reading("-unicast-20", "20 events a second, acknowledged unicasts", merge(UNICAST, SLOWER)),
-)
+_FILE = Path(__file__).with_name("frey_manet.experiments.yaml")
+READINGS = tuple(Reading(**reading) for reading in read_yaml(_FILE)["readings"])
+"""The text's reading comes first."""
 READ = ("manet", "manet-nodes", "manet-speed", "manet-load")
 """Experiments that differ between readings."""
 
@@ -96,7 +84,6 @@ def _place(reading: Reading) -> Place:
     )
 
 
-_FILE = Path(__file__).with_name("frey_manet.experiments.yaml")
 LISTED = load_experiments(_FILE)
 """The scenarios of the text, and those on recorded data, by name."""
 _P2P = frey_p2p.P2P["p2p"]
