@@ -127,7 +127,8 @@ def test_measures_name_the_tables_that_must_be_recorded_for_them(ran: Ran) -> No
 
 def test_variants_are_compared_at_the_same_point_of_the_axis(spark: SparkSession) -> None:
     strawman, timed = chosen("SM", "TDU").values()
-    swept = replace(SMALL, variants={"A": strawman, "A static": timed}).along("nodes", (10, 20))
+    variants = {"A": strawman, "A static": timed}
+    swept = replace(SMALL, variants=variants, axis="nodes", values=(10, 20))
     ran = Ran(spark, swept)
     got = {
         (row["variant"], row["x"], row["seed"]): row["value"]

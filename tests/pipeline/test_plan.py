@@ -277,9 +277,13 @@ experiments:
             "Size",
             {"nodes": 50, "topology": {"name": "abstract-tree", "rate": 30.0}, "duration": 2.0},
             {"EF": FORWARDING},
+            axis="nodes",
+            values=(10, 20),
+            quick_values=(),
+            axis_label="N",
             seeds=2,
             quick_seeds=2,
-        ).along("nodes", (10, 20), (), "N"),
+        ),
         "own": Experiment("own", "Own", {"duration": 2.0}, {"SM": {}}, seeds=10, quick_seeds=3),
     }
     path.write_text("experiments: [{name: a, title: A, base: {}, variants: {}, sedes: 2}]")

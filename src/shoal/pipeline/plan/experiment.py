@@ -11,8 +11,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -63,20 +62,6 @@ class Experiment:
     """What the quick tier changes in the base, such as a lower publish rate."""
     measures: tuple[str, ...] = ()
     """Names of the measures that sum it up, where it is a user's own; the usual ones if empty."""
-
-    def along(
-        self,
-        axis: str,
-        values: tuple[float, ...],
-        quick_values: tuple[float, ...] | None = None,
-        label: str = "",
-    ) -> Experiment:
-        """This experiment with a key swept on the x axis."""
-        return replace(self, axis=axis, values=values, quick_values=quick_values, axis_label=label)
-
-
-single = partial(Experiment, seeds=1, quick_seeds=1)
-"""An experiment in which nothing is drawn, so that one run of each variant is enough."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -237,11 +237,7 @@ class _Sweep:
     def _job(
         self, left: list[PlannedRun], cores: int, group: str, failure: list[Exception]
     ) -> None:
-        task = self.task
-
-        def simulate_here(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return simulate_bin(task, batches)
-
+        simulate_here = partial(simulate_bin, self.task)
         by_id = {p.run_id: p for p in left}
         packed = bins({run: self.estimates[run] for run in by_id}, cores)
         table = pa.Table.from_pylist(
