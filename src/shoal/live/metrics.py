@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -55,15 +55,10 @@ class BrokerMetrics(Collector):
         yield info
 
 
-def _figure(status: Status, name: str) -> float:
-    """A figure of the recovery's; 0 if there is no recovery."""
-    return status.recovery.get(name, 0.0)
-
-
 def _counters(broker: Broker, status: Status) -> list[tuple[str, str, float]]:
     clients, links = status.clients, status.links
     missed = broker.missed + sum(client.dropped for client in clients)
-    figure = partial(_figure, status)
+    figures = defaultdict(float, status.recovery)  # all 0 without a recovery
     lost = broker.unsent + sum(link.dropped for link in links)
     return [
         ("events_published", "Events taken from clients of this broker.", status.published),
@@ -74,9 +69,9 @@ def _counters(broker: Broker, status: Status) -> list[tuple[str, str, float]]:
         ("events_in_cycles", "Events that came again, or over limits.hops links.", status.cycles),
         ("events_recovered", "Events delivered that had to be fetched.", broker.recovered),
         ("events_given_up", "Events lost on their way that nobody had any more.", broker.given_up),
-        ("events_lost", "Events found missing, whatever became of them.", figure("lost")),
-        ("recovery_gossip_bytes", "Bytes of gossip about lost events.", figure("gossip_bytes")),
-        ("recovery_reply_bytes", "Bytes of copies given to others.", figure("reply_bytes")),
+        ("events_lost", "Events found missing, whatever became of them.", figures["lost"]),
+        ("recovery_gossip_bytes", "Bytes of gossip about lost events.", figures["gossip_bytes"]),
+        ("recovery_reply_bytes", "Bytes of copies given to others.", figures["reply_bytes"]),
         ("link_changes", "Links made and given up.", broker.link_changes),
         ("cpu_seconds", "Processor time used.", status.cpu),
     ]
@@ -84,7 +79,7 @@ def _counters(broker: Broker, status: Status) -> list[tuple[str, str, float]]:
 
 def _gauges(broker: Broker, status: Status) -> list[tuple[str, str, float]]:
     clients, links = status.clients, status.links
-    figure = partial(_figure, status)
+    figures = defaultdict(float, status.recovery)  # all 0 without a recovery
     return [
         ("links", "Neighbours.", len(links)),
         ("known_brokers", "Other brokers known.", status.known),
@@ -95,9 +90,9 @@ def _gauges(broker: Broker, status: Status) -> list[tuple[str, str, float]]:
         ("routing_entries", "Entries of the routing table.", status.entries),
         ("queued_events", "Events that wait for clients.", sum(c.queued for c in clients)),
         ("unsent_bytes", "Bytes that wait for neighbours.", sum(link.waiting for link in links)),
-        ("events_missing", "Events found missing and still sought.", figure("missing")),
-        ("buffered_events", "Events kept for others.", figure("buffered_events")),
-        ("buffered_bytes", "Bytes of them.", figure("buffered_bytes")),
+        ("events_missing", "Events found missing and still sought.", figures["missing"]),
+        ("buffered_events", "Events kept for others.", figures["buffered_events"]),
+        ("buffered_bytes", "Bytes of them.", figures["buffered_bytes"]),
         ("memory_peak_bytes", "Resident memory, at most so far.", status.memory),
     ]
 

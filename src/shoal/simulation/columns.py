@@ -23,8 +23,8 @@ def to_tables(recorder: Recorder, run_id: str, tables: Iterable[str]) -> dict[st
         "routes": _routes,
         "links": _links,
         "repairs": _repairs,
-        "messages": _messages,
-        "notes": _notes,
+        "messages": lambda made: _timed(made.messages),
+        "notes": lambda made: _timed(made.notes),
         "loads": _loads,
         "reach": _reach,
         "air": _air,
@@ -112,13 +112,9 @@ def _repairs(recorder: Recorder) -> list[Any]:
     ]
 
 
-def _messages(recorder: Recorder) -> list[Any]:
-    time, *others = _turn(recorder.messages, 5)
-    return [_seconds(time), *others]
-
-
-def _notes(recorder: Recorder) -> list[Any]:
-    time, *others = _turn(recorder.notes, 5)
+def _timed(rows: list[Any]) -> list[Any]:
+    """Messages or notes, which have four columns beside the time."""
+    time, *others = _turn(rows, 5)
     return [_seconds(time), *others]
 
 

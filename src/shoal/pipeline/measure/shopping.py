@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from operator import itemgetter
 
 import numpy as np
 
@@ -16,18 +16,14 @@ from shoal.pipeline.measure.cases import Value, case, mean
 from shoal.pipeline.measure.run_view import Row, Run
 
 
-def _changes(run: Run) -> list[Row]:
-    """Moves and failures, in order."""
-    return sorted((n for n in run.notes if n["what"] in ("moved", "failed")), key=_time)
-
-
-def _time(row: Row) -> Any:
-    return row["time"]
+def _noted(run: Run, *what: str) -> list[Row]:
+    """What nodes noted under these names, in order."""
+    return sorted((n for n in run.notes if n["what"] in what), key=itemgetter("time"))
 
 
 def _settling(run: Run) -> Iterator[tuple[Row, float, float]]:
     """Per move or failure: seconds to the last change of a parent, and to the next move."""
-    changes = _changes(run)
+    changes = _noted(run, "moved", "failed")
     parents = [note["time"] for note in run.notes if note["what"] == "parent"]
     ends = [change["time"] for change in changes[1:]] + [run.configuration["duration"]]
     for change, end in zip(changes, ends, strict=True):
@@ -72,7 +68,7 @@ def settling_by_hops(run: Run, place: str = "old") -> Value:
 def _hops_at(run: Run, node: int, before: float) -> int:
     """Hops of a node to the root by the parents noted before a time; -1 if it has no way."""
     parent: dict[int, int] = {}
-    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
+    for note in _noted(run, "parent"):
         if note["time"] < before:
             parent[note["node"]] = note["peer"]
     hops = 0
@@ -109,7 +105,7 @@ def descendants_taken(run: Run) -> Value:
     """Times a node takes one of its own descendants as its parent."""
     parent: dict[int, int] = {}
     faults = 0
-    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
+    for note in _noted(run, "parent"):
         node, above = note["node"], note["peer"]
         seen = 0
         while above >= 0 and above != node and seen <= len(parent):
@@ -124,7 +120,7 @@ def descendants_taken(run: Run) -> Value:
 def unrouted_advertisements(run: Run) -> Value:
     """Advertisements of nodes that have no parent at that time and are not the root."""
     changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for note in sorted((n for n in run.notes if n["what"] == "parent"), key=_time):
+    for note in _noted(run, "parent"):
         changes[note["node"]].append((note["time"], note["peer"]))
     faults = 0
     for message in run.messages:
@@ -145,8 +141,7 @@ def answering(run: Run, peer: int, since: float) -> Value:
 @case("notes", unit="node")
 def parent_at(run: Run, node: int, at: float = 1e9) -> Value:
     """A node's parent at a time; -1 for none."""
-    found = [n for n in run.notes if n["what"] == "parent" and n["node"] == node]
-    before = [n for n in sorted(found, key=_time) if n["time"] <= at]
+    before = [n for n in _noted(run, "parent") if n["node"] == node and n["time"] <= at]
     return float(before[-1]["peer"]) if before else -1.0
 
 

@@ -8,7 +8,6 @@ was recorded with what follows from places and intervals. Trees that nodes build
 from __future__ import annotations
 
 import itertools
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from math import hypot
@@ -18,7 +17,7 @@ import msgspec
 from pyspark.sql import functions as F  # noqa: N812  # the name everybody uses
 
 from shoal.overlay.shopparent_costs import actions
-from shoal.pipeline.measure.cases import ENTRIES, Value, case
+from shoal.pipeline.measure.cases import ENTRIES, Value, case, event_of
 from shoal.pipeline.measure.registry import over, setting
 from shoal.pipeline.measure.run_view import Run
 from shoal.simulation.radio_range import event_numbers
@@ -27,8 +26,6 @@ from shoal.simulation.topology import adjacency, distances
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-_EVENT = re.compile(r"sequence=(\d+)")
 
 
 @over("notes", unit="as noted")
@@ -189,9 +186,9 @@ def _transmissions(run: Run) -> dict[int, list[tuple[int, int]]]:
     """Per event who sent it to whom."""
     sent: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for message in run.messages:
-        found = _EVENT.search(message["content"])
-        if message["kind"] == "event" and found is not None:
-            sent[int(found[1])].append((message["source"], message["target"]))
+        if message["kind"] == "event":
+            _, sequence = event_of(message["content"])
+            sent[sequence].append((message["source"], message["target"]))
     return sent
 
 
