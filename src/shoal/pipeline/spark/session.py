@@ -116,7 +116,8 @@ def start_session(master: str = "local[*]", folder: Path | None = None) -> Spark
     conf.setAll(list(_settings(master, home, scratch, options).items()))
     _running = _Running(home, temporary, scratch, archive)
     try:
-        with (home / "spark.log").open("ab") as log, _quiet():
+        # PySpark warns of things that do not matter here.
+        with (home / "spark.log").open("ab") as log, warnings.catch_warnings(action="ignore"):
             streams = {"stdout": log, "stderr": log}
             gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]  # untyped there
             context = SparkContext(conf=conf, gateway=gateway)
@@ -272,14 +273,6 @@ def _tidy_up(hurry: bool) -> None:
     shutil.rmtree(running.scratch, ignore_errors=True)
     if running.temporary:
         shutil.rmtree(running.folder, ignore_errors=True)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """PySpark warns of things that do not matter here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _first_line(error: BaseException) -> str:
