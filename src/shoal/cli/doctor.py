@@ -65,7 +65,7 @@ def doctor(
 
 
 def _findings(out: Path, spark: bool) -> Iterator[Finding]:
-    yield _python()
+    yield Finding("Python", "good", f"{sys.version.split()[0]}, {os.cpu_count()} cores")
     yield _compiled()
     yield _compiler()
     yield _extra("broker", "numpy", needed=False)
@@ -79,10 +79,6 @@ def _findings(out: Path, spark: bool) -> Iterator[Finding]:
         yield _spark()
     yield _memory()
     yield _disk(out)
-
-
-def _python() -> Finding:
-    return Finding("Python", "good", f"{sys.version.split()[0]}, {os.cpu_count()} cores")
 
 
 def _compiled() -> Finding:

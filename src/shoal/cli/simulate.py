@@ -133,7 +133,9 @@ def simulate(
     for text in config.warnings():
         warn(text)
     if out is not None:
-        _check_writable(out)
+        from shoal.pipeline.tables.store import Store
+
+        Store(out).prepare()  # better now than after the run
     film = Film()
     result = _run(config, None if animate is None else film.watch)
     if animate is not None:
@@ -228,12 +230,6 @@ def _default_section(kind: str) -> dict[str, Any]:
 
     default = getattr(RunConfig(), kind, None)
     return dict(default) if isinstance(default, dict) else {}
-
-
-def _check_writable(out: Path) -> None:
-    from shoal.pipeline.tables.store import Store
-
-    Store(out).prepare()
 
 
 def _keep(config: RunConfig, result: RunResult, out: Path) -> None:

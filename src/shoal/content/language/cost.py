@@ -71,7 +71,8 @@ class _Meter:
         self.steps[""] += PART
         match expression:
             case syntax.Literal(value):
-                return {"": float(_bytes(values.text(value)))}
+                text = values.text(value)
+                return {"": float(len(text) if text.isascii() else 4 * len(text))}
             case syntax.Attribute(name):
                 self.steps[""] += CAST
                 return {name: 1.0, "": NUMERAL}
@@ -149,7 +150,3 @@ class _Meter:
 
 def _times(size: Size, factor: float) -> Size:
     return {name: factor * bytes_ for name, bytes_ in size.items()}
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else 4 * len(text)

@@ -48,10 +48,6 @@ def holds(expression: Expression, attributes: Attributes) -> bool:
 # Leaves
 
 
-def _literal(expression: syntax.Literal, attributes: Attributes) -> Outcome:
-    return expression.value
-
-
 def _attribute(expression: syntax.Attribute, attributes: Attributes) -> Outcome:
     value = values.native(attributes.get(expression.name))
     if value is None:
@@ -275,7 +271,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 }
 _LIKE_WHAT = {bool: "true or false", int: "a number", float: "a number", str: "text"}
 _EVALUATORS: dict[type, Callable[[Any, Attributes], Outcome]] = {
-    syntax.Literal: _literal,
+    syntax.Literal: lambda literal, attributes: literal.value,
     syntax.Attribute: _attribute,
     syntax.Exists: _exists,
     syntax.Not: _not,

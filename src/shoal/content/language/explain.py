@@ -72,11 +72,9 @@ def _deciding(
 def _word(outcome: object) -> str:
     if isinstance(outcome, bool):
         return "true" if outcome else "false"
-    return (
-        f"{show_literal(outcome)}, not a truth value"
-        if isinstance(outcome, int | float | str)
-        else ""
-    )
+    if isinstance(outcome, int | float | str):
+        return f"{show_literal(outcome)}, not a truth value"
+    return ""
 
 
 def _values(expression: Expression, attributes: Mapping[str, object]) -> Iterable[str]:

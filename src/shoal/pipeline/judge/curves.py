@@ -32,10 +32,6 @@ def compare(how: Comparison, values: Floats, reference: Floats) -> Floats:
     return np.where(np.isinf(result), np.nan, result)
 
 
-def _relative_spread(x: Floats, y: Floats) -> float:
-    return float(np.ptp(y) / y.mean())
-
-
 def _largest_drop_at(x: Floats, y: Floats) -> float:
     """The middle of the step between neighbouring points over which the curve falls most."""
     i = int(np.argmin(np.diff(y)))
@@ -47,7 +43,7 @@ _REDUCTIONS: Mapping[Over, Callable[[Floats, Floats], float]] = {
     "max": lambda x, y: float(y.max()),
     "min": lambda x, y: float(y.min()),
     "spread": lambda x, y: float(np.ptp(y)),
-    "relative_spread": _relative_spread,
+    "relative_spread": lambda x, y: float(np.ptp(y) / y.mean()),
     "max_over_min": lambda x, y: float(y.max() / y.min()),
     "change": lambda x, y: float(y[-1] - y[0]),
     "fall": lambda x, y: float(y[0] - y[-1]),

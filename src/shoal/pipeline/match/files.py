@@ -143,7 +143,7 @@ def _written(
         column(frame, event_id, "events")
     else:
         frame = frame.withColumn(EVENT_NUMBER, F.monotonically_increasing_id())
-    if not _splittable(events):
+    if not events.is_dir() and events.suffix not in FORMATS:  # packed: Spark cannot split it
         frame = frame.repartition(2 * cores(spark))
     wanted, names = readable_columns(frame, stored, identity)
     id_type = to_arrow_type(frame.schema[identity].dataType)
@@ -222,10 +222,6 @@ def _row_groups(
     )
     kind = id_type[0] if id_type is not None else pa.int64()
     return frame.repartitionById(bins, "bin"), list(columns), list(every), kind
-
-
-def _splittable(path: Path) -> bool:
-    return path.is_dir() or path.suffix in FORMATS
 
 
 @contextmanager

@@ -58,7 +58,8 @@ class Played:
         """Per orphan the failure that made it one."""
         for note in sorted(run.notes, key=lambda note: float(note["time"])):
             self._play(note)
-        self.links = self._final_links(run)
+        near = neighbours_of(link for link in run.final_links if self.up.issuperset(link))
+        self.links = {node: near[node] for node in self.up}
 
     def _play(self, note: Any) -> None:
         node, what = int(note["node"]), note["what"]
@@ -137,10 +138,6 @@ class Played:
             else:
                 return None  # in another tree
         return len(links) / len(failure.orphans)
-
-    def _final_links(self, run: Run) -> dict[int, dict[int, None]]:
-        near = neighbours_of(link for link in run.final_links if self.up.issuperset(link))
-        return {node: near[node] for node in self.up}
 
 
 # The tree

@@ -137,9 +137,9 @@ class _Picture:
                     ways.append(self._way((attribute, text), came, x, y, above))
                 parts += self._group((attribute, text), x, y)
                 mine, y = y, y + ROW
-            below = sorted(
+            below = sorted(  # labels as a reader sorts them: shorter numbers first
                 self.below[attribute, text],
-                key=lambda one: (-PAINTED.index(self._colour((attribute, one))), _order(one)),
+                key=lambda one: (-PAINTED.index(self._colour((attribute, one))), len(one), one),
             )
             ahead += [(one, depth + 1, mine, text) for one in reversed(below)]
         if left:
@@ -179,11 +179,6 @@ class _Picture:
             f'<text x="{x + 14:g}" y="{y + 4:g}">{escape(_short(name))}'
             f'<tspan fill="#777777"> · {nodes}</tspan></text></g>',
         ]
-
-
-def _order(text: str) -> tuple[int, str]:
-    """Labels as a reader sorts them: shorter numbers first."""
-    return len(text), text
 
 
 def _short(text: str, most: int = 38) -> str:
