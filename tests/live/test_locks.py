@@ -551,6 +551,10 @@ def test_inspecting_is_a_right(tmp_path: Path) -> None:
             assert gauge.reconnects == 0
             state = await viewer.inspect(tables=True)
             assert {client.principal for client in state.clients} == {"gauge", "viewer"}
+            asked = ("top", "--broker", network.brokers[0].address, "--count", "1", "--token")
+            code, said = await command(*asked, TOKEN)
+            assert (code, "'gauge' may not inspect" in said) == (2, True), said
+            assert (await command(*asked, "the viewer's"))[0] == 0
 
     run(story())
 

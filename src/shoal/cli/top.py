@@ -56,7 +56,7 @@ def top(
 
     from rich.live import Live
 
-    from shoal.live.errors import LiveError
+    from shoal.live.errors import LiveError, RefusedError
 
     async def look() -> None:
         buses: dict[str, Bus] = {}
@@ -80,7 +80,9 @@ def top(
                             )
                         async with asyncio.timeout(1.0):
                             state = await buses[address].inspect()
-                    except (LiveError, TimeoutError):
+                    except (LiveError, TimeoutError) as error:
+                        if address == broker and isinstance(error, RefusedError):
+                            raise
                         if address != broker and address in buses:
                             await buses.pop(address).close()
                         continue
