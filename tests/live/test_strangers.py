@@ -232,6 +232,35 @@ def test_a_recording_that_has_lost_rows_of_one_table_is_said_to_have_holes(
     assert said == ["1 recordings have holes: what was lost there counts in no figure"]
 
 
+def test_events_of_a_killed_broker_whose_publication_is_lost_are_said_to_be(
+    tmp_path: Path,
+) -> None:
+    from shoal.pipeline.progress import Progress
+
+    class Notes(Progress):
+        def note(self, text: str) -> None:
+            said.append(text)
+
+    said: list[str] = []
+
+    async def story() -> None:
+        async with Network(2, record=tmp_path / "logs", rotate=60.0) as network:
+            got: list[Event] = []
+            network.brokers[1].listen_to(AttributeFilter("x > 0"), got.append)
+            await network.settled()
+            network.brokers[0].publish({"x": 1})
+            await until(lambda: bool(got), "it is delivered")
+
+    run(story())
+    gather([tmp_path / "logs"], tmp_path / "whole", Notes())
+    assert not said
+    for path in (tmp_path / "logs" / "tables" / "publications").iterdir():
+        path.unlink()  # as if the publisher's broker had been killed before it wrote anything
+    gather([tmp_path / "logs"], tmp_path / "out", Notes())
+    (note,) = said
+    assert note.startswith("1 events were delivered that no recording has as published")
+
+
 def test_a_client_that_has_asked_very_often_can_still_subscribe() -> None:
     async def story() -> None:
         async with Network(1) as network, network.connect() as bus:

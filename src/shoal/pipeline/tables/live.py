@@ -93,9 +93,19 @@ def gather(
         progress.note(
             f"{len(holed)} recordings have holes: what was lost there counts in no figure"
         )
+    unknown = sum(len(_ids(of["deliveries"]) - _ids(of["publications"])) for of in rows.values())
+    if unknown and progress is not None:
+        progress.note(
+            f"{unknown:,} events were delivered that no recording has as published (was a broker "
+            "killed, or does one still run?): none of them counts as owed"
+        )
     store = Store(out)
     store.prepare()
     return [_keep(store, run, tables) for run, tables in sorted(rows.items())]
+
+
+def _ids(rows: list[dict[str, Any]]) -> set[tuple[int, int]]:
+    return {(row["publisher"], row["sequence"]) for row in rows}
 
 
 def _keep(store: Store, run: str, rows: dict[str, list[dict[str, Any]]]) -> PlannedRun:
