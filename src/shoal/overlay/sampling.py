@@ -20,8 +20,8 @@ SLACK: Final = 64
 """Nodes above that where nearly all in the view are neighbours."""
 TRIES: Final = 4
 """Nodes of a full view of which the one heard of longest ago makes room for another."""
-SAMPLE: Final = 12
-"""Nodes told to another in one exchange."""
+SAMPLE: Final = 8
+"""Nodes told to another in one exchange: more do not make the graph heal faster."""
 STRIDES: Final = (7, 11, 13, 17, 19, 23, 29, 31)
 """Steps through a view that miss nobody, unless its size is a multiple."""
 FAILURES: Final = 3
