@@ -20,7 +20,7 @@ from shoal.live.subscription import Gap, Received, Subscription
 from shoal.live.virtual import VirtualLoop
 from shoal.live.virtual_process import VirtualWire
 from shoal.live.wire import encode
-from shoal.recovery.delivered import GENERATION
+from shoal.routing.seen import WORDS
 from shoal.testing import Network
 
 
@@ -239,12 +239,12 @@ def test_an_event_too_late_for_a_client_to_know_whether_it_is_new_is_a_gap() -> 
     async def story(loop: VirtualLoop, brokers: Brokers) -> None:
         hub = await brokers.start("hub")
         async with connect(hub.address) as bus, bus.subscribe("n >= 0", gaps=True) as events:
-            for n in range(2 * GENERATION + 1):  # each in a word of its own
+            for n in range(2 * WORDS + 1):  # each in a word of its own
                 events._put(Received({"n": n}, b"", 1, 64 + 32 * n))
             events._put(Received({"n": -1}, b"", 1, 0))
             events._put(Received({"n": n}, b"", 1, 64 + 32 * n))
             numbers, gaps = ready(events)
-            assert len(numbers) == 2 * GENERATION + 1
+            assert len(numbers) == 2 * WORDS + 1
             assert [(gap.count, gap.publisher) for gap in gaps] == [(1, 1)]
             assert events.missed == 1
 

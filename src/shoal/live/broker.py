@@ -52,7 +52,7 @@ from shoal.live.turns import TURN, Turns
 from shoal.live.values import checked
 from shoal.live.wire import content_of, parse_address, show_address
 from shoal.recovery.copies import Copies
-from shoal.recovery.delivered import Delivered
+from shoal.routing.seen import SeenNumbers
 from shoal.stack import Contact, NodeId
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Broker:
         self.recording: Recording | None = None
         self.running = False
         self.tree = "tree" in self.stack.routing.needs
-        self.came = Delivered(refusing=False) if self.tree else None
+        self.came = SeenNumbers() if self.tree else None
         """Events that came, where links should form a tree: in a cycle, some come again."""
         self.budget = Budget(settings.limits.memory, lambda: self.loop.time())
         self.publishing: Session | None = None

@@ -136,14 +136,14 @@ class Adaptive(SemiProbabilistic):
         if self.published and now - self.published[0][0] >= SETTLED:
             before = self.published[0][1]
         self.published.append((now, event))
-        self.seen.add(event.publisher, event.sequence)
+        self.seen.first(event.id)
         self.on_first_arrival(LOCAL, Spread(event, 0, 0, before))
 
     def on_first_arrival(self, sender: NodeId, spread: Spread) -> None:
         """Look whether what came before was missed, then do as usual."""
         event, before = spread.event, spread.before
         if self.table.match(event.content, 0):
-            self.got.add(event.publisher, event.sequence)
+            self.got.first(event.id)
         if sender != LOCAL:
             stands_for = event.sequence - self.last.get(event.publisher, event.sequence - 1)
             if stands_for > 0:
@@ -151,7 +151,7 @@ class Adaptive(SemiProbabilistic):
                 if before is not None and self.table.match(before.content, 0):
                     stands_for = min(stands_for, LONGEST)
                     self.observed.wanted += stands_for
-                    if not self.got.has(before.publisher, before.sequence):
+                    if before.id not in self.got:
                         self.observed.missed += stands_for
         super().on_first_arrival(sender, spread)
 

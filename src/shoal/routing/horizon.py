@@ -220,14 +220,14 @@ class HorizonRouting(Routing):
     # Events
 
     def publish(self, event: Event) -> None:
-        self.seen.add(event.publisher, event.sequence)
+        self.seen.first(event.id)
         self.on_first_arrival(LOCAL, Spread(event, 0, 0))
 
     def on_event(self, sender: NodeId, message: Message) -> None:
         """On first arrival, deliver if wanted and pass on; drop any later copy."""
         spread = cast("Spread", message)
         event = spread.event
-        if self.seen.add(event.publisher, event.sequence):
+        if self.seen.first(event.id):
             self.on_first_arrival(sender, spread)
         else:
             self.host.stopped(event, "duplicate", spread.hops, spread.deterministic)

@@ -30,7 +30,7 @@ from shoal.content.cover_index import CoverIndex
 from shoal.routing.allowance import Allowance
 from shoal.routing.messages import Forward, Subscribe, Unsubscribe
 from shoal.routing.parameters import SubscriptionForwardingParameters
-from shoal.routing.seen import Seen
+from shoal.routing.seen import SeenNumbers
 from shoal.routing.table import SubscriptionTable
 from shoal.stack.host import LOCAL, Host, NodeId
 from shoal.stack.layer import Handler, Reconfiguration, Routing
@@ -105,7 +105,7 @@ class SubscriptionForwarding(Routing):
         """Filters that a neighbour announced before it was away, and not since it is back."""
         self.cover_index = CoverIndex()
         """With ``covering``, every filter that is in the table or announced over a link."""
-        self.seen = Seen()
+        self.seen = SeenNumbers()
         """Events that have been here; kept where one may come twice."""
         self.reconfiguration = reconfiguration(self)
 
@@ -151,7 +151,7 @@ class SubscriptionForwarding(Routing):
 
     def first_arrival(self, sender: NodeId, event: Event) -> bool:
         """Whether an event is here for the first time; if so the other layers see it."""
-        if self.moving and not self.seen.add(event.publisher, event.sequence):
+        if self.moving and not self.seen.first(event.publisher, event.sequence):
             return False
         if self.recovery is not None:
             self.recovery.seen(event, sender)

@@ -250,7 +250,7 @@ class Dps(Routing):
     def offer(self, event: Event, hops: int) -> None:
         """Deliver an event that matches a subscription, once."""
         self.choosing.saw(event)
-        if self.delivered.first((event.publisher, event.sequence)) and self._wants(event):
+        if self.delivered.first(event.id) and self._wants(event):
             self.deliver(event, hops)
 
     def _wants(self, event: Event) -> bool:
@@ -271,7 +271,7 @@ class Dps(Routing):
 
     def saw(self, event: Event) -> None:
         """An event has come to this node, wanted here or not."""
-        if self.recovery is not None and self.shown.first((event.publisher, event.sequence)):
+        if self.recovery is not None and self.shown.first(event.id):
             self.recovery.seen(event)
 
     def filters(self) -> list[Filter]:

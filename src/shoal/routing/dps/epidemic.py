@@ -59,7 +59,7 @@ class Epidemic(Publishing):
     def _infect(self, group: Group, message: PublishGroup, sender: NodeId) -> None:
         """Handle the first copy of an event; send it, or perhaps a further one, to members."""
         event = message.event
-        key: Any = (event.publisher, event.sequence)  # typed as a pair, it would be made anew
+        key: Any = event.id  # typed as a pair, it would be made anew
         times = group.passed.get(key, -1)
         most = 1 if group.is_root() else self.node.next_level  # a root is entered at one node
         if times < 0 and self.seen.first((key, message.attribute, message.at)):
