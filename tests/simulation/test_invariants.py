@@ -37,7 +37,7 @@ def registry_as_before() -> Iterator[None]:
     _registry.update(before)
 
 
-def joined(nodes: int, *links: tuple[int, int]) -> list[dict[int, int]]:
+def joined(nodes: int, *links: tuple[int, int]) -> list[dict[int, None]]:
     forest = Forest(nodes)
     for a, b in links:
         forest.link(a, b, True)
@@ -61,7 +61,7 @@ def test_a_new_leaf_is_checked_in_no_time() -> None:
     """The cost is that of the smaller part: building a large tree is not quadratic."""
     looked_at: list[int] = []
 
-    class Watched(list[dict[int, int]]):
+    class Watched(list[dict[int, None]]):
         def __getitem__(self, node: Any) -> Any:
             looked_at.append(node)
             return super().__getitem__(node)

@@ -29,7 +29,7 @@ def not_handled(kind: str) -> InvariantViolation:
     )
 
 
-def check_acyclic(links: list[dict[NodeId, int]], a: NodeId, b: NodeId, now: float) -> None:
+def check_acyclic(links: list[dict[NodeId, None]], a: NodeId, b: NodeId, now: float) -> None:
     """Before a link comes up: its ends must not be connected already.
 
     Searches from both ends in turn, so that the cost is that of the smaller part.

@@ -6,7 +6,7 @@ the invariants compare the protocols' tables with its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shoal.content.tables import FilterTable
 from shoal.stack.host import LOCAL, NodeId
@@ -14,21 +14,29 @@ from shoal.stack.host import LOCAL, NodeId
 if TYPE_CHECKING:
     from shoal.content import Content, Filter
 
+DIGITS: Final = bytes.maketrans(b"\0\1", b"01")
+
 
 class Forest:
     """The links there are, and what lies beyond each. Sets of nodes are bitsets."""
 
     def __init__(self, nodes: int) -> None:
-        self.links: list[dict[NodeId, int]] = [{} for _ in range(nodes)]
-        """Per node and neighbour, the nodes beyond that link; right after :meth:`refresh`."""
+        self.links: list[dict[NodeId, None]] = [{} for _ in range(nodes)]
+        """The neighbours of each node."""
         self._stale = True
+        self._parent: list[NodeId] = []
+        """As of :meth:`refresh`, the next node on the way to the first of the tree, or LOCAL."""
+        self._below: list[int] = []
+        """As of then, per node, itself and the nodes whose way to the first leads over it."""
+        self._tree: list[int] = []
+        """As of then, per node, all nodes of its tree."""
         self._components: dict[NodeId, int] = {}
 
     def link(self, a: NodeId, b: NodeId, up: bool) -> None:
         """A link appears or vanishes."""
         if up:
-            self.links[a][b] = -1
-            self.links[b][a] = -1
+            self.links[a][b] = None
+            self.links[b][a] = None
         else:
             del self.links[a][b]
             del self.links[b][a]
@@ -41,53 +49,56 @@ class Forest:
         known = self._components.get(start)
         if known is not None:
             return known
-        seen = {start}
+        flags = bytearray(len(self.links))
+        flags[start] = 1
         found = [start]
         for node in found:
             for neighbour in self.links[node]:
-                if neighbour not in seen:
-                    seen.add(neighbour)
+                if not flags[neighbour]:
+                    flags[neighbour] = 1
                     found.append(neighbour)
-        nodes = 0
-        for node in found:
-            nodes |= 1 << node
+        nodes = int(flags[::-1].translate(DIGITS), 2)
         for node in found:
             self._components[node] = nodes
         return nodes
 
-    def refresh(self) -> None:
-        """Bring what lies beyond each link up to date, for a forest."""
+    def beyond(self, node: NodeId, neighbour: NodeId) -> int:
+        """The nodes beyond a link of a forest, on the neighbour's side; all if there is no link."""
         if self._stale:
-            self._stale = False
-            seen = [False] * len(self.links)
-            for root in range(len(self.links)):
-                if not seen[root]:
-                    self._component(root, seen)
+            self._refresh()
+        if neighbour not in self.links[node]:
+            return -1
+        if self._parent[neighbour] == node:
+            return self._below[neighbour]
+        return self._tree[node] & ~self._below[node]
 
-    def _component(self, root: NodeId, seen: list[bool]) -> None:
-        """Work out one tree: what lies below each node, then what lies beyond each link."""
+    def _refresh(self) -> None:
+        """Work out what lies below each node."""
+        nodes = len(self.links)
+        self._stale = False
+        self._parent = [LOCAL] * nodes
+        self._below = [0] * nodes
+        self._tree = [0] * nodes
+        for root in range(nodes):
+            if not self._tree[root]:
+                self._refresh_tree(root)
+
+    def _refresh_tree(self, root: NodeId) -> None:
+        parent, below, tree = self._parent, self._below, self._tree
         order = [root]
-        parent: dict[NodeId, NodeId] = {root: LOCAL}
-        seen[root] = True
+        below[root] = 1 << root
         for node in order:
             for neighbour in self.links[node]:
-                if not seen[neighbour]:
-                    seen[neighbour] = True
+                if not below[neighbour]:
+                    below[neighbour] = 1 << neighbour
                     parent[neighbour] = node
                     order.append(neighbour)
-        below: dict[NodeId, int] = {}
-        for node in reversed(order):
-            mine = below.get(node, 0) | (1 << node)
-            below[node] = mine
-            up = parent[node]
-            if up != LOCAL:
-                below[up] = below.get(up, 0) | mine
+        for place in range(len(order) - 1, 0, -1):
+            node = order[place]
+            below[parent[node]] |= below[node]
         whole = below[root]
         for node in order:
-            up = parent[node]
-            if up != LOCAL:
-                self.links[up][node] = below[node]
-                self.links[node][up] = whole & ~below[node]
+            tree[node] = whole
 
 
 class Oracle:
@@ -141,14 +152,13 @@ class Oracle:
 
     def table_of(self, node: NodeId) -> set[tuple[NodeId, Filter]]:
         """The canonical table: (n, p) iff a subscriber of p lies beyond n (LOCAL: is this node)."""
-        self.forest.refresh()
         mine = 1 << node
         entries: set[tuple[NodeId, Filter]] = set()
         for filter, number in self._number.items():
             subscribers = self._subscribers[number]
             if subscribers & mine:
                 entries.add((LOCAL, filter))
-            for neighbour, beyond in self.forest.links[node].items():
-                if subscribers & beyond:
+            for neighbour in self.forest.links[node]:
+                if subscribers & self.forest.beyond(node, neighbour):
                     entries.add((neighbour, filter))
         return entries
