@@ -8,8 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal.content import Event, Pattern, Patterns
+from shoal.overlay.graph_messages import Beat
 from shoal.record import SCHEMAS, TABLES
 from shoal.routing import Forward
 from shoal.simulation import RunResult, Simulation, parse_config, simulate
@@ -90,6 +93,40 @@ def test_traffic_is_the_messages_counted(tables: dict[str, list[Row]]) -> None:
         assert row["nodes"] == len(targets[key])
         assert row["cost"] == row["count"]
         assert row["bytes"] == 50 * row["count"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sets(st.integers(0, 7), min_size=1), st.integers(-1, 7), st.sampled_from("fdb")
+        )
+    )
+)
+def test_nodes_that_are_sent_heartbeats_count_once_per_bin(
+    sends: list[tuple[set[int], int, str]],
+) -> None:
+    """To all neighbours, to all but one, out of band, and to the same again."""
+    recorder = Recorder(Kernel(), 8, 10**9, [])
+    fans: dict[tuple[int, ...], Fan] = {}
+    expected: list[int] = []
+    reached: set[int] = set()
+    for targets, skip, how in sends:
+        to = tuple(sorted(targets))
+        fan = fans.setdefault(to, Fan([Channel(8, node, None) for node in to]))
+        if how == "f":
+            at = skip if skip < len(to) else -1
+            recorder.sent(fan, at, len(to) - (at >= 0), Beat(1))
+            reached |= targets if at < 0 else targets - {to[at]}
+        elif how == "d":
+            recorder.sent_direct(8, to[0], Beat(1))
+            reached.add(to[0])
+        elif reached:
+            recorder.close_bin()
+            expected.append(len(reached))
+            reached = set()
+    recorder.close_bin()
+    expected += [len(reached)] if reached else []
+    assert [nodes for *_, nodes in recorder.traffic if nodes] == expected
 
 
 def subscribers_at(simulation: Simulation, instant: int) -> set[tuple[int, int]]:

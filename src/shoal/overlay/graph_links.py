@@ -21,6 +21,8 @@ LOST: Final = 32
 """Lost nodes that are remembered; the oldest is forgotten for a newer one."""
 REFUSALS: Final = 3
 """Refusals after which a node with too few links insists."""
+SAMPLE: Final = 8
+"""Nodes told to another in one exchange: with twelve the graph heals no faster."""
 PAUSE: Final = 1.0
 """Shuffle periods before a node that refused is asked again."""
 
@@ -34,7 +36,7 @@ class Links(Overlay):
         self.degree = parameters.degree
         self.pause = PAUSE * parameters.shuffle
         """Seconds before a node that refused is asked again."""
-        self.view = View(host, parameters.forget)
+        self.view = View(host, parameters.forget, SAMPLE)
         self.contacts: tuple[Contact, ...] = ()
         """The nodes to begin with; tried again while there is no link."""
         self.peers: dict[NodeId, int] = {}

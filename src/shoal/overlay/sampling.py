@@ -20,8 +20,6 @@ SLACK: Final = 64
 """Nodes above that where nearly all in the view are neighbours."""
 TRIES: Final = 4
 """Nodes of a full view of which the one heard of longest ago makes room for another."""
-SAMPLE: Final = 8
-"""Nodes told to another in one exchange: more do not make the graph heal faster."""
 STRIDES: Final = (7, 11, 13, 17, 19, 23, 29, 31)
 """Steps through a view that miss nobody, unless its size is a multiple."""
 FAILURES: Final = 3
@@ -57,9 +55,11 @@ class Entry:
 class View:
     """One node's partial view of the network."""
 
-    def __init__(self, host: Host, forget: float) -> None:
+    def __init__(self, host: Host, forget: float, sample: int) -> None:
         self.host = host
         self.forget = forget
+        self.most = sample
+        """Nodes told to another in one exchange."""
         self.entries: dict[NodeId, Entry] = {}
         self._order: list[Entry] = []
         """All entries, in any order."""
@@ -195,7 +195,7 @@ class View:
                 place -= size
             if entry.heard >= recent and entry is not excluded:
                 known.append((entry.contact, entry.epoch, max(0.0, now - entry.heard)))
-                if len(known) > SAMPLE:
+                if len(known) > self.most:
                     break
         return tuple(known)
 

@@ -30,6 +30,8 @@ from shoal.stack.message import Contact, Message
 if TYPE_CHECKING:
     from shoal.content import Event
 
+SAMPLE: Final = 12
+"""Nodes told to another with an advertisement or a probe: each may be the better parent."""
 LOST: Final = 32
 """Most lost nodes that are remembered; the oldest is forgotten first."""
 
@@ -61,7 +63,7 @@ class Member(Handover):
         """The latest PARENT-ADVERTISE of each neighbour."""
         self.advertised: dict[NodeId, float] = {}
         """Time of the latest PARENT-ADVERTISE of each neighbour."""
-        self.view = View(host, parameters.forget)
+        self.view = View(host, parameters.forget, SAMPLE)
         self.lost: dict[tuple[NodeId, str], Contact] = {}
         """Nodes not heard of for long, or never, to be asked again (with sampling)."""
         self.saving = 0.0

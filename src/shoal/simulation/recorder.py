@@ -10,6 +10,8 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from shoal.simulation.channels import KEPT, NONE, ROUTINE, Fan
 from shoal.simulation.invariants import delivered_twice, not_handled
 from shoal.simulation.kernel import NANOSECONDS, Kernel
@@ -56,7 +58,9 @@ class Kind:
         self.bin: object = None
         """An object that stands for the current time bin; a new one for each bin with traffic."""
         self.last: list[object] = [None] * nodes
-        """Per node, the bin in which it was last sent one."""
+        """Per node, the bin in which it was last sent one that is not in ``packed``."""
+        self.packed: list[bytes] = []
+        """Nodes that were sent a heartbeat in this bin, to be counted at its end."""
         self.plain = False
         """Whether nothing of a message is recorded but that it was sent."""
 
@@ -291,12 +295,26 @@ class Recorder:
     def _involve(self, count: Kind, fan: Fan, skip: int) -> None:
         """Count each node once per kind and bin."""
         last, current = count.last, count.bin
+        if count.kept and skip < 0:
+            count.packed.append(fan.packed or fan.pack())
+            fan.uncounted = NONE
+            fan.counted_bin = current
+            return
         for place, target in enumerate(fan.targets):
             if place != skip and last[target] is not current:
                 last[target] = current
                 count.nodes += 1
         fan.uncounted = skip if fan.counted_bin is not current else NONE
         fan.counted_bin = current
+
+    def _count_packed(self, count: Kind) -> None:
+        """Count the nodes that were sent a heartbeat."""
+        reached = np.zeros(self.nodes, np.bool_)
+        reached[np.frombuffer(b"".join(count.packed), np.int32)] = True
+        if count.nodes:
+            reached |= [last is count.bin for last in count.last]
+        count.nodes = int(np.count_nonzero(reached))
+        count.packed = []
 
     def _in_vain(self, oracle: Oracle, fan: Fan, skip: int, copies: int, message: Message) -> int:
         """Number of copies sent now over links beyond which nobody wants the event.
@@ -323,6 +341,8 @@ class Recorder:
                 if count.fixed:
                     count.cost = count.count * count.weight
                     count.bytes = count.count * count.size
+                if count.packed:
+                    self._count_packed(count)
                 self.traffic.append(
                     (
                         count.kind,
