@@ -43,6 +43,8 @@ LONG = (
     "tests/simulation/test_importers.py",
     "tests/live/test_virtual.py::test_many",
     "tests/live/test_hostile.py::test_8000_mutated_frames_crash_nothing",
+    "tests/overlay/test_air_safety.py::test_whatever",
+    "tests/recovery/test_numbers.py::test_a_publisher_does_not_run_out",
     "tests/overlay/test_reference_tree.py::test_every_set",
     "tests/overlay/test_chord.py::test_whatever",
     "tests/overlay/test_dhtree.py::test_whatever",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -118,6 +119,19 @@ def test_claims_name_experiments_and_variants_that_exist(paper: Paper) -> None:
 def test_claims_and_figures_name_measures_that_exist(paper: Paper) -> None:
     for question in questions(paper.claims, paper.figures):
         find_measure(question.measure).check(question.parameters)
+
+
+@both
+def test_runs_record_what_claims_are_measured_from(paper: Paper) -> None:
+    """A claim on a table that no run records would never be judged."""
+    recorded: dict[tuple[str, str], set[str]] = {}
+    for run in plan(paper.experiments):
+        recorded[run.experiment, run.variant] = set(json.loads(run.configuration)["record"])
+    for claim in paper.claims:
+        for check in claim.every_check():
+            for place in {place for place in check.places() if place in recorded}:
+                missing = {*find_measure(check.measure).tables} - recorded[place] - {"runs"}
+                assert not missing, f"{claim.id}: {place} does not record {missing}"
 
 
 @both
