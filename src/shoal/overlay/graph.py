@@ -120,12 +120,11 @@ class Graph(Leaver):
 
     def hurry(self) -> None:
         """Shuffle once more, until the number of links is right."""
-        if self._content():
-            if self._hurry is not None:
-                self._hurry.cancel()
-                self._hurry = None
-        else:
+        if not self._content():
             self.shuffle()
+        elif self._hurry is not None:
+            self._hurry.cancel()
+            self._hurry = None
 
     def _content(self) -> bool:
         """Whether this node has as many links as it should, give or take one."""

@@ -118,14 +118,6 @@ class LSTree(Leaver):
             self.on_pong(sender, message)
         elif kind is Regional:
             self.on_regional(sender, message)
-        elif kind is ParentRequest:
-            self.on_request(sender, message)
-        elif kind is Refuse:
-            self.on_refuse(sender, message)
-        elif kind is Accept:
-            self.on_accept(sender, message)
-        elif kind is Attach:
-            self.on_attach(sender, message)
         elif kind is not Beat:
             super().receive(sender, message)
 

@@ -69,9 +69,7 @@ class Had:
 
     def last(self) -> int:
         """The greatest sequence number up to here."""
-        word = max(self.words, default=-1)
-        if self.bits:
-            word = max(word, self.word)
+        word = max((*self.words, self.word if self.bits else -1))
         return max(self.greatest, 32 * word + self.bits_of(word).bit_length() - 1)
 
 

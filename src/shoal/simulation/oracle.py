@@ -96,9 +96,8 @@ class Forest:
         for place in range(len(order) - 1, 0, -1):
             node = order[place]
             below[parent[node]] |= below[node]
-        whole = below[root]
         for node in order:
-            tree[node] = whole
+            tree[node] = below[root]
 
 
 class Oracle:

@@ -325,12 +325,11 @@ class Recorder:
         if publication.version != oracle.version:
             publication.version = oracle.version
             publication.wanted = self._wanted(oracle, message.events()[0])
-        wanted = publication.wanted
         misrouted = receivers = 0
         for place, target in enumerate(fan.targets):
             if place != skip:
                 receivers += 1
-                if not wanted & oracle.forest.beyond(fan.source, target):
+                if not publication.wanted & oracle.forest.beyond(fan.source, target):
                     misrouted += 1
         return misrouted * copies // max(receivers, 1)
 

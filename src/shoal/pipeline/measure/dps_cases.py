@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from math import inf
 from typing import Any, TypeAlias
 
@@ -97,19 +98,24 @@ def wrong_owners(run: Run) -> Value:
     return sum(owners != [first[name]] for name, owners in forest.owners().items())
 
 
+def _edges(run: Run) -> Iterator[tuple[str, str, Label, list[Label]]]:
+    """Per edge its attribute, the text above, the label below, and all labels of that tree."""
+    forest = run.seen_as(Forest)
+    labels = forest.labels()
+    for attribute, above, text in forest.edges():
+        yield attribute, above, label(attribute, text), labels[attribute]
+
+
 @case("notes", unit="edges")
 def wrong_edges(run: Run) -> Value:
     """Edges that are no immediate inclusions."""
-    forest = run.seen_as(Forest)
-    labels = forest.labels()
     wrong = 0
-    for attribute, above, text in forest.edges():
-        mine = label(attribute, text)
+    for attribute, above, mine, labels in _edges(run):
         if above == "?":
             wrong += 1
             continue
         upper = label(attribute, above)
-        between = any(upper.precedes(one) and one.precedes(mine) for one in labels[attribute])
+        between = any(upper.precedes(one) and one.precedes(mine) for one in labels)
         wrong += between or not upper.precedes(mine)
     return wrong
 
@@ -117,17 +123,12 @@ def wrong_edges(run: Run) -> Value:
 @case("notes", unit="edges")
 def wrong_closest(run: Run) -> Value:
     """Equalities that are not below the closest "greater than" that includes them."""
-    forest = run.seen_as(Forest)
-    labels = forest.labels()
     wrong = 0
-    for attribute, above, text in forest.edges():
-        mine = label(attribute, text)
-        if not mine.interval or mine.low != mine.high:
-            continue
-        greater = [one for one in labels[attribute] if one.interval and one.low > -inf]
-        wider = [one for one in greater if one.high == inf and one.precedes(mine)]
-        if wider:
-            wrong += above != max(wider, key=lambda one: (one.low, one.low_open)).text
+    for _, above, mine, labels in _edges(run):
+        if mine.interval and mine.low == mine.high:
+            greater = [one for one in labels if one.interval and one.low > -inf and one.high == inf]
+            if wider := [one for one in greater if one.precedes(mine)]:
+                wrong += above != max(wider, key=lambda one: (one.low, one.low_open)).text
     return wrong
 
 
@@ -324,12 +325,9 @@ def coleaders_known(run: Run, text: str, attribute: str = "a") -> Value:
 @case("notes", unit="edges")
 def wrong_one_sided(run: Run) -> Value:
     """Edges of a tree of ``>``, ``<`` and ``=`` that are not the only ones its labels allow."""
-    forest = run.seen_as(Forest)
-    labels = forest.labels()
     wrong = 0
-    for attribute, above, text in forest.edges():
-        mine = label(attribute, text)
-        wider = [one for one in labels[attribute] if one.text and one.precedes(mine)]
+    for _, above, mine, labels in _edges(run):
+        wider = [one for one in labels if one.text and one.precedes(mine)]
         greater = [one for one in wider if one.high == inf]
         closest = max(greater, key=lambda one: one.low, default=None)
         if closest is None:
