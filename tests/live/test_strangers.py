@@ -26,12 +26,24 @@ from shoal.live.proof import Caller
 from shoal.live.security import hash_token
 from shoal.live.settings import Settings
 from shoal.live.wire import encode, parse_address
+from shoal.pipeline.progress import Progress
 from shoal.pipeline.tables.live import gather
 from shoal.routing.messages import Forward
 from shoal.routing.semiprobabilistic_messages import Feedback
 from shoal.testing import Network
 
 TOKEN = "a token that nobody guesses"
+
+
+class Notes(Progress):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
 
 
 @pytest.mark.parametrize("bad", ["h:²", "h:" + "9" * 5000, "a..b:1", "é" * 70 + ":1", "\0:1"])
@@ -171,13 +183,7 @@ def test_rows_for_a_disk_that_does_not_answer_are_bounded(
 def test_a_recording_with_holes_is_measured_and_said_to_have_some(
     tmp_path: Path,
 ) -> None:
-    from shoal.pipeline.progress import Progress
-
-    class Notes(Progress):
-        def note(self, text: str) -> None:
-            said.append(text)
-
-    said: list[str] = []
+    heard = Notes()
 
     async def story() -> None:
         async with Network(1, record=tmp_path / "logs", rotate=0.1) as network:
@@ -189,26 +195,20 @@ def test_a_recording_with_holes_is_measured_and_said_to_have_some(
 
     run(story())
     twice = [tmp_path / "logs"] * 2
-    (whole,) = gather(twice, tmp_path / "whole", Notes())
+    (whole,) = gather(twice, tmp_path / "whole", heard)
     assert "lstree" in whole.configuration
     assert len(pq.read_table(tmp_path / "whole" / "tables" / "publications")) == 1
-    assert not said
+    assert not heard.said
     min((tmp_path / "logs" / "tables" / "notes").iterdir()).unlink()
-    (holed,) = gather(twice, tmp_path / "holed", Notes())
+    (holed,) = gather(twice, tmp_path / "holed", heard)
     assert json.loads(holed.configuration)["stack"] == "not recorded"
-    assert said == ["1 recordings have holes: what was lost there counts in no figure"]
+    assert heard.said == ["1 recordings have holes: what was lost there counts in no figure"]
 
 
 def test_a_recording_that_has_lost_rows_of_one_table_is_said_to_have_holes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from shoal.pipeline.progress import Progress
-
-    class Notes(Progress):
-        def note(self, text: str) -> None:
-            said.append(text)
-
-    said: list[str] = []
+    heard = Notes()
     write = pq.write_table
 
     def writing(table: Any, path: Path) -> None:
@@ -228,20 +228,14 @@ def test_a_recording_that_has_lost_rows_of_one_table_is_said_to_have_holes(
 
     run(story())
     monkeypatch.undo()
-    gather([tmp_path / "logs"], tmp_path / "out", Notes())
-    assert said == ["1 recordings have holes: what was lost there counts in no figure"]
+    gather([tmp_path / "logs"], tmp_path / "out", heard)
+    assert heard.said == ["1 recordings have holes: what was lost there counts in no figure"]
 
 
 def test_events_of_a_killed_broker_whose_publication_is_lost_are_said_to_be(
     tmp_path: Path,
 ) -> None:
-    from shoal.pipeline.progress import Progress
-
-    class Notes(Progress):
-        def note(self, text: str) -> None:
-            said.append(text)
-
-    said: list[str] = []
+    heard = Notes()
 
     async def story() -> None:
         async with Network(2, record=tmp_path / "logs", rotate=60.0) as network:
@@ -252,12 +246,12 @@ def test_events_of_a_killed_broker_whose_publication_is_lost_are_said_to_be(
             await until(lambda: bool(got), "it is delivered")
 
     run(story())
-    gather([tmp_path / "logs"], tmp_path / "whole", Notes())
-    assert not said
+    gather([tmp_path / "logs"], tmp_path / "whole", heard)
+    assert not heard.said
     for path in (tmp_path / "logs" / "tables" / "publications").iterdir():
         path.unlink()  # as if the publisher's broker had been killed before it wrote anything
-    gather([tmp_path / "logs"], tmp_path / "out", Notes())
-    (note,) = said
+    gather([tmp_path / "logs"], tmp_path / "out", heard)
+    (note,) = heard.said
     assert note.startswith("1 events were delivered that no recording has as published")
 
 
